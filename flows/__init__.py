@@ -1,0 +1,1 @@
+"""The dataflows, the processes that run them and the command line."""

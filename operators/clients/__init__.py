@@ -1,0 +1,1 @@
+"""Clients of the backends: bytes in, validated values or a typed error out."""

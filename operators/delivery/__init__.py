@@ -1,0 +1,1 @@
+"""Delivery: what comes from Kafka ends there in exactly one terminal record."""

@@ -1,0 +1,1 @@
+"""Evaluation: judgements and runs in, figures out. Pure."""

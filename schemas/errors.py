@@ -1,0 +1,101 @@
+"""The error tree: whose fault it is decides what happens.
+
+RankstreamError
+├── InputError        the message's fault    -> a dead letter; the next message is unaffected
+├── BackendError      a backend's fault      -> the query goes on without it, and its answer says so
+│   ├── BackendTimeout
+│   ├── BackendUnavailable
+│   └── BackendBadResponse
+├── DeliveryError     Kafka's fault          -> never swallowed
+│   ├── RetriableDelivery                       the transaction is aborted and tried again
+│   └── FatalDelivery                           the process ends non-zero; its successor re-reads
+└── ConfigError       the operator's fault   -> exit code 2 before anything starts
+"""
+
+from enum import StrEnum
+
+
+class RankstreamError(Exception):
+    """Every error that this project raises on purpose."""
+
+
+class DeadLetterClass(StrEnum):
+    """Why a message could not become a query: a closed list."""
+
+    NOT_JSON = "not_json"
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    VECTOR_DIMENSION = "vector_dimension"
+    INTERNAL = "internal"
+
+
+class InputError(RankstreamError):
+    """A message that can't be processed; it ends as a dead letter of class `kind`."""
+
+    def __init__(self, kind: DeadLetterClass, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Reason(StrEnum):
+    """Why a part of an answer is missing: a closed list."""
+
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    BAD_RESPONSE = "bad_response"
+    DEADLINE = "deadline"
+    NO_EMBEDDER = "no_embedder"
+    NO_TERMS = "no_terms"
+    NO_VECTOR = "no_vector"
+    TOO_LARGE = "too_large"
+
+
+class BackendError(RankstreamError):
+    """A call to Qdrant, an embedder or a reranker failed; `reason` is what the answer reports.
+
+    The message is for logs and spans: it names the backend and the symptom, never a query, a document or a secret.
+    """
+
+    reason: Reason
+
+
+class BackendTimeout(BackendError):
+    """No answer in time."""
+
+    reason = Reason.TIMEOUT
+
+
+class BackendUnavailable(BackendError):
+    """No connection, an overload (429) or a server error (5xx)."""
+
+    reason = Reason.UNAVAILABLE
+
+
+class BackendBadResponse(BackendError):
+    """An answer that breaks the protocol: rejected whole, never padded or guessed at.
+
+    `status` is the HTTP status where there was one; a 4xx other than 429 means that the request itself was refused.
+    """
+
+    reason = Reason.BAD_RESPONSE
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class DeliveryError(RankstreamError):
+    """Kafka did not take a transaction, an offset or a membership."""
+
+
+class RetriableDelivery(DeliveryError):
+    """The transaction was aborted and may be tried again."""
+
+
+class FatalDelivery(DeliveryError):
+    """The producer is fenced, or its state is lost: the process must end."""
+
+
+class ConfigError(RankstreamError):
+    """The configuration can't be used; the message names every path that is wrong."""
