@@ -1,0 +1,291 @@
+"""Backends of fixed latency and next to no CPU: a stub Qdrant, a stub reranker and a stub embedder, as HTTP servers.
+
+What they answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
+
+    python -m bench.stubs --qdrant-port 6333 --rerank-port 8080 --embed-port 8081 --rerank-latency-ms 30
+"""
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import math
+import random
+import signal
+import threading
+import uuid
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import orjson
+from aiohttp import web
+
+Fault = Literal["hang", "garbage", "500", "429", "slow", "nan"]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+POOL = 1000
+DIMENSION = 384
+IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
+
+_NUMBERS = {point: number for number, point in enumerate(IDS)}
+_WORDS = [
+    "harbor",
+    "lantern",
+    "violin",
+    "ledger",
+    "copper",
+    "meadow",
+    "signal",
+    "winter",
+    "bridge",
+    "orchard",
+    "compass",
+    "river",
+    "granite",
+    "letter",
+]
+_INFO: dict[str, Any] = {
+    "status": "green",
+    "optimizer_status": "ok",
+    "points_count": POOL,
+    "segments_count": 1,
+    "config": {
+        "params": {
+            "vectors": {"dense": {"size": DIMENSION, "distance": "Cosine"}},
+            "sparse_vectors": {"bm25": {"modifier": "idf"}},
+        },
+        "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000},
+        "optimizer_config": {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "flush_interval_sec": 5},
+    },
+    "payload_schema": {},
+}
+
+
+def text(number: int) -> str:
+    """The text of point `number` of the pool: about 300 characters."""
+    rng = random.Random(number)
+    return f"Entry {number}: " + " ".join(rng.choices(_WORDS, k=42))
+
+
+def relevance(query: str, document: str) -> float:
+    """The stub reranker's score of `document` for `query`, in 0..1."""
+    return zlib.crc32(document.encode(), zlib.crc32(query.encode())) / 0xFFFFFFFF
+
+
+def qdrant_app(latency: float) -> web.Application:
+    """Qdrant's `query/batch`, retrieval, collection info and `/readyz`; the first two take `latency` seconds."""
+
+    async def search(request: web.Request) -> web.Response:
+        searches = orjson.loads(await request.read())["searches"]
+        await asyncio.sleep(latency)
+        results = (
+            _hits(zlib.crc32(orjson.dumps(each)) % POOL, each.get("limit", 10), bool(each.get("with_payload")))
+            for each in searches
+        )
+        return _json(b'{"result":[' + b",".join(results) + b'],"status":"ok","time":0.0}')
+
+    async def retrieve(request: web.Request) -> web.Response:
+        ids = orjson.loads(await request.read())["ids"]
+        await asyncio.sleep(latency)
+        records = (_record(_NUMBERS[point]) for point in ids if point in _NUMBERS)
+        return _json(b'{"result":[' + b",".join(records) + b'],"status":"ok","time":0.0}')
+
+    async def info(_: web.Request) -> web.Response:
+        return _json(orjson.dumps({"result": _INFO, "status": "ok", "time": 0.0}))
+
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(text="all shards are ready")
+
+    app = _app(nan=b'{"result":[{"points":[{"id":"%s","version":0,"score":NaN}]}]}' % IDS[0].encode())
+    app.router.add_post("/collections/{collection}/points/query/batch", search)
+    app.router.add_post("/collections/{collection}/points", retrieve)
+    app.router.add_get("/collections/{collection}", info)
+    app.router.add_get("/readyz", ready)
+    return app
+
+
+def rerank_app(latency: float) -> web.Application:
+    """A Cohere-style `/rerank` that takes `latency` seconds and scores by `relevance`."""
+
+    async def rerank(request: web.Request) -> web.Response:
+        body = orjson.loads(await request.read())
+        await asyncio.sleep(latency)
+        documents = body["documents"]
+        results = [
+            {"index": index, "relevance_score": relevance(body["query"], document)}
+            for index, document in enumerate(documents)
+        ]
+        results.sort(key=lambda result: result["relevance_score"], reverse=True)
+        return _json(orjson.dumps({"results": results[: body.get("top_n", len(documents))]}))
+
+    app = _app(nan=b'{"results":[{"index":0,"relevance_score":NaN}]}')
+    app.router.add_post("/rerank", rerank)
+    return app
+
+
+def embed_app(latency: float) -> web.Application:
+    """An OpenAI-compatible `/embeddings` of 384 dimensions that takes `latency` seconds; equal texts, equal vectors."""
+
+    async def embed(request: web.Request) -> web.Response:
+        texts = orjson.loads(await request.read())["input"]
+        await asyncio.sleep(latency)
+        entries = (
+            b'{"object":"embedding","index":%d,"embedding":%b}' % (index, _vector(zlib.crc32(each.encode()) % POOL))
+            for index, each in enumerate(texts)
+        )
+        return _json(b'{"object":"list","model":"stub","data":[' + b",".join(entries) + b"]}")
+
+    app = _app(nan=b'{"data":[{"index":0,"embedding":[NaN]}]}')
+    app.router.add_post("/embeddings", embed)
+    return app
+
+
+@contextlib.contextmanager
+def served(app: web.Application, port: int = 0) -> Iterator[str]:
+    """Serve `app` on loopback in a thread of its own and give its base URL; port 0 is any free one."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="stub backend", daemon=True)
+    thread.start()
+    try:
+        runner = asyncio.run_coroutine_threadsafe(_start(app, port), loop).result()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Stubs:
+    """The base URLs of the three stub backends."""
+
+    qdrant: str
+    rerank: str
+    embed: str
+
+
+@contextlib.contextmanager
+def stub_backends(
+    *, qdrant_latency: float = 0.0, rerank_latency: float = 0.0, embed_latency: float = 0.0
+) -> Iterator[Stubs]:
+    """Serve all three on free ports, a thread each; latencies in seconds."""
+    with (
+        served(qdrant_app(qdrant_latency)) as qdrant,
+        served(rerank_app(rerank_latency)) as rerank,
+        served(embed_app(embed_latency)) as embed,
+    ):
+        yield Stubs(qdrant, rerank, embed)
+
+
+def _app(*, nan: bytes) -> web.Application:
+    """An application that obeys `/control`, and otherwise answers as its routes say."""
+    fault: Fault | None = None
+
+    @web.middleware
+    async def failing(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if fault is None or request.path == "/control":
+            return await handler(request)
+        match fault:
+            case "hang":
+                await asyncio.Event().wait()
+            case "garbage":
+                return web.Response(body=b"<html>not what you asked for</html>", content_type="text/html")
+            case "nan":
+                return _json(nan)
+            case "slow":
+                return await _drip(request, await handler(request))
+        return web.Response(status=int(fault), text="a fault that was asked for")
+
+    async def control(request: web.Request) -> web.Response:
+        nonlocal fault
+        wanted = orjson.loads(await request.read())["fault"]
+        if wanted is not None and wanted not in get_args(Fault):
+            raise web.HTTPBadRequest(text=f"faults are {get_args(Fault)}")
+        fault = wanted
+        return _json(b"{}")
+
+    app = web.Application(middlewares=[failing], client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/control", control)
+    return app
+
+
+async def _drip(request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
+    """Send the answer's body at ten bytes a second."""
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    slow = web.StreamResponse(headers={"content-type": answer.content_type})
+    slow.content_length = len(answer.body)
+    await slow.prepare(request)
+    for start in range(len(answer.body)):
+        await slow.write(answer.body[start : start + 1])
+        await asyncio.sleep(0.1)
+    return slow
+
+
+@functools.cache
+def _hits(start: int, limit: int, with_payload: bool) -> bytes:
+    hits = []
+    for rank in range(min(limit, POOL)):
+        number = (start + rank) % POOL
+        payload = b',"payload":{"_content":%d}' % number if with_payload else b""
+        score = b"%.4f" % (1 - rank / POOL)
+        hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (IDS[number].encode(), score, payload))
+    return b'{"points":[' + b",".join(hits) + b"]}"
+
+
+@functools.cache
+def _record(number: int) -> bytes:
+    return orjson.dumps({"id": IDS[number], "payload": {"text": text(number), "id": f"doc-{number}"}})
+
+
+@functools.cache
+def _vector(number: int) -> bytes:
+    rng = random.Random(number)
+    values = [rng.gauss(0, 1) for _ in range(DIMENSION)]
+    length = math.hypot(*values)
+    return orjson.dumps([round(value / length, 6) for value in values])
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+async def _start(app: web.Application, port: int) -> web.AppRunner:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    return runner
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    runners = [
+        await _start(qdrant_app(arguments.qdrant_latency_ms / 1000), arguments.qdrant_port),
+        await _start(rerank_app(arguments.rerank_latency_ms / 1000), arguments.rerank_port),
+        await _start(embed_app(arguments.embed_latency_ms / 1000), arguments.embed_port),
+    ]
+    for name, runner in zip(("qdrant", "rerank", "embed"), runners, strict=True):
+        print(f"{name} http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+    await stop.wait()
+    for runner in runners:
+        await runner.cleanup()
+
+
+def main() -> None:
+    """Serve the three until SIGINT or SIGTERM, after printing a line `name URL` for each."""
+    parser = argparse.ArgumentParser(prog="python -m bench.stubs", description="Stub backends of fixed latency.")
+    for backend, latency in (("qdrant", 10.0), ("rerank", 30.0), ("embed", 5.0)):
+        parser.add_argument(f"--{backend}-port", type=int, default=0, help="0: any free one")
+        parser.add_argument(f"--{backend}-latency-ms", type=float, default=latency)
+    asyncio.run(_serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

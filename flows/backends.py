@@ -1,0 +1,129 @@
+"""Settings become clients; nothing here connects."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from operators.clients.bm25 import Bm25, Bm25Parameters
+from operators.clients.embedders import Embedder
+from operators.clients.embedders.openai import OpenAIEmbedder
+from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.minilm.model import MiniLM
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.engine import EngineTransport
+from operators.clients.qdrant.shards import Engine
+from operators.clients.rerankers import Reranker
+from operators.clients.rerankers.cohere import CohereReranker
+from operators.clients.rerankers.late_interaction import LateInteraction
+from operators.clients.rerankers.tei import TeiReranker
+from operators.clients.transport import MIB, Endpoint, http_transport
+from schemas.errors import ConfigError
+from schemas.settings import QdrantSettings, Settings
+from schemas.settings.section import Backend
+
+_MAX_QDRANT_BODY = 64 * MIB
+
+
+class Resources:
+    """What a process has once, however many flows it runs: the engine and the model in it, made on demand."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Qdrant's engine on the configured directory. Raises ConfigError if another process has it."""
+        assert self._settings.qdrant.path is not None
+        return Engine(self._settings.qdrant.path.expanduser())
+
+    @cached_property
+    def minilm(self) -> MiniLM:
+        """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
+        return MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
+
+    def close(self) -> None:
+        """Close what was made."""
+        if "engine" in self.__dict__:
+            self.engine.close()
+
+
+@dataclass(frozen=True)
+class Clients:
+    """One flow's clients: their connections belong to its event loop."""
+
+    qdrant: QdrantClient
+    embedder: Embedder | None
+    reranker: Reranker | None
+
+    @classmethod
+    def of(cls, settings: Settings, resources: Resources) -> Self:
+        """The clients that the settings ask for. Raises ConfigError."""
+        client = qdrant(settings.qdrant, lambda: resources.engine)
+        return cls(client, embedder(settings, lambda: resources.minilm), reranker(settings, client))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.qdrant.endpoint.aclose()
+        for client in (self.embedder, self.reranker):
+            if client is not None and not isinstance(client, MiniLM | LateInteraction):
+                await client.aclose()
+
+
+def _key(name: str, section: Backend) -> str | None:
+    try:
+        return section.key()
+    except OSError as error:
+        raise ConfigError(f"{name}.api_key_file: {error.strerror}") from error
+
+
+def _endpoint(name: str, url: str | None, key: str | None) -> Endpoint:
+    assert url is not None
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return Endpoint(name, url, http_transport(), headers)
+
+
+def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
+    """The client of the server at `url`, or of the engine in this process."""
+    if settings.url is None:
+        transport = EngineTransport(engine())
+        return QdrantClient(Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY))
+    key = _key("qdrant", settings)
+    headers = {"api-key": key} if key else {}
+    return QdrantClient(Endpoint("qdrant", settings.url, http_transport(), headers, max_body=_MAX_QDRANT_BODY))
+
+
+def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | None:
+    """The embedder that the settings name; `minilm` gives the model in this process."""
+    section = settings.embedder
+    if section.kind == "none":
+        return None
+    if section.kind == "minilm":
+        return minilm()
+    endpoint = _endpoint("embedder", section.url, _key("embedder", section))
+    dimension = settings.qdrant.dimension
+    if section.kind == "openai":
+        return OpenAIEmbedder(endpoint, section.model, dimension, max_batch=section.max_batch)
+    return TeiEmbedder(endpoint, section.model, dimension, max_batch=section.max_batch)
+
+
+def reranker(settings: Settings, client: QdrantClient) -> Reranker | None:
+    """The reranker that the settings name."""
+    section = settings.rerank
+    if section.kind == "none":
+        return None
+    if section.kind == "late_interaction":
+        using = settings.qdrant.vectors.tokens
+        if using is None:
+            raise ConfigError("rerank.kind: late_interaction needs qdrant.vectors.tokens")
+        return LateInteraction(client, settings.embedder.model, using=using)
+    endpoint = _endpoint("reranker", section.url, _key("rerank", section))
+    if section.kind == "cohere":
+        return CohereReranker(endpoint, section.model, max_concurrency=section.max_concurrency)
+    return TeiReranker(endpoint, section.model, max_concurrency=section.max_concurrency, max_batch=section.max_batch)
+
+
+def bm25(settings: QdrantSettings) -> Bm25:
+    """The analyser and formula of the keyword leg."""
+    section = settings.bm25
+    return Bm25(Bm25Parameters(section.k, section.b, section.avg_len, section.language))

@@ -1,0 +1,57 @@
+"""Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace."""
+
+import logging
+import sys
+
+import structlog
+from opentelemetry import trace
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from schemas.settings import TelemetrySettings
+
+
+def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    context = trace.get_current_span().get_span_context()
+    if context.is_valid:
+        event["trace_id"] = trace.format_trace_id(context.trace_id)
+        event["span_id"] = trace.format_span_id(context.span_id)
+    return event
+
+
+def configure(settings: TelemetrySettings) -> None:
+    """Send every log record of this process to standard error as the settings say."""
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso"),
+        _trace_ids,
+    ]
+    rendered: Processor = (
+        structlog.processors.JSONRenderer()
+        if settings.log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                rendered,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(settings.log_level.upper())
+    # A client's chatter about every connection is of use only when asked for.
+    logging.getLogger("kafka").setLevel(max(root.level, logging.WARNING) if root.level > logging.DEBUG else root.level)

@@ -1,0 +1,71 @@
+"""What the search flow is built from, made of the settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opentelemetry.trace import Tracer
+
+from operators.async_io import Bounds, EventLoopThread
+from operators.clients.bm25 import Bm25
+from operators.clients.embedders import Embedder
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.rerankers import Reranker
+from operators.decode import Decoder
+from operators.delivery.sink import Delivery
+from operators.delivery.source import Intake
+from operators.inflight import InFlight
+from operators.publish import Publisher
+from operators.retrieve import Searches
+from operators.wakeup import Wakeup
+from schemas.settings import EmbedderSettings, QdrantSettings, RerankSettings, Settings
+
+
+@dataclass(frozen=True)
+class StageBounds:
+    """How much each stage that calls somebody takes on."""
+
+    embedder: Bounds
+    qdrant: Bounds
+    rerank: Bounds
+
+    @classmethod
+    def of(cls, settings: Settings) -> "StageBounds":
+        """The bounds that the settings give."""
+
+        def bounds(section: EmbedderSettings | QdrantSettings | RerankSettings) -> Bounds:
+            return Bounds(section.timeout, section.max_batch, section.max_concurrency)
+
+        return cls(bounds(settings.embedder), bounds(settings.qdrant), bounds(settings.rerank))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The search flow's parts."""
+
+    intake: Intake
+    delivery: Delivery
+    wakeup: Wakeup
+    calls: EventLoopThread
+    bounds: StageBounds
+    tracer: Tracer
+    decoder: Decoder
+    bm25: Bm25
+    embedder: Embedder | None
+    dimension: int
+    qdrant: QdrantClient
+    searches: Searches
+    depth: Callable[[InFlight], int]
+    reranker: Reranker | None
+    top: int
+    weight: float
+    publisher: Publisher
+
+
+def depth(settings: Settings) -> Callable[[InFlight], int]:
+    """How many candidates of a query are fetched: the page, and what is reranked."""
+    top = settings.rerank.top if settings.rerank.kind != "none" else 0
+
+    def of(query: InFlight) -> int:
+        return max(query.event.page_size, top if query.event.rerank else 0)
+
+    return of

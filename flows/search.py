@@ -1,0 +1,45 @@
+"""The search flow, as its diagram:
+
+queries -> decode -> admit -> embed -> retrieve -> fuse -> fetch -> rerank -> publish -> results
+             |        |expired           |failed                               ^
+             |        +------------------+------- every `.answered` -----------+
+             +-- every `.dead` -> dead letters --------------------------------+
+"""
+
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+
+from flows.parts import Parts
+from operators.admit import admit
+from operators.decode import decode
+from operators.delivery.sink import DeliverySink
+from operators.delivery.source import QuerySource
+from operators.embed import embed
+from operators.fetch import fetch
+from operators.fuse import fuse
+from operators.publish import publish
+from operators.rerank import rerank
+from operators.retrieve import retrieve
+
+
+def search(parts: Parts) -> Dataflow:
+    """Every query in, exactly one terminal record out."""
+    p = parts
+    flow = Dataflow("search")
+    queries = op.input("queries", flow, QuerySource(p.intake, p.wakeup))
+
+    decoded = decode("decode", queries, p.decoder)
+    admitted = admit("admit", decoded.on, p.bm25)
+    embedded = embed("embed", admitted.on, p.embedder, p.dimension, p.calls, p.bounds.embedder)
+    retrieved = retrieve("retrieve", embedded.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
+    fused = fuse("fuse", retrieved.on)
+    fetched = fetch("fetch", fused.on, p.qdrant, p.depth, p.calls, p.bounds.qdrant)
+    reranked = rerank("rerank", fetched.on, p.reranker, p.top, p.weight, p.calls, p.bounds.rerank)
+
+    stages = (decoded, admitted, embedded, retrieved, fused, fetched, reranked)
+    answered = op.merge("answered", reranked.on, *(stage.answered for stage in stages))
+    dead = op.merge("dead", *(stage.dead for stage in stages))
+
+    terminals = publish("publish", answered, dead, p.publisher, p.tracer)
+    op.output("results", terminals, DeliverySink(p.delivery))
+    return flow

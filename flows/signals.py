@@ -1,0 +1,40 @@
+"""SIGTERM and SIGINT: the first one drains, a second one ends the process at once.
+
+The engine holds the main thread, where Python would run a handler only after it is done. The interpreter's C handler
+writes the signal's number to a socket at once; a thread reads it there.
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+FORCED_EXIT: Final = 130
+"""Exit code after a second signal."""
+
+
+class StopSignals:
+    """Calls `stop` at the first signal. Made by the main thread, before the engine starts."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        # Both ends are kept: a collected socket would leave the descriptor to somebody else.
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _left_to_the_thread)
+        threading.Thread(target=self._read, name="signals", daemon=True).start()
+
+    def _read(self) -> None:
+        self._reader.recv(1)
+        self._stop()
+        self._reader.recv(1)
+        os._exit(FORCED_EXIT)
+
+
+def _left_to_the_thread(number: int, frame: FrameType | None) -> None:
+    """Without a Python handler the C one isn't installed."""

@@ -1,0 +1,310 @@
+"""Asynchronous calls from a dataflow: the engine's worker hands work over and never waits for it.
+
+Rules
+-----
+- A stage's work lives on one event-loop thread. The worker submits a batch with one hand-over and picks up what has
+  finished when it comes by; a finished call sets the process's wake-up event.
+- An item asks for one request a *lane* (say, each leg of a collection). Requests of many items gather in their lane
+  into one call: a lane with a free slot calls at once with what is there, at most `max_batch`; a busy one gathers.
+  A freed slot is filled on the loop's own thread.
+- At most `max_concurrency` calls a lane and `max_pending` items a stage. An item over that gets its outcomes at once.
+- Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout. A call
+  is cancelled when nobody waits for it any more.
+- An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
+  is a defect and ends the worker.
+- An item leaves when its last request has an outcome.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from bytewax import operators as op
+from bytewax.dataflow import Stream, operator
+from bytewax.operators import StatefulBatchLogic
+
+from operators.wakeup import Wakeup
+from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+Lane = Hashable
+
+
+class EventLoopThread:
+    """The thread on which every call of this process runs."""
+
+    def __init__(self, wakeup: Wakeup) -> None:
+        self.wakeup = wakeup
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Awaitable[R], timeout: float) -> R:
+        """Run one awaitable from another thread and wait for it."""
+
+        async def awaited() -> R:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
+
+    def close(self) -> None:
+        """Cancel what is under way and end the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline."""
+
+    timeout: float
+    max_batch: int
+    max_concurrency: int
+    max_pending: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[T, R]):
+    """An item and what became of its requests."""
+
+    item: T
+    outcomes: Mapping[Lane, R | BackendError]
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T, R]):
+    item: T
+    waiting: int
+    outcomes: dict[Lane, R | BackendError] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Request(Generic[T, Q, R]):
+    job: _Job[T, R]
+    lane: Lane
+    query: Q
+    deadline: float
+    call: "_Call | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    task: "asyncio.Task[None] | None" = None
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _LaneState(Generic[T, Q, R]):
+    queue: deque[_Request[T, Q, R]] = field(default_factory=deque)
+    running: int = 0
+
+
+class Dispatcher(Generic[T, Q, R]):
+    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
+
+    def __init__(
+        self,
+        calls: EventLoopThread,
+        plan: Callable[[T], Mapping[Lane, Q]],
+        call: Callable[[Lane, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
+        deadline: Callable[[T], float],
+        bounds: Bounds,
+    ) -> None:
+        self._calls = calls
+        self._plan = plan
+        self._call = call
+        self._deadline = deadline
+        self._bounds = bounds
+        self._lanes: dict[Lane, _LaneState[T, Q, R]] = {}
+        self._live: dict[_Request[T, Q, R], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._finished: deque[Finished[T, R]] = deque()
+        self._defect: BaseException | None = None
+        self._submitted = 0
+        self._drained = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Items submitted and not yet drained."""
+        return self._submitted - self._drained
+
+    def submit(self, items: Sequence[T]) -> None:
+        """Hand items over to the loop."""
+        self._submitted += len(items)
+        room = self._bounds.max_pending - (self.outstanding - len(items))
+        self._calls.loop.call_soon_threadsafe(self._accept, items[: max(0, room)], items[max(0, room) :])
+
+    def drain(self) -> list[Finished[T, R]]:
+        """What has finished since. Raises what a call raised that isn't a BackendError."""
+        if self._defect is not None:
+            raise self._defect
+        drained = []
+        while self._finished:
+            drained.append(self._finished.popleft())
+        self._drained += len(drained)
+        return drained
+
+    def _accept(self, items: Sequence[T], refused: Sequence[T]) -> None:
+        try:
+            now = time.monotonic()
+            for item in items:
+                self._enqueue(item, self._plan(item), min(self._deadline(item), now + self._bounds.timeout))
+            for item in refused:
+                error = BackendUnavailable("the stage is full")
+                self._finished.append(Finished(item, dict.fromkeys(self._plan(item), error)))
+            for lane in list(self._lanes):
+                self._fill(lane)
+            self._arm()
+        except Exception as error:  # noqa: BLE001  the worker raises it
+            self._defect = error
+        if self._finished or self._defect:
+            self._calls.wakeup.set()
+
+    def _enqueue(self, item: T, queries: Mapping[Lane, Q], deadline: float) -> None:
+        job: _Job[T, R] = _Job(item, len(queries))
+        if not queries:
+            self._finished.append(Finished(item, {}))
+        for lane, query in queries.items():
+            request = _Request(job, lane, query, deadline)
+            self._live[request] = None
+            self._lanes.setdefault(lane, _LaneState()).queue.append(request)
+
+    def _fill(self, lane: Lane) -> None:
+        state = self._lanes[lane]
+        while state.queue and state.running < self._bounds.max_concurrency:
+            batch: list[_Request[T, Q, R]] = []
+            while state.queue and len(batch) < self._bounds.max_batch:
+                request = state.queue.popleft()
+                if request in self._live:
+                    batch.append(request)
+            if batch:
+                call = _Call(waiting=len(batch))
+                for request in batch:
+                    request.call = call
+                state.running += 1
+                call.task = self._calls.loop.create_task(self._run(lane, state, batch))
+        if not state.queue and not state.running:
+            del self._lanes[lane]
+
+    async def _run(self, lane: Lane, state: _LaneState[T, Q, R], batch: Sequence[_Request[T, Q, R]]) -> None:
+        outcomes: Sequence[R | BackendError] = ()
+        try:
+            left = max(request.deadline for request in batch) - time.monotonic()
+            outcomes = await self._call(lane, [request.query for request in batch], max(left, 0.001))
+            if len(outcomes) != len(batch):
+                self._defect = RuntimeError(f"{len(outcomes)} outcomes for {len(batch)} requests")
+        except BackendError as error:
+            outcomes = [error] * len(batch)
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001  the worker raises it
+            self._defect = error
+        for request, outcome in zip(batch, outcomes, strict=False):
+            self._settle(request, outcome)
+        state.running -= 1
+        self._fill(lane)
+        self._calls.wakeup.set()
+
+    def _settle(self, request: _Request[T, Q, R], outcome: R | BackendError) -> None:
+        if request not in self._live:
+            return
+        del self._live[request]
+        job = request.job
+        job.outcomes[request.lane] = outcome
+        job.waiting -= 1
+        if request.call is not None:
+            request.call.waiting -= 1
+        if not job.waiting:
+            self._finished.append(Finished(job.item, job.outcomes))
+
+    def _arm(self) -> None:
+        if not self._live:
+            return
+        earliest = min(request.deadline for request in self._live)
+        if self._timer is not None:
+            if self._timer.when() <= earliest and not self._timer.cancelled():
+                return
+            self._timer.cancel()
+        self._timer = self._calls.loop.call_at(earliest, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        late = [request for request in self._live if request.deadline <= now]
+        for request in late:
+            self._settle(request, BackendTimeout("no answer before the deadline"))
+            call = request.call
+            if call is not None and not call.waiting and call.task is not None:
+                call.task.cancel()
+        self._arm()
+        if late:
+            self._calls.wakeup.set()
+
+
+class _Logic(StatefulBatchLogic[list[T], list[Finished[T, R]], None], Generic[T, Q, R]):
+    def __init__(self, dispatcher: Dispatcher[T, Q, R]) -> None:
+        self._dispatcher = dispatcher
+
+    def on_batch(self, values: list[list[T]]) -> tuple[list[list[Finished[T, R]]], bool]:
+        self._dispatcher.submit([item for batch in values for item in batch])
+        return self.on_notify()
+
+    def on_notify(self) -> tuple[list[list[Finished[T, R]]], bool]:
+        finished = self._dispatcher.drain()
+        return ([finished] if finished else []), StatefulBatchLogic.RETAIN
+
+    def on_eof(self) -> tuple[list[list[Finished[T, R]]], bool]:
+        # The engine asks once at the end of a finite input and drops what isn't there then.
+        finished: list[Finished[T, R]] = []
+        while self._dispatcher.outstanding:
+            finished += self._dispatcher.drain()
+            time.sleep(0.001)
+        return ([finished] if finished else []), StatefulBatchLogic.RETAIN
+
+    def notify_at(self) -> datetime | None:
+        return datetime.now(UTC) if self._dispatcher.outstanding else None
+
+    def snapshot(self) -> None:
+        return None
+
+
+_LANE = "0"
+"""One worker a process: one key holds the whole stage's state."""
+
+
+@operator
+def async_io(
+    step_id: str,
+    up: Stream[list[T]],
+    calls: EventLoopThread,
+    plan: Callable[[T], Mapping[Lane, Q]],
+    call: Callable[[Lane, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
+    deadline: Callable[[T], float],
+    bounds: Bounds,
+) -> Stream[list[Finished[T, R]]]:
+    """Make each item's requests, gathered by lane, and pass it on with their outcomes; order is not kept.
+
+    `plan` maps an item to its request a lane (none: it passes at once), `call` makes one call for many requests of a
+    lane within the given seconds, `deadline` is the item's on the monotonic clock.
+    """
+    keyed = op.map("key", up, lambda batch: (_LANE, batch))
+    done = op.stateful_batch("calls", keyed, lambda _: _Logic(Dispatcher(calls, plan, call, deadline, bounds)))
+    return op.map("unkey", done, lambda pair: pair[1])

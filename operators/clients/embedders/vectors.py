@@ -1,0 +1,42 @@
+"""From an embedder's JSON to unit vectors."""
+
+from typing import Any
+
+import numpy as np
+
+from operators.clients.embedders import Embedding
+from schemas.errors import BackendBadResponse
+
+_NUMBERS = {int, float}
+
+
+def unit_embeddings(rows: list[Any], dimension: int | None, *, backend: str) -> list[Embedding]:
+    """Read each row as a vector and bring it to unit length.
+
+    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), not all of them zero, and
+    all rows have the same length, `dimension` if it is given.
+    """
+    if not rows:
+        return []
+    for row in rows:
+        # numpy would take true for 1 and null for NaN.
+        if not isinstance(row, list) or not _NUMBERS.issuperset(map(type, row)):
+            raise BackendBadResponse(f"{backend}: a vector is not a list of numbers")
+    lengths = set(map(len, rows))
+    if len(lengths) > 1:
+        raise BackendBadResponse(f"{backend}: vectors of different dimensions")
+    if dimension is not None and lengths - {dimension}:
+        raise BackendBadResponse(f"{backend}: vectors of another dimension than {dimension}")
+    try:
+        matrix = np.array(rows, dtype=np.float64)
+    except OverflowError:
+        raise BackendBadResponse(f"{backend}: a vector holds a number out of range") from None
+    if not np.isfinite(matrix).all():
+        raise BackendBadResponse(f"{backend}: a vector holds a number that is not finite")
+    if not matrix.any(axis=-1).all():
+        raise BackendBadResponse(f"{backend}: a vector without a direction")
+    # Scaled by the largest first: squares of very large or very small numbers leave the range of a double.
+    matrix /= np.abs(matrix).max(axis=-1, keepdims=True)
+    matrix /= np.linalg.norm(matrix, axis=-1, keepdims=True)
+    # A copy each: a view kept in a cache would keep the whole batch.
+    return [Embedding(row.astype(np.float32)) for row in matrix]

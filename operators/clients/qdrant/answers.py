@@ -1,0 +1,170 @@
+"""What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Payload = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found point: its id, its finite score and the payload fields that were asked for."""
+
+    id: str
+    score: float
+    payload: Payload = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A scroll's point; `order_value` is what it was ordered by, in that field's unit (datetimes in microseconds)."""
+
+    id: str
+    payload: Payload
+    order_value: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records of one scroll, and the id where the next page begins: None at the end and in an ordered scroll."""
+
+    records: list[Record]
+    next_offset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection as Qdrant describes it; the vector without a name is called "".
+
+    `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points}.
+    """
+
+    points: int
+    vectors: Mapping[str, Payload]
+    sparse_vectors: Mapping[str, Payload]
+    indexes: Mapping[str, Payload]
+
+
+def read_batch(result: object, expected: int) -> list[list[Hit]]:
+    """The hits of `expected` searches."""
+    searches = _list(result)
+    if len(searches) != expected:
+        raise ValueError(f"{len(searches)} results for {expected} searches")
+    return [[_hit(point) for point in _list(_object(search).get("points"))] for search in searches]
+
+
+def read_payloads(result: object) -> dict[str, Payload]:
+    """Points by id."""
+    points = map(_object, _list(result))
+    return {read_id(point.get("id")): _payload(point) for point in points}
+
+
+def read_page(result: object) -> Page:
+    """A scroll's page."""
+    page = _object(result)
+    offset = page.get("next_page_offset")
+    records = [_record(point) for point in map(_object, _list(page.get("points")))]
+    return Page(records, None if offset is None else read_id(offset))
+
+
+def read_count(result: object) -> int:
+    """A number of points."""
+    return _count(_object(result).get("count"))
+
+
+def read_facet(result: object) -> dict[str | int, int]:
+    """Counts by value."""
+    counts: dict[str | int, int] = {}
+    for hit in map(_object, _list(_object(result).get("hits"))):
+        value = hit.get("value")
+        if not isinstance(value, str | int):
+            raise ValueError("a facet's value is neither a string nor an integer")
+        counts[value] = _count(hit.get("count"))
+    return counts
+
+
+def read_info(result: object) -> CollectionInfo:
+    """A collection's description."""
+    info = _object(result)
+    params = _object(_object(info.get("config")).get("params"))
+    vectors = _object(params.get("vectors") or {})
+    return CollectionInfo(
+        points=_count(info.get("points_count") or 0),
+        vectors=_objects({"": vectors} if "size" in vectors else vectors),
+        sparse_vectors=_objects(_object(params.get("sparse_vectors") or {})),
+        indexes=_objects(_object(info.get("payload_schema") or {})),
+    )
+
+
+def read_exists(result: object) -> bool:
+    """Whether a collection is there."""
+    exists = _object(result).get("exists")
+    if not isinstance(exists, bool):
+        raise ValueError("neither true nor false")
+    return exists
+
+
+def read_update(result: object) -> None:
+    """An update's acknowledgement, which must say that the update is done."""
+    status = _object(result).get("status")
+    if status != "completed":
+        raise ValueError("an update that isn't completed")
+
+
+def read_done(result: object) -> None:
+    """A collection's creation, acknowledged."""
+    if result is not True:
+        raise ValueError("not acknowledged")
+
+
+def read_id(value: object) -> str:
+    """A point's id, as a string even where it is an integer."""
+    if type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise ValueError("an id is neither a string nor an integer")
+
+
+def _hit(value: object) -> Hit:
+    point = _object(value)
+    score = point.get("score")
+    if not isinstance(score, float | int) or isinstance(score, bool) or not math.isfinite(score):
+        raise ValueError("a score is no finite number")
+    return Hit(read_id(point.get("id")), float(score), _payload(point))
+
+
+def _record(point: Payload) -> Record:
+    order_value = point.get("order_value")
+    if order_value is not None and type(order_value) not in {float, int}:
+        raise ValueError("an order value is no number")
+    return Record(read_id(point.get("id")), _payload(point), order_value)
+
+
+def _payload(point: Payload) -> Payload:
+    payload = point.get("payload")
+    return {} if payload is None else _object(payload)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("a count is no natural number")
+    return value
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("not an object where one must be")
+    return value
+
+
+def _objects(value: Mapping[str, object]) -> dict[str, Payload]:
+    return {name: _object(each) for name, each in value.items()}
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("not a list where one must be")
+    return value

@@ -1,0 +1,250 @@
+"""The client of Qdrant, server or embedded: raw requests over the HTTP seam, validated answers.
+
+Searches travel in batches, because a request costs more than the search in it, and their failures come back as values
+beside the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import orjson
+
+from operators.clients.qdrant.answers import (
+    CollectionInfo,
+    Hit,
+    Page,
+    Payload,
+    read_batch,
+    read_count,
+    read_done,
+    read_exists,
+    read_facet,
+    read_info,
+    read_page,
+    read_payloads,
+    read_update,
+)
+from operators.clients.transport import MIB, Endpoint
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+
+if TYPE_CHECKING:
+    # The models take 1.5 s to import; whoever makes a collection has paid for them, a search flow never does.
+    from qdrant_client.http import models
+
+    IndexSchema = (
+        models.KeywordIndexParams
+        | models.IntegerIndexParams
+        | models.FloatIndexParams
+        | models.BoolIndexParams
+        | models.DatetimeIndexParams
+        | models.UuidIndexParams
+        | models.TextIndexParams
+    )
+
+T = TypeVar("T")
+Filter = Mapping[str, Any]
+
+REFUSED = frozenset({400, 422})
+
+
+def point_id(identity: str) -> int | str:
+    """An id as Qdrant wants it in filters and lookups: `Hit.id` is a string even where the point's is an integer."""
+    return int(identity) if identity.isascii() and identity.isdecimal() else identity
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantClient:
+    """One Qdrant behind an endpoint; `timeout` is in seconds, for the whole call, however many requests it takes.
+
+    `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise.
+    """
+
+    endpoint: Endpoint
+    max_upsert: int = 24 * MIB
+
+    async def query_batch(
+        self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
+    ) -> list[list[Hit] | BackendError]:
+        """Answer every search with its hits, best first, or with the error that it met; raises nothing.
+
+        `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
+        an outage and an answer that breaks the protocol fail all the searches that were asked together.
+        """
+        deadline = _now() + timeout
+        answers: list[list[Hit] | BackendError] = []
+        batches = [searches] if searches else []
+        path = _points(collection, "/query/batch")
+        while batches:
+            batch = batches.pop()
+            try:
+                read = partial(read_batch, expected=len(batch))
+                answers += await self._ask(path, {"searches": batch}, read, deadline)
+            except BackendError as error:
+                refused = isinstance(error, BackendBadResponse) and error.status in REFUSED
+                if refused and len(batch) > 1:
+                    # Qdrant refuses a batch whole when one search in it is wrong: halving finds that one.
+                    middle = len(batch) // 2
+                    batches += [batch[middle:], batch[:middle]]
+                else:
+                    answers += [error] * len(batch)
+        return answers
+
+    async def retrieve(
+        self, collection: str, ids: Sequence[str], fields: Sequence[str] | bool, *, timeout: float
+    ) -> dict[str, Payload]:
+        """The payloads of those points that exist, by id: the named `fields`, all (True) or none (False).
+
+        Raises BackendError.
+        """
+        body = {"ids": [point_id(each) for each in ids], "with_payload": _fields(fields), "with_vector": False}
+        return await self._ask(_points(collection, ""), body, read_payloads, _now() + timeout)
+
+    async def scroll(
+        self,
+        collection: str,
+        where: Filter | None = None,
+        *,
+        limit: int,
+        fields: Sequence[str] | bool = True,
+        order_by: Mapping[str, Any] | None = None,
+        offset: str | None = None,
+        timeout: float,
+    ) -> Page:
+        """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
+
+        An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
+        """
+        body = _body(
+            filter=where,
+            limit=limit,
+            with_payload=_fields(fields),
+            with_vector=False,
+            order_by=order_by,
+            offset=None if offset is None else point_id(offset),
+        )
+        return await self._ask(_points(collection, "/scroll"), body, read_page, _now() + timeout)
+
+    async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
+        """How many points the filter matches; raises BackendError."""
+        body = _body(filter=where, exact=exact)
+        return await self._ask(_points(collection, "/count"), body, read_count, _now() + timeout)
+
+    async def facet(
+        self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
+    ) -> dict[str | int, int]:
+        """How many points have each of the `limit` most frequent values of an indexed field; raises BackendError."""
+        body = _body(key=key, filter=where, limit=limit, exact=exact)
+        return await self._ask(_collection(collection, "/facet"), body, read_facet, _now() + timeout)
+
+    async def upsert(
+        self,
+        collection: str,
+        points: Sequence[Mapping[str, Any]],
+        condition: Filter | None = None,
+        *,
+        timeout: float,
+    ) -> None:
+        """Write `points` ({id, vector, payload}, arrays allowed) in order; every search after this returns sees them.
+
+        Where a point exists already and `condition` doesn't match it, it stays as it is. Requests are split by their
+        size; raises BackendError at the first that fails, and those before it stay applied.
+        """
+        deadline = _now() + timeout
+        body = _body(points=[], update_filter=condition)
+        path = _points(collection, "")
+        written = (self._written(point) for point in points)
+        for chunk in _chunks(written, self.max_upsert - len(self._written(body))):
+            await self._ask(path, {**body, "points": chunk}, read_update, deadline, method="PUT", wait=True)
+
+    async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
+        """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
+        path = _points(collection, "/delete")
+        await self._ask(path, {"filter": where}, read_update, _now() + timeout, wait=True)
+
+    async def exists(self, collection: str, *, timeout: float) -> bool:
+        """Whether a collection or an alias has this name; raises BackendError."""
+        path = _collection(collection, "/exists")
+        return await self._ask(path, None, read_exists, _now() + timeout, method="GET")
+
+    async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
+        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there)."""
+        return await self._ask(_collection(collection, ""), None, read_info, _now() + timeout, method="GET")
+
+    async def create_collection(self, collection: str, config: "models.CreateCollection", *, timeout: float) -> None:
+        """Create a collection; raises BackendError (status 409 when it is there already)."""
+        body = config.model_dump(mode="json", exclude_none=True)
+        await self._ask(_collection(collection, ""), body, read_done, _now() + timeout, method="PUT")
+
+    async def create_index(self, collection: str, field: str, schema: "IndexSchema", *, timeout: float) -> None:
+        """Index a payload field, returning when the index is built; raises BackendError."""
+        body = {"field_name": field, "field_schema": schema.model_dump(mode="json", exclude_none=True)}
+        path = _collection(collection, "/index")
+        await self._ask(path, body, read_update, _now() + timeout, method="PUT", wait=True)
+
+    async def _ask(
+        self,
+        path: str,
+        body: object,
+        read: Callable[[object], T],
+        deadline: float,
+        *,
+        method: str = "POST",
+        wait: bool = False,
+    ) -> T:
+        left = deadline - _now()
+        if left <= 0:
+            raise BackendTimeout(f"{self.endpoint.name}: no time left to ask")
+        # The server counts whole seconds, from one on: it stops working on what nobody waits for any more.
+        bounds = f"?timeout={math.ceil(left)}" + ("&wait=true" if wait else "")
+        answer = await self.endpoint.call(method, path + bounds, body, timeout=left)
+        try:
+            return read(answer["result"])
+        except (KeyError, TypeError, ValueError) as error:
+            reason = str(error) if type(error) is ValueError else "no result in it"
+            raise BackendBadResponse(f"{self.endpoint.name}: {reason}") from error
+
+    def _written(self, value: object) -> bytes:
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        except orjson.JSONEncodeError:
+            pass
+        # Raised out here, so that no part of the value is chained to it.
+        raise BackendBadResponse(f"{self.endpoint.name}: a point can't be written as JSON")
+
+
+def _chunks(points: Iterable[bytes], limit: int) -> Iterator[list[orjson.Fragment]]:
+    chunk: list[orjson.Fragment] = []
+    size = 0
+    for point in points:
+        if chunk and size + len(point) > limit:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(orjson.Fragment(point))
+        size += len(point) + 1
+    if chunk:
+        yield chunk
+
+
+def _body(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _fields(fields: Sequence[str] | bool) -> list[str] | bool:
+    return fields if isinstance(fields, bool) else list(fields)
+
+
+def _collection(name: str, path: str) -> str:
+    return f"/collections/{quote(name, safe='')}{path}"
+
+
+def _points(collection: str, path: str) -> str:
+    return _collection(collection, f"/points{path}")
+
+
+def _now() -> float:
+    return time.monotonic()

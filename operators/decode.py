@@ -1,0 +1,151 @@
+"""Decode: a message's bytes become a query in flight, or a named error."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import Tracer
+from pydantic import ValidationError
+
+from operators.inflight import InFlight, Message
+from operators.stage import Stage, stage
+from operators.telemetry import QueryTrace
+from schemas.errors import DeadLetterClass, InputError
+from schemas.query import SCHEMA_VERSION, QueryEvent
+from schemas.settings import Limits, Settings
+
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
+_MAX_QUOTED: Final = 80
+
+
+def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
+    """Read one JSON object.
+
+    Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), `unsupported_version`, or `invalid`
+    for anything but an object and for a repeated key.
+    """
+    if value is None:
+        raise InputError(DeadLetterClass.NOT_JSON, "the message has no value")
+    if len(value) > max_bytes:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"{len(value)} bytes, at most {max_bytes}")
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise InputError(DeadLetterClass.NOT_JSON, f"{error.msg} at character {error.pos}") from error
+    if not isinstance(document, dict):
+        raise InputError(DeadLetterClass.INVALID, f"an object is expected, not {type(document).__name__}")
+    # The parser keeps the last of repeated keys without a word: count what was written.
+    if sum(1 for match in _STRINGS.finditer(value) if match[1]) != _keys(document):
+        raise InputError(DeadLetterClass.INVALID, "a key is repeated")
+    version = document.get("schema_version", SCHEMA_VERSION)
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        raise InputError(
+            DeadLetterClass.UNSUPPORTED_VERSION, f"schema_version: {version}, this version reads {SCHEMA_VERSION}"
+        )
+    return document
+
+
+def explain(error: ValidationError) -> str:
+    """Every problem as `field: what is wrong (value)`, values cut short."""
+    problems = []
+    for item in error.errors(include_url=False):
+        field = ".".join(str(part) for part in item["loc"])
+        if field:
+            problems.append(f"{field}: {item['msg']} ({str(item['input'])[:_MAX_QUOTED]!r})")
+        else:
+            problems.append(item["msg"])
+    return "; ".join(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Turns messages into queries under one configuration."""
+
+    limits: Limits
+    destinations: Mapping[str, str]
+    default_destination: str
+    default_namespace: str
+    dimension: int
+    record_content: bool
+    tracer: Tracer
+
+    @classmethod
+    def of(cls, settings: Settings, tracer: Tracer) -> "Decoder":
+        """The decoder that the settings ask for."""
+        return cls(
+            settings.limits,
+            settings.qdrant.destinations,
+            settings.defaults.destination,
+            settings.defaults.namespace,
+            settings.qdrant.dimension,
+            settings.telemetry.record_content,
+            tracer,
+        )
+
+    def __call__(self, message: Message) -> InFlight:
+        """The query that the message asks. Raises InputError."""
+        event = self._event(parse(message.value, self.limits.max_message_bytes))
+        destination = event.destination if event.destination is not None else self.default_destination
+        collection = self.destinations.get(destination)
+        if collection is None:
+            raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:_MAX_QUOTED]!r})")
+        if event.vector is not None and len(event.vector) != self.dimension:
+            raise InputError(
+                DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(event.vector)} numbers, expected {self.dimension}"
+            )
+        patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
+        # A producer whose clock is ahead gains no time by it.
+        age = max(0.0, message.received - message.timestamp)
+        attributes: dict[str, str | int] = {
+            "messaging.destination.partition.id": str(message.origin.partition),
+            "messaging.kafka.offset": message.origin.offset,
+            "rankstream.query_id": event.query_id,
+            "db.collection.name": collection,
+        }
+        if self.record_content and event.text is not None:
+            attributes["db.query.text"] = event.text
+        trace = QueryTrace(self.tracer, message.headers, message.origin.topic, message.received, attributes)
+        return InFlight(
+            message=message,
+            event=event,
+            text=unicodedata.normalize("NFC", event.text) if event.text is not None else None,
+            namespace=event.namespace if event.namespace is not None else self.default_namespace,
+            collection=collection,
+            now=event.now if event.now is not None else message.timestamp,
+            deadline=message.clock - age + min(patience, self.limits.max_timeout),
+            trace=trace,
+        )
+
+    def _event(self, document: dict[str, Any]) -> QueryEvent:
+        text = document.get("text")
+        if isinstance(text, str) and len(text) > self.limits.max_text_chars:
+            raise InputError(
+                DeadLetterClass.TOO_LARGE, f"text: {len(text)} characters, at most {self.limits.max_text_chars}"
+            )
+        try:
+            return QueryEvent.model_validate(document)
+        except ValidationError as error:
+            raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+
+
+def _keys(document: Any) -> int:
+    count = 0
+    rest = [document]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            rest += value.values()
+        elif isinstance(value, list):
+            rest += [item for item in value if isinstance(item, dict | list)]
+    return count
+
+
+@operator
+def decode(step_id: str, up: Stream[list[Message]], decoder: Decoder) -> Stage:
+    """Messages in; queries on, what can't be read dead."""
+    return stage("decode", up, lambda message: message, decoder)

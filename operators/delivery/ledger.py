@@ -1,0 +1,135 @@
+"""What this member owns and what it owes: the assigned partitions, their epochs, and the queries not yet committed.
+
+The polling thread and the sink's thread meet here, under one lock. Rules:
+
+- Each assignment of a partition starts an epoch; the records read under it carry it. An answer of an epoch that is over
+  is dropped: the partition's new owner reads the query again.
+- What a transaction commits and the group membership it commits under are read in one critical section, so that the
+  broker's fencing by generation covers what was chosen.
+- Credit is what may still be read: `max_in_flight` less the queries read but not committed.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from operators.delivery.client import GroupMetadata, TopicPartition
+from operators.delivery.tracker import Commit, OffsetTracker, Plan
+from operators.inflight import Origin, Terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One transaction's content: the records to send, the offsets to commit, and the membership to commit under."""
+
+    records: Sequence[Terminal]
+    plans: Mapping[TopicPartition, tuple[int, Plan]]
+    group: GroupMetadata
+    waiting: Sequence[Terminal]
+    dropped: int
+
+    @property
+    def commits(self) -> dict[TopicPartition, Commit]:
+        """The offsets to commit."""
+        return {partition: plan.commit for partition, (_, plan) in self.plans.items()}
+
+
+class Membership(Protocol):
+    """The part of a consumer that the ledger needs."""
+
+    def group_metadata(self) -> GroupMetadata:
+        """The member's id and generation, as the broker fences by them."""
+        ...
+
+
+@dataclass(slots=True)
+class _Assignment:
+    epoch: int
+    tracker: OffsetTracker
+
+
+class Ledger:
+    """The assignments of one member of the group. Every method may be called from any thread."""
+
+    def __init__(self, max_in_flight: int) -> None:
+        self._max_in_flight = max_in_flight
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._assignments: dict[TopicPartition, _Assignment] = {}
+        self._in_flight = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Queries read under the present assignments and not committed."""
+        return self._in_flight
+
+    @property
+    def credit(self) -> int:
+        """Queries that may be read now."""
+        return self._max_in_flight - self._in_flight
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are owned now."""
+        with self._lock:
+            return sorted(self._assignments)
+
+    def assign(self, partition: TopicPartition, committed: Commit) -> int:
+        """Start an epoch of `partition` at what its last owner committed, and return it."""
+        with self._lock:
+            self._drop(partition)
+            self._epoch += 1
+            self._assignments[partition] = _Assignment(self._epoch, OffsetTracker(committed))
+            return self._epoch
+
+    def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        """End the epochs of `partitions`: nothing read under them can be answered any more."""
+        with self._lock:
+            for partition in partitions:
+                self._drop(partition)
+
+    def see(self, partition: TopicPartition, offset: int) -> int | None:
+        """Note that a record was read; its epoch, or None if it isn't this member's to answer."""
+        with self._lock:
+            assignment = self._assignments.get(partition)
+            if assignment is None or not assignment.tracker.see(offset):
+                return None
+            self._in_flight += 1
+            return assignment.epoch
+
+    def settle(self, answers: Sequence[Terminal], member: Membership) -> Settlement:
+        """Choose what the next transaction carries: the answers of running epochs, and the offsets they complete."""
+        with self._lock:
+            offsets: dict[TopicPartition, dict[int, Terminal]] = defaultdict(dict)
+            for answer in answers:
+                if self._runs(answer.origin):
+                    partition = TopicPartition(answer.origin.topic, answer.origin.partition)
+                    offsets[partition][answer.origin.offset] = answer
+            plans = {
+                partition: (self._assignments[partition].epoch, self._assignments[partition].tracker.plan(terminals))
+                for partition, terminals in offsets.items()
+            }
+            records = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.accepted]
+            waiting = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.waiting]
+            dropped = len(answers) - len(records) - len(waiting)
+            return Settlement(records, plans, member.group_metadata(), waiting, dropped)
+
+    def confirm(self, settlement: Settlement) -> None:
+        """Take over what the broker has committed."""
+        with self._lock:
+            for partition, (epoch, plan) in settlement.plans.items():
+                assignment = self._assignments.get(partition)
+                if assignment is not None and assignment.epoch == epoch:
+                    assignment.tracker.apply(plan)
+                    self._in_flight -= len(plan.accepted)
+
+    def _runs(self, origin: Origin) -> bool:
+        assignment = self._assignments.get(TopicPartition(origin.topic, origin.partition))
+        return assignment is not None and assignment.epoch == origin.epoch
+
+    def _drop(self, partition: TopicPartition) -> None:
+        assignment = self._assignments.pop(partition, None)
+        if assignment is not None:
+            self._in_flight -= assignment.tracker.in_flight

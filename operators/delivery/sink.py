@@ -1,0 +1,141 @@
+"""The sink: results, dead letters and the offsets that they answer, made durable together on a thread of its own.
+
+Rules
+-----
+- The engine's worker only queues; it never waits for a broker.
+- A transaction starts at once if the last one began at least `interval` ago, else it gathers until then.
+- Each try asks the ledger anew what may be committed: answers of epochs that are over are dropped.
+- A record that is refused for its size becomes a dead letter without payload; the rest is tried again.
+- Whatever may be tried again is, for ever; whatever may not ends the process.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+
+from operators.delivery.client import Consumer, Producer, RecordTooLarge
+from operators.delivery.dead_letters import without_payload
+from operators.delivery.ledger import Ledger, Settlement
+from operators.inflight import Terminal
+from schemas.errors import RetriableDelivery
+
+log = logging.getLogger(__name__)
+
+_RETRY: Final = 0.1
+
+
+class Delivery:
+    """The sink's thread. `start` and `close` are called by the process."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        consumer: Consumer,
+        ledger: Ledger,
+        dead_letters: str,
+        interval: float,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self._ledger = ledger
+        self._dead_letters = dead_letters
+        self._interval = interval
+        self._failed = failed
+        self._queue: deque[Terminal] = deque()
+        self._filled = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+
+    def start(self) -> None:
+        """Deliver what is put."""
+        self._thread.start()
+
+    def put(self, terminals: Sequence[Terminal]) -> None:
+        """Queue terminal records. From any thread."""
+        with self._filled:
+            self._queue.extend(terminals)
+            self._filled.notify()
+
+    def close(self) -> None:
+        """Deliver what is queued, then end the thread."""
+        with self._filled:
+            self._closing = True
+            self._filled.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._producer.close()
+
+    def _run(self) -> None:
+        began = -self._interval
+        waiting: list[Terminal] = []
+        try:
+            while True:
+                with self._filled:
+                    while not self._queue and not self._closing:
+                        self._filled.wait()
+                    if self._closing and not self._queue:
+                        return
+                    # Until the interval is over, more gathers.
+                    self._filled.wait_for(lambda: self._closing, began + self._interval - time.monotonic())
+                    answers = waiting + list(self._queue)
+                    self._queue.clear()
+                began = time.monotonic()
+                waiting = self._deliver(answers)
+        except Exception as error:  # noqa: BLE001  the process ends with it
+            log.error("delivery failed: %s: %s", type(error).__name__, error)
+            self._failed(error)
+
+    def _deliver(self, answers: Sequence[Terminal]) -> list[Terminal]:
+        while True:
+            settlement = self._ledger.settle(answers, self._consumer)
+            if settlement.dropped:
+                log.info("dropped %d answers of partitions that were taken away", settlement.dropped)
+            if not settlement.records:
+                return list(settlement.waiting)
+            try:
+                self._producer.deliver(settlement.records, settlement.commits, settlement.group)
+            except RecordTooLarge as error:
+                log.error("%d records were refused for their size: dead letters instead", len(error.records))
+                refused = {id(record) for record in error.records}
+                answers = [self._smaller(answer) if id(answer) in refused else answer for answer in answers]
+            except RetriableDelivery as error:
+                log.warning("%s; trying again", error)
+                time.sleep(_RETRY)
+            else:
+                self._confirm(settlement)
+                return list(settlement.waiting)
+
+    def _smaller(self, answer: Terminal) -> Terminal:
+        return replace(without_payload(answer, self._dead_letters), trace=answer.trace)
+
+    def _confirm(self, settlement: Settlement) -> None:
+        self._ledger.confirm(settlement)
+        for record in settlement.records:
+            if record.trace is not None:
+                record.trace.sent()
+
+
+class _Partition(StatelessSinkPartition[list[Terminal]]):
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def write_batch(self, items: list[list[Terminal]]) -> None:
+        self._delivery.put([terminal for batch in items for terminal in batch])
+
+
+class DeliverySink(DynamicSink[list[Terminal]]):
+    """The dataflow's end: lists of terminal records."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
+        """The only partition."""
+        return _Partition(self._delivery)

@@ -1,0 +1,240 @@
+"""The query source: a consumer polled on its own thread, and the Bytewax source that hands over what it read.
+
+Rules
+-----
+- The polling thread alone talks to the consumer; the engine's worker only ever waits for the wake-up event.
+- Out of credit, or stopping: the partitions are paused and polling goes on, so that the member stays in its group.
+- A newly assigned partition is read from what the group has committed, never from a kept position. Records of a
+  partition that isn't (or isn't any more) in the ledger are dropped: they are read again.
+- Stopping: nothing more is read; the source ends when every query read is committed, or at `drain_timeout`. Whoever
+  takes the partitions over reads what was left.
+- A failure of the polling thread or the sink's ends the source, and with it the process.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+
+from operators.delivery.client import Consumer, Record, TopicPartition
+from operators.delivery.ledger import Ledger
+from operators.delivery.tracker import Commit
+from operators.inflight import Message, Origin
+from operators.wakeup import Wakeup
+from schemas.errors import FatalDelivery, RetriableDelivery
+
+log = logging.getLogger(__name__)
+
+_PACE: Final = 0.005
+"""Seconds from one poll to the next: records gather into one list instead of trickling through the flow."""
+
+_IDLE_POLL: Final = 0.1
+_PAUSED_POLL: Final = 0.01
+_RETRY: Final = 0.5
+_PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Intake:
+    """Reads queries for as long as there is credit. `start`, `stop` and `close` are called by the process."""
+
+    def __init__(self, consumer: Consumer, ledger: Ledger, topic: str, wakeup: Wakeup, drain_timeout: float) -> None:
+        self._consumer = consumer
+        self._ledger = ledger
+        self._topic = topic
+        self._wakeup = wakeup
+        self._drain_timeout = drain_timeout
+        self._batches: deque[list[Message]] = deque()
+        self._lock = threading.Lock()
+        self._assigned: dict[TopicPartition, int] = {}
+        self._assignments = 0
+        self._paused: bool | None = None
+        self._stop_at: float | None = None
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._drained = False
+        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+        self.moved_at = time.monotonic()
+        """When the engine last came by, on the monotonic clock."""
+
+    def start(self) -> None:
+        """Join the group and read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more; the source ends once everything read is committed. From any thread."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._drain_timeout
+        self._wakeup.set()
+
+    def fail(self, error: BaseException) -> None:
+        """End the source with `error`. From any thread."""
+        self._failure = self._failure or error
+        self._wakeup.set()
+
+    def close(self) -> None:
+        """Leave the group and end the thread."""
+        self._closing = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def stable(self) -> bool:
+        """Whether the group has this member and no rebalance is under way."""
+        return self._consumer.stable()
+
+    def take(self) -> list[list[Message]]:
+        """The lists read since the last call, one a poll, perhaps none.
+
+        Raises StopIteration at the end, FatalDelivery after a failure.
+        """
+        self.moved_at = time.monotonic()
+        if self._failure is not None:
+            raise FatalDelivery(str(self._failure)) from self._failure
+        if self._drained:
+            raise StopIteration
+        batches = []
+        while self._batches:
+            batches.append(self._batches.popleft())
+        return batches
+
+    def _run(self) -> None:
+        try:
+            while not self._closing and not self._subscribed():
+                time.sleep(_RETRY)
+            while not self._closing:
+                self._poll_once()
+        except Exception as error:  # noqa: BLE001  the source raises it in the worker
+            log.error("intake failed: %s", type(error).__name__)
+            self.fail(error)
+
+    def _subscribed(self) -> bool:
+        if self._stop_at is not None:
+            self._finish_if_drained()
+            return False
+        try:
+            self._consumer.subscribe(self._topic, self._on_assigned, self._on_revoked)
+        except RetriableDelivery as error:
+            log.warning("kafka: %s; trying again", error)
+            return False
+        return True
+
+    def _poll_once(self) -> None:
+        began = time.monotonic()
+        self._take_over()
+        credit = 0 if self._stop_at is not None else self._ledger.credit
+        self._gate(credit)
+        records = self._consumer.poll(_IDLE_POLL if credit > 0 else _PAUSED_POLL, max(credit, 1))
+        if messages := self._messages(records):
+            self._batches.append(messages)
+            self._wakeup.set()
+        self._finish_if_drained()
+        left = began + _PACE - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+
+    def _gate(self, credit: int) -> None:
+        if credit > 0 and self._paused is not False:
+            self._consumer.resume(self._ledger.partitions)
+            self._paused = False
+        elif credit <= 0 and self._paused is not True:
+            self._consumer.pause(self._ledger.partitions)
+            self._paused = True
+
+    def _finish_if_drained(self) -> None:
+        if self._stop_at is None or self._drained or self._batches:
+            return
+        in_flight = self._ledger.in_flight
+        late = time.monotonic() >= self._stop_at
+        if in_flight and late:
+            log.warning("drain timed out: %d queries are left to whoever takes over", in_flight)
+        if not in_flight or late:
+            self._drained = True
+            self._wakeup.set()
+
+    def _messages(self, records: Iterable[Record]) -> list[Message]:
+        received, clock = time.time(), time.monotonic()
+        messages = []
+        for record in records:
+            epoch = self._ledger.see(record.partition, record.offset)
+            if epoch is not None:
+                origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
+                messages.append(
+                    Message(origin, record.key, record.value, record.headers, record.timestamp, received, clock)
+                )
+        return messages
+
+    def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            self._assignments += 1
+            for partition in partitions:
+                self._assigned[partition] = self._assignments
+
+    def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._assigned.pop(partition, None)
+            self._ledger.revoke(partitions)
+
+    def _take_over(self) -> None:
+        with self._lock:
+            assigned = dict(self._assigned)
+        if not assigned:
+            return
+        try:
+            committed = self._consumer.committed(list(assigned))
+            starts = {
+                partition: commit if commit is not None else Commit(self._consumer.beginning(partition), "")
+                for partition, commit in committed.items()
+            }
+        except RetriableDelivery as error:
+            log.warning("kafka: %s; trying again", error)
+            return
+        for partition, start in starts.items():
+            with self._lock:
+                # A revocation meanwhile has ended this assignment: what was read about it is out of date.
+                if self._assigned.get(partition) != assigned[partition]:
+                    continue
+                del self._assigned[partition]
+                self._ledger.assign(partition, start)
+            try:
+                self._consumer.seek(partition, start.offset)
+            except RetriableDelivery:
+                self._ledger.revoke([partition])
+        # A client may keep a partition paused over a rebalance, or not.
+        self._paused = None
+        log.info("took over %d partitions", len(starts))
+
+
+class _Partition(StatelessSourcePartition[list[Message]]):
+    def __init__(self, intake: Intake, wakeup: Wakeup) -> None:
+        self._intake = intake
+        self._wakeup = wakeup
+
+    def next_batch(self) -> list[list[Message]]:
+        batches = self._intake.take()
+        if not batches:
+            self._wakeup.wait()
+            batches = self._intake.take()
+        return batches
+
+    def next_awake(self) -> datetime:
+        return _PAST
+
+
+class QuerySource(DynamicSource[list[Message]]):
+    """A source whose items are the lists of messages that one poll brought. One worker a process."""
+
+    def __init__(self, intake: Intake, wakeup: Wakeup) -> None:
+        self._intake = intake
+        self._wakeup = wakeup
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
+        """The only partition."""
+        if worker_count != 1:
+            raise FatalDelivery("one worker a process: scale with processes")
+        return _Partition(self._intake, self._wakeup)

@@ -1,0 +1,93 @@
+"""The topics: which there are, how big a record they take, and how they are made."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import KafkaError
+
+from operators.delivery.kafka_python import connection
+from schemas.errors import FatalDelivery
+from schemas.settings import KafkaSettings
+
+DEFAULT_MAX: Final = 1_048_588
+"""Kafka's default `max.message.bytes`."""
+
+RECORD_OVERHEAD: Final = 8192
+"""Room for a record's key, headers and framing beside its value, in bytes."""
+
+DEAD_LETTER_ROOM: Final = 65_536
+"""What a dead letter may need beyond the message that it holds, in bytes."""
+
+
+def require(settings: KafkaSettings, names: Sequence[str]) -> None:
+    """Raise FatalDelivery, naming them, if some of the topics don't exist or the broker can't be asked."""
+    with _Admin(settings) as admin:
+        there = set(admin.list_topics())
+    if missing := [name for name in names if name not in there]:
+        raise FatalDelivery(f"topics that don't exist: {', '.join(missing)}; `rankstream topics` creates them")
+
+
+def max_message_bytes(settings: KafkaSettings, topic: str) -> int:
+    """The largest record batch that the topic takes, in bytes. Raises FatalDelivery."""
+    with _Admin(settings) as admin:
+        described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+    return int(described["topic"][topic][_MAX]["value"])
+
+
+def create(settings: KafkaSettings) -> list[str]:
+    """Create the topics that don't exist, each as its role needs it; the names of those. Raises FatalDelivery."""
+    roles = settings.topics
+    wanted: dict[str, dict[str, str]] = {
+        roles.queries: {},
+        roles.results: {},
+        roles.documents: {},
+        roles.dead_letters: {},
+        roles.watermarks: {"cleanup.policy": "compact"},
+    }
+    with _Admin(settings) as admin:
+        there = set(admin.list_topics())
+        if missing := [name for name in wanted if name not in there]:
+            if roles.dead_letters in missing:
+                largest = _largest_message(admin, [name for name in (roles.queries, roles.documents) if name in there])
+                wanted[roles.dead_letters] = {_MAX: str(largest + DEAD_LETTER_ROOM)}
+            admin.create_topics(
+                {
+                    name: {
+                        "num_partitions": settings.partitions,
+                        "replication_factor": settings.replication_factor,
+                        "configs": wanted[name],
+                    }
+                    for name in missing
+                },
+                wait_for_metadata=True,
+            )
+    return missing
+
+
+_MAX: Final = "max.message.bytes"
+
+
+def _largest_message(admin: Any, topics: Iterable[str]) -> int:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    if not resources:
+        return DEFAULT_MAX
+    described = admin.describe_configs(resources, config_filter="all")["topic"]
+    return max(int(config[_MAX]["value"]) for config in described.values())
+
+
+class _Admin:
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+
+    def __enter__(self) -> Any:
+        try:
+            self._client = KafkaAdminClient(**connection(self._settings, {}))
+        except KafkaError as error:
+            raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error
+        return self._client
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._client.close()
+        if isinstance(error, KafkaError):
+            raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error

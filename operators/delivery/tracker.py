@@ -1,0 +1,159 @@
+"""Which offsets of one partition are answered, and what to commit so that a new owner knows it too. Pure.
+
+Rules
+-----
+- An offset is *seen* when it was read, in rising order; offsets have gaps (control records, aborted transactions), so
+  the next one is never assumed to be +1.
+- It is *done* when its terminal record is committed.
+- The committed position is the end of the unbroken run of done offsets; the done ones beyond it travel in the commit's
+  metadata. A new owner starts at the position and skips those.
+- `plan` says what a transaction would commit; only `apply`, after the broker took it, changes anything.
+"""
+
+import base64
+import binascii
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+METADATA_LIMIT: Final = 4096
+"""The broker's default `offset.metadata.max.bytes`."""
+
+_VERSION: Final = "rs1:"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A position and the metadata that goes with it."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a transaction commits for one partition: `accepted` offsets become done, `waiting` ones don't fit yet."""
+
+    commit: Commit
+    accepted: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
+class OffsetTracker:
+    """The offsets of one partition, from one assignment to its end."""
+
+    __slots__ = ("_done", "_position", "_seen")
+
+    def __init__(self, committed: Commit) -> None:
+        self._position = committed.offset
+        self._seen: deque[int] = deque()
+        self._done = {offset for offset in decode(committed) if offset >= committed.offset}
+
+    @property
+    def position(self) -> int:
+        """Where a new owner would start."""
+        return self._position
+
+    @property
+    def in_flight(self) -> int:
+        """Offsets seen but not done."""
+        return sum(1 for offset in self._seen if offset not in self._done)
+
+    def see(self, offset: int) -> bool:
+        """Note that `offset` was read; False if an earlier owner has answered it already.
+
+        Raises ValueError for an offset that isn't above the last one: a rewind needs a new tracker.
+        """
+        if offset < self._position or (self._seen and offset <= self._seen[-1]):
+            raise ValueError(f"offset {offset} after {self._seen[-1] if self._seen else self._position}")
+        self._seen.append(offset)
+        return offset not in self._done
+
+    def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> Plan:
+        """What to commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
+
+        Raises ValueError for an offset that isn't in flight.
+        """
+        accepted = sorted(offsets)
+        seen = set(self._seen)
+        for offset in accepted:
+            if offset not in seen or offset in self._done:
+                raise ValueError(f"offset {offset} is not in flight")
+        waiting: list[int] = []
+        while True:
+            commit = self._commit(self._done.union(accepted))
+            if len(commit.metadata) <= limit or not accepted:
+                return Plan(commit, tuple(accepted), tuple(reversed(waiting)))
+            waiting.append(accepted.pop())
+
+    def apply(self, plan: Plan) -> None:
+        """Take over what the broker has committed."""
+        self._done.update(plan.accepted)
+        self._position = max(self._position, plan.commit.offset)
+        while self._seen and self._seen[0] < self._position:
+            self._seen.popleft()
+        self._done = {offset for offset in self._done if offset >= self._position}
+
+    def _commit(self, done: set[int]) -> Commit:
+        position = self._position
+        for offset in self._seen:
+            if offset not in done:
+                position = offset
+                break
+            position = offset + 1
+        return encode(position, sorted(offset for offset in done if offset >= position))
+
+
+def encode(position: int, done: Sequence[int]) -> Commit:
+    """Write the done offsets at or beyond `position`, rising, as runs: varints of gap and length in turn, in base64."""
+    if not done:
+        return Commit(position, "")
+    numbers: list[int] = []
+    end = position
+    for offset in done:
+        if numbers and offset == end:
+            numbers[-1] += 1
+        else:
+            numbers += [offset - end, 1]
+        end = offset + 1
+    data = b"".join(_varint(number) for number in numbers)
+    return Commit(position, _VERSION + base64.b64encode(data).decode("ascii"))
+
+
+def decode(commit: Commit) -> list[int]:
+    """Read the done offsets out of a commit; metadata that this project didn't write says nothing."""
+    if not commit.metadata.startswith(_VERSION):
+        return []
+    try:
+        data = base64.b64decode(commit.metadata[len(_VERSION) :], validate=True)
+        numbers = list(_varints(data))
+    except (binascii.Error, ValueError):
+        return []
+    done: list[int] = []
+    end = commit.offset
+    for gap, length in zip(numbers[::2], numbers[1::2], strict=False):
+        done += range(end + gap, end + gap + length)
+        end += gap + length
+    return done
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _varints(data: bytes) -> Iterable[int]:
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield number
+            number = shift = 0
+    if shift:
+        raise ValueError("cut short")

@@ -1,0 +1,68 @@
+"""Embed: the texts of many queries become vectors in one request."""
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import SpanKind
+
+from operators.async_io import Bounds, EventLoopThread, Finished, Lane, async_io
+from operators.clients.embedders import Embedder, Embedding
+from operators.inflight import InFlight
+from operators.stage import Batch, Stage, stage
+from schemas.errors import BackendBadResponse, BackendError, Reason
+
+_LANE = "embed"
+
+
+def plan(query: InFlight) -> Mapping[Lane, str]:
+    """A query with a vector of its own, or without a text, needs no embedding."""
+    query.started = monotonic()
+    return {} if query.event.vector is not None or query.text is None else {_LANE: query.text}
+
+
+def embedded(finished: Finished[InFlight, Embedding], dimension: int, model: str) -> InFlight:
+    """Take over the vector, or note that and why there is none."""
+    query, outcome = finished.item, finished.outcomes.get(_LANE)
+    if outcome is None:
+        return query
+    if isinstance(outcome, Embedding) and len(outcome.vector) != dimension:
+        outcome = BackendBadResponse(f"embedder: {len(outcome.vector)} dimensions, expected {dimension}")
+    error = None
+    if isinstance(outcome, BackendError):
+        error = outcome.reason
+        query.lose("embed", outcome.reason)
+    else:
+        query.embedding = outcome
+    attributes = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": model}
+    query.trace.child("embed", query.started, attributes, error=error, kind=SpanKind.CLIENT)
+    return query
+
+
+def unembedded(query: InFlight) -> InFlight:
+    """Note that nobody embeds here, if the query needs it."""
+    if plan(query):
+        query.lose("embed", Reason.NO_EMBEDDER)
+    return query
+
+
+@operator
+def embed(
+    step_id: str,
+    up: Stream[Batch],
+    embedder: Embedder | None,
+    dimension: int,
+    calls: EventLoopThread,
+    bounds: Bounds,
+) -> Stage:
+    """Queries in and on, with their vectors; a lost embedder is noted in the query."""
+    if embedder is None:
+        return stage("embed", up, lambda query: query.message, unembedded)
+
+    async def call(_: Lane, texts: Sequence[str], timeout: float) -> list[Embedding]:
+        return await embedder.embed(texts, timeout=timeout)
+
+    finished = async_io("embedder", up, calls, plan, call, lambda query: query.deadline, bounds)
+    return stage(
+        "embed", finished, lambda done: done.item.message, lambda done: embedded(done, dimension, embedder.model)
+    )

@@ -1,0 +1,76 @@
+"""Rerank: query and candidate read together, many queries' candidates in one call where the reranker can."""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Final
+
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import SpanKind
+
+from operators.async_io import Bounds, EventLoopThread, Finished, Lane, async_io
+from operators.clients.rerankers import Reranker, RerankRequest, Scores
+from operators.inflight import InFlight
+from operators.ranking.relevance import merge
+from operators.stage import Batch, Stage, stage
+from schemas.errors import BackendError, Reason
+
+_LANE: Final = "rerank"
+
+
+def plan(top: int) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
+    """Ask for the first `top` candidates of each query that has a text and wants it."""
+
+    def asked(query: InFlight) -> Mapping[Lane, RerankRequest]:
+        query.started = monotonic()
+        if not query.event.rerank or query.text is None or not query.candidates:
+            return {}
+        documents = {
+            candidate.id: str(query.payloads.get(candidate.id, {}).get("text", ""))
+            for candidate in query.candidates[:top]
+        }
+        return {_LANE: RerankRequest(query.text, documents, query.collection, query.embedding)}
+
+    return asked
+
+
+def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, model: str) -> InFlight:
+    """Merge the scores into the order, or note why the fused order stands."""
+    query, outcome = finished.item, finished.outcomes.get(_LANE)
+    if outcome is None:
+        return query
+    error = None
+    if isinstance(outcome, BackendError):
+        error = Reason.DEADLINE if query.deadline <= monotonic() else outcome.reason
+        query.lose("rerank", error)
+    else:
+        query.candidates = merge(query.candidates, outcome, top, weight)
+        query.reranked = True
+    attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": model}
+    query.trace.child("rerank", query.started, attributes, error=error, kind=SpanKind.CLIENT)
+    return query
+
+
+@operator
+def rerank(
+    step_id: str,
+    up: Stream[Batch],
+    reranker: Reranker | None,
+    top: int,
+    weight: float,
+    calls: EventLoopThread,
+    bounds: Bounds,
+) -> Stage:
+    """Queries in and on, reranked; a lost reranker leaves the fused order and is noted in the query."""
+    if reranker is None:
+        return stage("rerank", up, lambda query: query.message, lambda query: query)
+
+    async def call(_: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
+        return await reranker.rerank(requests, timeout=timeout)
+
+    done = async_io("reranker", up, calls, plan(top), call, lambda query: query.deadline, bounds)
+    return stage(
+        "rerank",
+        done,
+        lambda done: done.item.message,
+        lambda done: reranked(done, top, weight, reranker.model),
+    )

@@ -1,0 +1,62 @@
+"""The document event: an upsert or a delete, one JSON object a message on the documents topic."""
+
+import uuid
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from schemas.query import SCHEMA_VERSION, Name, Vector
+from schemas.timestamp import Timestamp
+
+POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
+"""Every point id is a UUIDv5 under this one: part of the contract, never to change."""
+
+COLUMNS: Final = ("title", "text")
+"""The text columns, in the order in which they are joined for embedding and BM25."""
+
+
+class DocumentEvent(BaseModel):
+    """One document. Fields that aren't named here are kept as payload, under their own names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    op: Literal["upsert", "delete"] = "upsert"
+    text: str | None = None
+    title: str | None = None
+    vector: Vector | None = Field(default=None, description="The document's own vector, in place of the embedder's.")
+    namespace: Name | None = None
+    destination: Name | None = None
+    created_at: Timestamp | None = None
+    accessed_at: Timestamp | None = None
+    updated_at: Timestamp | None = None
+    confirmed_at: Timestamp | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_reserved(cls, event: Any) -> Any:
+        if isinstance(event, dict):
+            if "collection" in event:
+                raise ValueError("collection: not supported by this version")
+            if names := sorted(name for name in event if name.startswith("_")):
+                raise ValueError(f"{', '.join(names)}: names that start with an underscore are the index's own")
+        return event
+
+    @model_validator(mode="after")
+    def _has_content(self) -> Self:
+        if self.op == "upsert" and not self.content and self.vector is None:
+            raise ValueError("an upsert needs text, title or vector")
+        return self
+
+    @property
+    def content(self) -> str:
+        """The text that is embedded and indexed: the text columns, joined."""
+        return "\n".join(value for name in COLUMNS if (value := getattr(self, name)))
+
+
+def point_id(destination: str, namespace: str, document: str) -> str:
+    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may hold any characters."""
+    # Lengths keep ("a", "bc") and ("ab", "c") apart whatever the names hold.
+    name = f"{len(destination)}:{destination}{len(namespace)}:{namespace}{document}"
+    return str(uuid.uuid5(POINT_NAMESPACE, name))

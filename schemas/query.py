@@ -1,0 +1,98 @@
+"""The query event: what a producer asks, one JSON object a message on the queries topic."""
+
+from typing import Annotated, Any, Final, Literal, Self
+
+import orjson
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+
+from schemas.timestamp import Timestamp
+
+SCHEMA_VERSION: Final = 1
+MAX_METADATA_BYTES: Final = 4096
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 200
+
+RESERVED: Final = frozenset(
+    {
+        "actor_type",
+        "collection",
+        "current_cycle",
+        "cursor",
+        "debug",
+        "explain",
+        "filters",
+        "include_reflections",
+        "order_by",
+        "overrides",
+        "profile",
+        "recipe",
+        "record",
+        "reflection_boost",
+        "reflections_only",
+        "reply_to",
+        "source",
+        "subject",
+    }
+)
+"""Names that the contract gives a meaning which this version doesn't act on: an error, never ignored."""
+
+Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=65_536)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class QueryEvent(BaseModel):
+    """One query. Unknown fields are an error; so are fields of the contract that this version can't honour."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    query_id: Annotated[str, StringConstraints(min_length=1, max_length=512)] = Field(
+        description="The caller's own identifier, echoed. Two events with one id are two queries."
+    )
+    text: str | None = Field(default=None, description="What is looked for.")
+    vector: Vector | None = Field(default=None, description="The query's own vector, in place of the embedder's.")
+    namespace: Name | None = Field(default=None, description="The tenant; missing: the configured default, never all.")
+    destination: Name | None = Field(default=None, description="The logical store, mapped to a Qdrant collection.")
+    limit: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description=f"Results wanted: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
+    )
+    rerank: bool = Field(default=True, description="False leaves the fused order.")
+    now: Timestamp | None = Field(default=None, description="The caller's clock; missing: the message's timestamp.")
+    timeout_ms: Annotated[int, Field(gt=0)] | None = Field(default=None, description="How long an answer is of use.")
+    metadata: dict[str, JsonValue] | None = Field(
+        default=None, description=f"Echoed untouched; at most {MAX_METADATA_BYTES} bytes of JSON."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_reserved(cls, event: Any) -> Any:
+        if isinstance(event, dict) and (names := sorted(RESERVED & event.keys())):
+            raise ValueError(f"{', '.join(names)}: not supported by this version")
+        return event
+
+    @field_validator("metadata")
+    @classmethod
+    def _bounded_metadata(cls, metadata: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        if metadata is not None and (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
+            raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
+        return metadata
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        if self.vector is None and not (self.text and self.text.strip()):
+            raise ValueError("text or vector must be given")
+        return self
+
+    @property
+    def page_size(self) -> int:
+        """Results to answer with, from 1 to MAX_LIMIT."""
+        return min(self.limit or DEFAULT_LIMIT, MAX_LIMIT)

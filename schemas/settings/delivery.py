@@ -1,0 +1,61 @@
+"""Sections `kafka`, `delivery` and `limits`: the broker, the promise and its bounds."""
+
+import socket
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.settings.section import Count, Seconds, Section
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+
+
+class Topics(Section):
+    """The topics, by their role."""
+
+    queries: TopicName = "queries"
+    results: TopicName = "results"
+    dead_letters: TopicName = "dead-letters"
+    documents: TopicName = "documents"
+    watermarks: TopicName = "watermarks"
+
+
+class KafkaSettings(Section):
+    """Where the broker is and how membership in the group behaves."""
+
+    bootstrap_servers: str = "localhost:9092"
+    group_id: str = "rankstream"
+    topics: Topics = Topics()
+    session_timeout: Annotated[float, Field(ge=6, le=10)] = 6.0
+    heartbeat_interval: Seconds = 2.0
+    max_poll_interval: Seconds = 30.0
+    transaction_timeout: Seconds = 10.0
+    request_timeout: Seconds = 30.0
+    compression: Literal["lz4", "zstd", "gzip"] | None = "lz4"
+    partitions: Count = Field(default=8, description="Partitions of the topics that `topics` creates.")
+    replication_factor: Count = Field(default=1, description="Replicas of the topics that `topics` creates.")
+
+
+class DeliverySettings(Section):
+    """How answers get back: exactly once in transactions, or at least once for brokers that have none."""
+
+    mode: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    replica: str = Field(
+        default_factory=socket.gethostname,
+        description="A name that a successor has too: it fences what its predecessor left open.",
+    )
+    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=256, description="Queries read but not yet committed."
+    )
+    transaction_interval: Seconds = 0.04
+    drain_timeout: Seconds = 30.0
+    watchdog: Seconds = Field(default=60.0, description="The worker or the group may stand still for so long.")
+
+
+class Limits(Section):
+    """Bounds on what a query may ask."""
+
+    timeout: Seconds = 10.0
+    max_timeout: Seconds = 60.0
+    max_message_bytes: Count = 262_144
+    max_text_chars: Count = 8192

@@ -1,0 +1,133 @@
+"""The whole configuration, how it is read, and the hash of what can change an answer."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+import yaml
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+
+from schemas.errors import ConfigError
+from schemas.settings.backends import EmbedderSettings, QdrantSettings, RerankSettings
+from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.section import Count, Section
+
+
+class Defaults(Section):
+    """What a query that doesn't say gets."""
+
+    namespace: str = "default"
+    destination: str = "default"
+    over_sample: Annotated[int, Field(ge=1, le=1000)] = Field(default=100, description="Candidates asked of a leg.")
+
+
+class TelemetrySettings(Section):
+    """The health port and the logs; traces follow the standard OTEL_* variables."""
+
+    host: str = "0.0.0.0"  # noqa: S104  probes come from outside the container
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(default=8080, description="null: no health port.")
+    record_content: bool = Field(default=False, description="Query texts in spans.")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "json"
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="RANKSTREAM_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    delivery: DeliverySettings = DeliverySettings()
+    qdrant: QdrantSettings
+    embedder: EmbedderSettings = EmbedderSettings()
+    rerank: RerankSettings = RerankSettings()
+    defaults: Defaults = Defaults()
+    limits: Limits = Limits()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    cache_dir: Path = Field(
+        default=Path("~/.cache/rankstream"),
+        description="Where what is built once is kept: the model's graph.",
+    )
+    threads: Count | None = Field(default=None, description="Threads of models in this process; missing: all cores.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes over the file."""
+        return env_settings, init_settings
+
+    def config_hash(self) -> str:
+        """SHA-256 of everything that can change an answer; addresses, secrets and sizes of queues can't."""
+        answer = {
+            "qdrant": self.qdrant.model_dump(
+                mode="json", include={"dimension", "destinations", "vectors", "bm25", "idf"}
+            ),
+            "embedder": self.embedder.model_dump(mode="json", include={"kind", "model"}),
+            "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "top", "weight"}),
+            "defaults": self.defaults.model_dump(mode="json"),
+        }
+        return hashlib.sha256(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read the YAML file at `path` (nothing: no file), the environment over it, and `overrides` beneath both.
+
+    Raises ConfigError naming every wrong path at once; no message repeats a value.
+    """
+    document: Any = {}
+    if path is not None:
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+        except yaml.YAMLError as error:
+            place = getattr(error, "problem_mark", None)
+            where = f" at line {place.line + 1}" if place else ""
+            raise ConfigError(f"{path}: not YAML{where}") from error
+        if not isinstance(document, dict):
+            raise ConfigError(f"{path}: not a mapping of sections")
+        if secrets := sorted(_secrets(document, "")):
+            where = ", ".join(secrets)
+            raise ConfigError(f"{where}: secrets come from the environment or from api_key_file, not from YAML")
+    try:
+        return Settings(**_merged(overrides or {}, document))
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
+        ]
+        raise ConfigError("\n".join(problems)) from None
+    except SettingsError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _secrets(section: Mapping[str, Any], path: str) -> list[str]:
+    found = []
+    for name, value in section.items():
+        if name == "api_key":
+            found.append(f"{path}{name}")
+        elif isinstance(value, dict):
+            found += _secrets(value, f"{path}{name}.")
+    return found
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        beneath = merged.get(name)
+        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+    return merged

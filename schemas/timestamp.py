@@ -1,0 +1,39 @@
+"""Points in time on the wire: RFC 3339 with an offset, or Unix seconds; never naive."""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
+_LATEST = datetime.max.replace(tzinfo=UTC).timestamp()
+
+
+def unix_seconds(value: object) -> float:
+    """Read an RFC 3339 string with an offset, or Unix seconds, as Unix seconds.
+
+    Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("not an RFC 3339 time") from None
+        if moment.tzinfo is None:
+            raise ValueError("a time needs an offset, such as Z or +02:00")
+        return moment.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value) or not _EARLIEST <= value <= _LATEST:
+            raise ValueError("Unix seconds outside the years 1 to 9999")
+        return float(value)
+    raise ValueError("a time is an RFC 3339 string or Unix seconds")
+
+
+def rfc3339(seconds: float) -> str:
+    """Write Unix seconds as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Timestamp = Annotated[float, BeforeValidator(unix_seconds, json_schema_input_type=str | float), Field()]
+"""A field that reads either form and holds Unix seconds."""

@@ -1,0 +1,40 @@
+"""Fixtures of the whole test suite."""
+
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+with warnings.catch_warnings():
+    # At its first import kafka-python reads its schemas in a way that the standard library deprecates.
+    warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
+    from tests.kafka.broker import Broker, missing_tools
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `broker` every test that uses the real broker, before `-m` selects."""
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One real Kafka broker for the whole run; skips without Java or Maven, but fails on CI (environment CI)."""
+    if missing := missing_tools():
+        reason = f"a real broker needs {' and '.join(missing)}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def topic_names() -> Callable[[str], str]:
+    """Names of topics and groups that no other test has: `topic_names("queries")`, the same within one test."""
+    unique = uuid.uuid4().hex[:8]
+    return lambda word: f"{word}-{unique}"

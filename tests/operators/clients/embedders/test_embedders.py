@@ -1,0 +1,225 @@
+"""The HTTP embedders against servers that answer in their dialects' recorded shapes and enforce their limits."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+from operators.clients.embedders import Embedder, Embedding
+from operators.clients.embedders.openai import OpenAIEmbedder
+from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.transport import Endpoint
+from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
+from tests.operators.clients.serving import Handler, answering, backend, json_response
+
+Make = Callable[[Endpoint], Embedder]
+
+
+def vector_of(text: str) -> list[float]:
+    """The vector that the servers here give `text`: a direction of its own, not of unit length."""
+    return [float(len(text)), sum(map(ord, text)) / 100, 2.0]
+
+
+class OpenAI:
+    """An OpenAI-compatible server that takes 8 texts a request and answers them in reverse."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        """Keep the request and answer it."""
+        assert (request.method, request.path) == ("POST", "/v1/embeddings")
+        body = await request.json()
+        self.requests.append(body)
+        texts = body["input"]
+        if len(texts) > 8:
+            error = {"message": "too many inputs", "type": "invalid_request_error", "param": "input", "code": None}
+            return json_response({"error": error}, 400)
+        data = [
+            {"object": "embedding", "index": index, "embedding": vector_of(text)} for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 9, "total_tokens": 9}
+        return json_response({"object": "list", "data": data[::-1], "model": body["model"], "usage": usage})
+
+
+class Tei:
+    """A text-embeddings-inference server with its default limit of 32 texts a request."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        """Keep the request and answer it."""
+        assert (request.method, request.path) == ("POST", "/v1/embed")
+        body = await request.json()
+        self.requests.append(body)
+        texts = body["inputs"]
+        if len(texts) > 32:
+            error = f"batch size {len(texts)} > maximum allowed batch size 32"
+            return json_response({"error": error, "error_type": "Validation"}, 413)
+        return json_response([vector_of(text) for text in texts])
+
+
+def openai(endpoint: Endpoint) -> Embedder:
+    """The OpenAI-compatible embedder, for a server of `OpenAI`'s limit."""
+    return OpenAIEmbedder(endpoint, "text-embedding-3-small", 3, max_batch=8)
+
+
+def tei(endpoint: Endpoint) -> Embedder:
+    """The TEI embedder with its defaults."""
+    return TeiEmbedder(endpoint, "bge-small-en-v1.5", 3)
+
+
+def embed(make: Make, handler: Handler, texts: list[str], timeout: float = 5.0) -> list[Embedding]:
+    """What `make`'s embedder returns for `texts` from a server of `handler`."""
+
+    async def scenario() -> list[Embedding]:
+        async with answering(handler) as url, backend(f"{url}/v1") as endpoint:
+            return await make(endpoint).embed(texts, timeout=timeout)
+
+    return asyncio.run(scenario())
+
+
+def answer_with(value: object) -> Handler:
+    """A server that always answers `value`."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return json_response(value)
+
+    return answer
+
+
+@pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (tei, Tei)])
+@pytest.mark.parametrize("count", [1, 8, 9, 32, 33, 100])
+def test_vectors_are_unit_length_in_the_texts_order(make: Make, server: Callable[[], OpenAI | Tei], count: int) -> None:
+    """However many texts, each gets its own vector at unit length, and no request is over the server's limit."""
+    texts = [f"text {'x' * number}" for number in range(count)]
+    embeddings = embed(make, server(), texts)
+    assert len(embeddings) == count
+    for text, embedding in zip(texts, embeddings, strict=True):
+        expected = np.array(vector_of(text)) / np.linalg.norm(vector_of(text))
+        assert np.allclose(embedding.vector, expected, atol=1e-6)
+        assert embedding.tokens is None
+
+
+def test_openai_request_is_as_documented() -> None:
+    """An OpenAI-compatible request holds the model, the texts and the float format, and nothing else."""
+    server = OpenAI()
+    embed(openai, server, ["a", "b"])
+    assert server.requests == [{"model": "text-embedding-3-small", "input": ["a", "b"], "encoding_format": "float"}]
+
+
+def test_tei_request_is_as_documented() -> None:
+    """A TEI request holds the texts and asks for truncation, and nothing else."""
+    server = Tei()
+    embed(tei, server, ["a", "b"])
+    assert server.requests == [{"inputs": ["a", "b"], "truncate": True}]
+
+
+@pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (tei, Tei)])
+def test_no_texts_need_no_request(make: Make, server: Callable[[], OpenAI | Tei]) -> None:
+    """Without texts nothing is sent."""
+    asked = server()
+    assert embed(make, asked, []) == []
+    assert asked.requests == []
+
+
+def entry(index: object, vector: object = (1.0, 2.0, 3.0)) -> dict[str, object]:
+    """One entry of an OpenAI-compatible answer."""
+    return {"object": "embedding", "index": index, "embedding": vector}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        {},
+        {"data": None},
+        {"data": {}},
+        {"data": []},
+        {"data": [entry(0)]},
+        {"data": [entry(0), entry(0)]},
+        {"data": [entry(0), entry(2)]},
+        {"data": [entry(0), entry(-1)]},
+        {"data": [entry(0), entry(True)]},
+        {"data": [entry(0), entry(1.0)]},
+        {"data": [entry(0), entry("1")]},
+        {"data": [entry(0), entry(None)]},
+        {"data": [entry(0), {"embedding": [1.0, 2.0, 3.0]}]},
+        {"data": [entry(0), {"index": 1}]},
+        {"data": [entry(0), [1.0, 2.0, 3.0]]},
+        {"data": [entry(0), entry(1), entry(2)]},
+        {"data": [entry(0), entry(1, "AACAPwAAAEAAAEBA")]},
+        {"data": [entry(0), entry(1, [1.0, 2.0])]},
+        {"data": [entry(0), entry(1, [1.0, 2.0, None])]},
+        {"data": [entry(0), entry(1, [0.0, 0.0, 0.0])]},
+        {"data": [entry(0, [1.0, 2.0]), entry(1, [1.0, 2.0])]},
+    ],
+)
+def test_openai_answer_that_does_not_fit_is_a_bad_response(answer: object) -> None:
+    """Two texts whose answer isn't two vectors of the dimension, each index once, are BackendBadResponse."""
+    with pytest.raises(BackendBadResponse):
+        embed(openai, answer_with(answer), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        {},
+        [],
+        [[1.0, 2.0, 3.0]],
+        [[1.0, 2.0, 3.0]] * 3,
+        [[1.0, 2.0, 3.0], None],
+        [[1.0, 2.0, 3.0], [1.0, 2.0]],
+        [[1.0, 2.0], [1.0, 2.0]],
+        [[1.0, 2.0, 3.0], [True, 2.0, 3.0]],
+        [[1.0, 2.0, 3.0], [0, 0, 0]],
+    ],
+)
+def test_tei_answer_that_does_not_fit_is_a_bad_response(answer: object) -> None:
+    """Two texts whose answer isn't two vectors of the dimension are BackendBadResponse."""
+    with pytest.raises(BackendBadResponse):
+        embed(tei, answer_with(answer), ["a", "b"])
+
+
+def test_dimensions_agree_across_a_split() -> None:
+    """Without an expected dimension, parts of one call that differ in dimension are still BackendBadResponse."""
+
+    async def by_size(request: web.Request) -> web.Response:
+        texts = (await request.json())["inputs"]
+        return json_response([[1.0] * (2 if len(texts) == 32 else 3) for _ in texts])
+
+    with pytest.raises(BackendBadResponse, match="different"):
+        embed(lambda endpoint: TeiEmbedder(endpoint, "m"), by_size, ["a"] * 33)
+
+
+@pytest.mark.parametrize(("make", "limit"), [(openai, 8), (tei, 32)])
+def test_one_failed_part_fails_the_call(make: Make, limit: int) -> None:
+    """When one request of a split is refused, there are no vectors at all."""
+    right = OpenAI() if make is openai else Tei()
+
+    async def refuse_the_last(request: web.Request) -> web.Response:
+        body = await request.json()
+        if len(body.get("input", body.get("inputs"))) < limit:
+            return json_response({}, 429)
+        return await right(request)
+
+    with pytest.raises(BackendUnavailable):
+        embed(make, refuse_the_last, ["a"] * (limit + 1))
+
+
+@pytest.mark.parametrize("make", [openai, tei])
+def test_slow_embedder_is_a_timeout(make: Make) -> None:
+    """An embedder that doesn't answer within the time-out is BackendTimeout."""
+
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    with pytest.raises(BackendTimeout):
+        embed(make, hang, ["a"], timeout=0.1)

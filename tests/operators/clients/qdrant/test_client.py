@@ -1,0 +1,395 @@
+"""The client: what it sends, what it makes of answers, and what it makes of faults."""
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+import pytest
+from qdrant_client.http import models
+
+from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.client import QdrantClient, point_id
+from operators.clients.qdrant.engine import EngineTransport
+from operators.clients.qdrant.shards import Engine
+from operators.clients.transport import Endpoint
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.clients.qdrant.transports import Answer, Faulty, Watched, answering, raising
+
+EXCHANGES = {
+    exchange["name"]: exchange
+    for exchange in orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]
+}
+CONFIG = models.CreateCollection(
+    vectors={
+        "dense": models.VectorParams(size=4, distance=models.Distance.COSINE),
+        "tokens": models.VectorParams(
+            size=4,
+            distance=models.Distance.DOT,
+            multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+            hnsw_config=models.HnswConfigDiff(m=0),
+            datatype=models.Datatype.TURBO4,
+        ),
+    },
+    sparse_vectors={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+)
+GOOD = {"query": [1.0, 0.0, 0.0, 0.0], "using": "dense", "limit": 3}
+WRONG = {"query": [1.0, 0.0], "using": "dense", "limit": 3}
+
+
+def qdrant(transport: httpx.AsyncBaseTransport, **options: Any) -> QdrantClient:
+    """A client over this transport."""
+    return QdrantClient(Endpoint("qdrant", "http://qdrant", transport), **options)
+
+
+def points(count: int) -> list[dict[str, Any]]:
+    """Points 0 to `count` - 1, the lower the nearer to GOOD, with one payload field each."""
+    return [
+        {
+            "id": number,
+            "vector": {"dense": [1.0, number / 10, 0.0, 0.0]},
+            "payload": {"n": number, "parity": number % 2},
+        }
+        for number in range(count)
+    ]
+
+
+async def filled(client: QdrantClient) -> None:
+    """Make the collection `docs` with ten points and an index on `parity` and `n`."""
+    await client.create_collection("docs", CONFIG, timeout=5)
+    integers = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER)
+    await client.create_index("docs", "parity", integers, timeout=5)
+    await client.create_index("docs", "n", integers, timeout=5)
+    await client.upsert("docs", points(10), timeout=5)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """The engine behind a transport that keeps the requests."""
+    with Engine(tmp_path) as engine:
+        yield Watched(EngineTransport(engine))
+
+
+@pytest.fixture
+def client(watched: Watched) -> QdrantClient:
+    """A client of the engine, with the collection `docs`."""
+    client = qdrant(watched)
+    asyncio.run(filled(client))
+    watched.requests.clear()
+    return client
+
+
+def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched) -> None:
+    """One request answers every search, in their order, best hits first, with the payload that was asked for."""
+    worst = {"query": [0.0, 1.0, 0.0, 0.0], "using": "dense", "limit": 1, "with_payload": ["n"]}
+    first, second = asyncio.run(client.query_batch("docs", [GOOD, worst], timeout=5))
+    assert isinstance(first, list)
+    assert [hit.id for hit in first] == ["0", "1", "2"]
+    assert first[0] == Hit("0", pytest.approx(1.0), {})
+    assert second == [Hit("9", pytest.approx(0.9 / math.hypot(1, 0.9)), {"n": 9})]
+    assert len(watched.requests) == 1
+
+
+def test_no_searches_cost_no_request(client: QdrantClient, watched: Watched) -> None:
+    """Nothing asked is nothing sent."""
+    assert asyncio.run(client.query_batch("docs", [], timeout=5)) == []
+    assert watched.requests == []
+
+
+@pytest.mark.parametrize("wrong", [{0}, {63}, {17}, {17, 18}, {0, 31, 63}])
+def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wrong: set[int]) -> None:
+    """A search of the wrong dimension gets its refusal and the 63 beside it their hits, in a few requests."""
+    searches = [WRONG if number in wrong else {**GOOD, "limit": 1 + number % 9} for number in range(64)]
+    answers = asyncio.run(client.query_batch("docs", searches, timeout=5))
+    for number, answer in enumerate(answers):
+        if number in wrong:
+            assert isinstance(answer, BackendBadResponse)
+            assert answer.status == 400
+        else:
+            assert isinstance(answer, list)
+            assert len(answer) == 1 + number % 9
+    assert len(watched.requests) <= 1 + 2 * len(wrong) * math.log2(64)
+
+
+def test_a_value_out_of_range_fails_alone(client: QdrantClient) -> None:
+    """A search that Qdrant refuses with 422 doesn't take the others along either."""
+    refused, answered = asyncio.run(client.query_batch("docs", [{**GOOD, "limit": 0}, GOOD], timeout=5))
+    assert isinstance(refused, BackendBadResponse)
+    assert refused.status == 422
+    assert isinstance(answered, list)
+
+
+def test_a_missing_collection_fails_all_at_once(client: QdrantClient, watched: Watched) -> None:
+    """Without the collection every search fails with 404, and nobody looks for the one that is to blame."""
+    answers = asyncio.run(client.query_batch("nope", [GOOD] * 8, timeout=5))
+    assert [answer.status for answer in answers if isinstance(answer, BackendBadResponse)] == [404] * 8
+    assert len(watched.requests) == 1
+
+
+HIT = b'{"id":"a","score":1.0}'
+GARBAGE = {
+    "too few results": b'{"result":[{"points":[]}]}',
+    "too many results": b'{"result":[{"points":[]},{"points":[]},{"points":[]}]}',
+    "truncated": b'{"result":[{"points":[]},{"poi',
+    "empty": b"",
+    "NaN score": b'{"result":[{"points":[]},{"points":[{"id":"a","score":NaN}]}]}',
+    "infinite score": b'{"result":[{"points":[]},{"points":[{"id":"a","score":1e999}]}]}',
+    "null score": b'{"result":[{"points":[]},{"points":[{"id":"a","score":null}]}]}',
+    "no score": b'{"result":[{"points":[]},{"points":[{"id":"a"}]}]}',
+    "text score": b'{"result":[{"points":[]},{"points":[{"id":"a","score":"1"}]}]}',
+    "true score": b'{"result":[{"points":[]},{"points":[{"id":"a","score":true}]}]}',
+    "null id": b'{"result":[{"points":[]},{"points":[{"id":null,"score":1}]}]}',
+    "fractional id": b'{"result":[{"points":[]},{"points":[{"id":1.5,"score":1}]}]}',
+    "list payload": b'{"result":[{"points":[]},{"points":[{"id":"a","score":1,"payload":[]}]}]}',
+    "text point": b'{"result":[{"points":[]},{"points":["a"]}]}',
+    "null points": b'{"result":[{"points":[]},{"points":null}]}',
+    "points of an object": b'{"result":[{"points":[]},{"points":{}}]}',
+    "text result": b'{"result":"[]"}',
+    "null result": b'{"result":null}',
+    "no result": b"{}",
+    "null": b"null",
+    "list": b"[]",
+    "HTML": b"<html></html>",
+}
+
+
+@pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_is_rejected_whole(content: bytes) -> None:
+    """An answer that breaks the protocol anywhere fails every search of the batch, and nothing is guessed."""
+    answers = asyncio.run(qdrant(Faulty(answering(200, content))).query_batch("docs", [GOOD, GOOD], timeout=5))
+    assert [type(answer) for answer in answers] == [BackendBadResponse] * 2
+
+
+FAULTS: dict[str, tuple[Answer, type[BackendError]]] = {
+    "refused connection": (raising(httpx.ConnectError("refused")), BackendUnavailable),
+    "broken connection": (raising(httpx.ReadError("reset")), BackendUnavailable),
+    "overload": (answering(429, b""), BackendUnavailable),
+    "server error": (answering(500, b""), BackendUnavailable),
+    "the server's own time-out": (answering(408, b""), BackendTimeout),
+    "a transport's time-out": (raising(httpx.ReadTimeout("slow")), BackendTimeout),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_outages_are_values(fault: tuple[Answer, type[BackendError]]) -> None:
+    """An outage or a time-out is every search's answer, and lookups raise it."""
+    answer, expected = fault
+    client = qdrant(Faulty(answer))
+    answers = asyncio.run(client.query_batch("docs", [GOOD, GOOD], timeout=5))
+    assert [type(each) for each in answers] == [expected] * 2
+    with pytest.raises(expected):
+        asyncio.run(client.retrieve("docs", ["a"], True, timeout=5))
+
+
+def test_silence_ends_in_time() -> None:
+    """A server that doesn't answer costs the time-out and no more."""
+    began = time.monotonic()
+    answers = asyncio.run(qdrant(Faulty(answering(200, b""), delay=30)).query_batch("docs", [GOOD], timeout=0.05))
+    assert [type(each) for each in answers] == [BackendTimeout]
+    assert time.monotonic() - began < 5
+
+
+def test_halving_ends_in_time() -> None:
+    """A slow server that refuses everything can't stretch a call beyond its time-out by being asked again."""
+    began = time.monotonic()
+    client = qdrant(Faulty(answering(400, b""), delay=0.02))
+    answers = asyncio.run(client.query_batch("docs", [GOOD] * 512, timeout=0.3))
+    assert time.monotonic() - began < 2
+    assert len(answers) == 512
+    assert type(answers[-1]) is BackendTimeout
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(0.02, "1"), (1.0, "1"), (2.1, "3")])
+def test_the_server_is_told_the_time(client: QdrantClient, watched: Watched, timeout: float, seconds: str) -> None:
+    """Every request bounds the server's work in whole seconds, never less than the client waits, never zero."""
+    asyncio.run(client.query_batch("docs", [GOOD], timeout=timeout))
+    assert watched.requests[0].url.params["timeout"] == seconds
+
+
+def test_integer_ids_come_as_text_and_go_as_integers(client: QdrantClient) -> None:
+    """An id that a hit shows as text finds its integer point, in lookups and in filters."""
+    found = asyncio.run(client.retrieve("docs", ["3", "77"], ["n"], timeout=5))
+    assert found == {"3": {"n": 3}}
+    assert asyncio.run(client.count("docs", {"must": [{"has_id": [point_id("3")]}]}, timeout=5)) == 1
+    assert point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
+
+
+def test_retrieve_takes_fields(client: QdrantClient) -> None:
+    """All fields, none or the named ones come back."""
+    assert asyncio.run(client.retrieve("docs", ["3"], True, timeout=5)) == {"3": {"n": 3, "parity": 1}}
+    assert asyncio.run(client.retrieve("docs", ["3"], False, timeout=5)) == {"3": {}}
+
+
+def test_scroll_pages_through_everything(client: QdrantClient) -> None:
+    """Pages by id meet every point once and end with no offset."""
+
+    async def ids() -> list[str]:
+        seen, offset = [], None
+        while True:
+            page = await client.scroll("docs", limit=4, fields=False, offset=offset, timeout=5)
+            seen += [record.id for record in page.records]
+            offset = page.next_offset
+            if offset is None:
+                return seen
+
+    assert asyncio.run(ids()) == [str(number) for number in range(10)]
+
+
+def test_ordered_scroll_tells_what_it_ordered_by(client: QdrantClient) -> None:
+    """An ordered scroll with a filter gives the records in that order with the values of the field."""
+    page = asyncio.run(
+        client.scroll(
+            "docs",
+            {"must": [{"key": "parity", "match": {"value": 1}}]},
+            limit=3,
+            order_by={"key": "n", "direction": "desc"},
+            fields=["n"],
+            timeout=5,
+        )
+    )
+    assert [(record.id, record.payload, record.order_value) for record in page.records] == [
+        ("9", {"n": 9}, 9),
+        ("7", {"n": 7}, 7),
+        ("5", {"n": 5}, 5),
+    ]
+    assert page.next_offset is None
+
+
+def test_counts_and_facets(client: QdrantClient) -> None:
+    """A count and a facet obey their filter and limit."""
+    where = {"must": [{"key": "n", "range": {"gte": 3}}]}
+    assert asyncio.run(client.count("docs", where, timeout=5)) == 7
+    assert asyncio.run(client.count("docs", timeout=5)) == 10
+    assert asyncio.run(client.facet("docs", "parity", where, limit=10, exact=True, timeout=5)) == {0: 3, 1: 4}
+    assert len(asyncio.run(client.facet("docs", "n", limit=4, exact=True, timeout=5))) == 4
+
+
+def test_delete_takes_what_the_filter_matches(client: QdrantClient) -> None:
+    """Deleted points are gone when the call returns, the others stay."""
+    asyncio.run(client.delete("docs", {"must": [{"has_id": [1, 2]}, {"key": "n", "range": {"lte": 1}}]}, timeout=5))
+    assert sorted(asyncio.run(client.retrieve("docs", ["1", "2", "3"], False, timeout=5))) == ["2", "3"]
+
+
+def test_upserts_are_split_by_bytes(client: QdrantClient, watched: Watched) -> None:
+    """No request of an upsert exceeds the bound, each carries the condition, and all points arrive in order."""
+    small = qdrant(watched, max_upsert=1000)
+    condition = {"must": [{"key": "n", "range": {"lt": 1000}}]}
+    asyncio.run(small.upsert("docs", points(50), condition, timeout=5))
+    assert 3 < len(watched.requests) < 10
+    assert all(len(request.content) <= 1000 for request in watched.requests)
+    assert all(body["update_filter"] == condition for body in watched.bodies())
+    assert [point["id"] for body in watched.bodies() for point in body["points"]] == list(range(50))
+    assert asyncio.run(client.count("docs", timeout=5)) == 50
+
+
+def test_a_point_over_the_bound_goes_alone(client: QdrantClient, watched: Watched) -> None:
+    """A point that is too large by itself is sent by itself, for Qdrant to decide."""
+    asyncio.run(qdrant(watched, max_upsert=10).upsert("docs", points(3), timeout=5))
+    assert [len(body["points"]) for body in watched.bodies()] == [1, 1, 1]
+
+
+def test_arrays_are_vectors(client: QdrantClient) -> None:
+    """Arrays are stored as they are, and one of whole numbers stays a multivector, not a sparse vector."""
+    tokens = np.eye(2, 4, dtype=np.float32)
+    point = {"id": 1, "vector": {"dense": np.ones(4, np.float32), "tokens": tokens}, "payload": {}}
+    asyncio.run(client.upsert("docs", [point], timeout=5))
+    search = {"query": tokens, "using": "tokens", "filter": {"must": [{"has_id": [1]}]}, "limit": 1}
+    (hits,) = asyncio.run(client.query_batch("docs", [search], timeout=5))
+    assert hits == [Hit("1", pytest.approx(2.0, abs=0.2), {})]
+
+
+def test_an_update_that_is_not_done_is_an_error() -> None:
+    """An update that Qdrant only took note of isn't reported as applied."""
+    answer = answering(200, b'{"result":{"operation_id":1,"status":"acknowledged"},"status":"ok"}')
+    with pytest.raises(BackendBadResponse, match="isn't completed"):
+        asyncio.run(qdrant(Faulty(answer)).upsert("docs", points(1), timeout=5))
+
+
+def test_setting_up(client: QdrantClient) -> None:
+    """A collection is described as it was created; creating it again is refused with 409; a missing one is a 404."""
+    info = asyncio.run(client.collection_info("docs", timeout=5))
+    assert info.points == 10
+    assert info.vectors["dense"] == {"size": 4, "distance": "Cosine"}
+    assert info.vectors["tokens"]["datatype"] == "turbo4"
+    assert info.sparse_vectors == {"bm25": {"modifier": "idf"}}
+    assert {field: index["data_type"] for field, index in info.indexes.items()} == {"parity": "integer", "n": "integer"}
+    assert asyncio.run(client.exists("docs", timeout=5))
+    assert not asyncio.run(client.exists("nope", timeout=5))
+    with pytest.raises(BackendBadResponse) as again:
+        asyncio.run(client.create_collection("docs", CONFIG, timeout=5))
+    assert again.value.status == 409
+    with pytest.raises(BackendBadResponse) as missing:
+        asyncio.run(client.collection_info("nope", timeout=5))
+    assert missing.value.status == 404
+
+
+def test_the_official_client_reads_the_engines_description(client: QdrantClient) -> None:
+    """The engine's description of a collection is one that Qdrant's own client accepts."""
+    answer = asyncio.run(client.endpoint.call("GET", "/collections/docs", timeout=5))
+    assert models.CollectionInfo.model_validate(answer["result"]).points_count == 10
+
+
+def test_names_are_quoted(client: QdrantClient, watched: Watched) -> None:
+    """A collection's name can't reach another path."""
+    assert not asyncio.run(client.exists("docs/exists?x=", timeout=5))
+    assert watched.requests[0].url.raw_path.startswith(b"/collections/docs%2Fexists%3Fx%3D/exists")
+
+
+ID = "e1407479-3136-56c0-9908-bb02fb0339e2"
+DOCS = "docs"
+LINES = [
+    ("retrieve", lambda client, body: client.retrieve(DOCS, body["ids"], ["doc"], timeout=1), {ID: {"doc": "a"}}),
+    ("count", lambda client, body: client.count(DOCS, body["filter"], timeout=1), 3),
+    ("exists true", lambda client, _: client.exists(DOCS, timeout=1), True),
+    (
+        "conditional upsert",
+        lambda client, body: client.upsert(DOCS, body["points"], body["update_filter"], timeout=1),
+        None,
+    ),
+    ("delete by filter", lambda client, body: client.delete(DOCS, body["filter"], timeout=1), None),
+]
+
+
+@pytest.mark.parametrize(("name", "ask", "expected"), LINES, ids=[line[0] for line in LINES])
+def test_speaks_as_recorded(name: str, ask: Any, expected: Any) -> None:
+    """The client sends what a real server understood, and reads what that server answered."""
+    exchange = EXCHANGES[name]
+    server = Watched(Faulty(answering(exchange["status"], orjson.dumps(exchange["response"]))))
+    assert asyncio.run(ask(qdrant(server), exchange["request"])) == expected
+    (request,) = server.requests
+    assert (request.method, request.url.path) == (exchange["method"], exchange["path"].partition("?")[0])
+    if exchange["request"] is not None:
+        assert server.bodies() == [exchange["request"]]
+
+
+@pytest.mark.parametrize("name", ["batch", "batch with timeout", "batch empty"])
+def test_reads_recorded_batches(name: str) -> None:
+    """The recorded answers to batches are read hit by hit."""
+    exchange = EXCHANGES[name]
+    server = Faulty(answering(200, orjson.dumps(exchange["response"])))
+    answers = asyncio.run(qdrant(server).query_batch("docs", exchange["request"]["searches"], timeout=1))
+    assert answers == [
+        [Hit(point["id"], point["score"], {}) for point in result["points"]]
+        for result in exchange["response"]["result"]
+    ]
+
+
+def test_reads_the_recorded_description() -> None:
+    """The recorded description of a collection gives its vectors and indexes."""
+    server = Faulty(answering(200, orjson.dumps(EXCHANGES["info"]["response"])))
+    info = asyncio.run(qdrant(server).collection_info("docs", timeout=1))
+    assert info.points == 4
+    assert info.vectors["tokens"]["multivector_config"] == {"comparator": "max_sim"}
+    assert info.sparse_vectors["bm25"] == {"modifier": "idf"}
+    assert info.indexes["created_at"]["data_type"] == "datetime"
+
+
+def test_a_point_that_is_not_json_is_a_backend_error(client: QdrantClient) -> None:
+    """A point that can't be written raises what every failed upsert raises."""
+    with pytest.raises(BackendBadResponse, match="can't be written"):
+        asyncio.run(client.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5))

@@ -1,0 +1,54 @@
+"""Transports for tests at the HTTP seam: one that watches the requests to a real backend, one that plays a broken one."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import orjson
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+class Watched(httpx.AsyncBaseTransport):
+    """Passes requests on and keeps them in `requests`."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self.inner = inner
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Keep the request and pass it on."""
+        self.requests.append(request)
+        return await self.inner.handle_async_request(request)
+
+    def bodies(self) -> list[Any]:
+        """The JSON bodies of the requests, in their order."""
+        return [orjson.loads(request.content) for request in self.requests]
+
+
+class Faulty(httpx.AsyncBaseTransport):
+    """Answers every request with `answer` after `delay` seconds."""
+
+    def __init__(self, answer: Answer, delay: float = 0.0) -> None:
+        self.answer = answer
+        self.delay = delay
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Wait and answer."""
+        await asyncio.sleep(self.delay)
+        return self.answer(request)
+
+
+def answering(status: int, content: bytes) -> Answer:
+    """The same status and body for every request."""
+    return lambda request: httpx.Response(status, content=content)
+
+
+def raising(error: Exception) -> Answer:
+    """The same exception for every request, as a transport raises it."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    return answer

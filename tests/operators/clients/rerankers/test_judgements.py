@@ -1,0 +1,74 @@
+"""What a cross-encoder's JSON must be to become scores."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.rerankers.judgements import judgements
+from schemas.errors import BackendBadResponse
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+NEARLY = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={"index": st.integers(-1, 4) | JSON, "score": st.floats() | st.integers() | JSON, "document": JSON},
+    ),
+    max_size=5,
+)
+SCORE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**64 - 1)
+
+
+@given(JSON | NEARLY, st.integers(1, 4))
+def test_any_json_is_scores_or_a_bad_response(entries: object, count: int) -> None:
+    """Whatever the entries are, they become finite scores of known documents or raise BackendBadResponse."""
+    try:
+        scores = judgements(entries, "score", count, backend="backend")
+    except BackendBadResponse:
+        return
+    assert isinstance(entries, list)
+    assert len(scores) == len(entries) > 0
+    for index, score in scores.items():
+        assert 0 <= index < count
+        assert math.isfinite(score)
+
+
+@given(st.lists(SCORE, min_size=1, max_size=40), st.randoms(use_true_random=False), st.data())
+def test_any_selection_in_any_order_is_read_right(scores: list[float], random: Any, data: st.DataObject) -> None:
+    """Each document of the answer gets its own score, in whatever order they come and whichever are left out."""
+    kept = data.draw(st.sets(st.integers(0, len(scores) - 1), min_size=1))
+    entries = [{"index": index, "relevance_score": scores[index], "document": None} for index in kept]
+    random.shuffle(entries)
+    found = judgements(entries, "relevance_score", len(scores), backend="backend")
+    assert found == {index: float(scores[index]) for index in kept}
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, None, "0.5", True, False, [0.5], {}, 10**400])
+def test_score_that_is_not_a_finite_number_rejects_all(score: object) -> None:
+    """One score that isn't a finite number rejects the whole list."""
+    entries = [{"index": 0, "score": 0.5}, {"index": 1, "score": score}]
+    with pytest.raises(BackendBadResponse, match="finite"):
+        judgements(entries, "score", 2, backend="backend")
+
+
+@pytest.mark.parametrize("index", [-1, 2, 0, True, 1.0, "1", None, 10**400])
+def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
+    """An index out of range, negative, repeated or not an integer rejects the whole list."""
+    entries = [{"index": 0, "score": 0.5}, {"index": index, "score": 0.5}]
+    with pytest.raises(BackendBadResponse, match="index"):
+        judgements(entries, "score", 2, backend="backend")
+
+
+@pytest.mark.parametrize(
+    "entries", [None, {}, "ab", 1, [], [None], [[0, 0.5]], [{"index": 0}], [{"score": 0.5}], [{"index": 0, "s": 1}]]
+)
+def test_other_shapes_are_a_bad_response(entries: object) -> None:
+    """What isn't a non-empty list of entries with both fields is BackendBadResponse."""
+    with pytest.raises(BackendBadResponse):
+        judgements(entries, "score", 2, backend="backend")

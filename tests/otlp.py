@@ -1,0 +1,157 @@
+"""A real OTLP/HTTP receiver: what an exporter sends over the wire, decoded."""
+
+import gzip
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+Value = str | bool | int | float | bytes | list[object] | dict[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A span's link to another span: lower-case hex ids."""
+
+    trace_id: str
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One exported span: ids in hex (a root's `parent_span_id` is ""), `kind` as SERVER, `status` as ERROR."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    kind: str
+    attributes: dict[str, Value]
+    links: tuple[Link, ...]
+    status: str
+    resource: dict[str, Value]
+
+
+class Receiver:
+    """An OTLP/HTTP endpoint on loopback that keeps the spans it is sent, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._arrival = threading.Condition()
+        self._spans: list[Span] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="otlp-receiver")
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL, as OTEL_EXPORTER_OTLP_ENDPOINT takes it."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def spans(self) -> list[Span]:
+        """Every span received so far."""
+        with self._arrival:
+            return list(self._spans)
+
+    def wait_for(self, predicate: Callable[[list[Span]], bool], timeout: float = 10.0) -> list[Span]:
+        """All spans as soon as `predicate` holds of them; TimeoutError naming what came after `timeout` seconds."""
+        with self._arrival:
+            if not self._arrival.wait_for(lambda: predicate(list(self._spans)), timeout):
+                raise TimeoutError(f"not in {timeout} s; received: {[span.name for span in self._spans]}")
+            return list(self._spans)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _accept(self, spans: list[Span]) -> None:
+        with self._arrival:
+            self._spans.extend(spans)
+            self._arrival.notify_all()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        accept = self._accept
+
+        class Handler(BaseHTTPRequestHandler):
+            # A client that connects and sends nothing must not keep the test from ending.
+            timeout = 5
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if self.path != "/v1/traces":
+                    self.send_error(404)
+                    return
+                try:
+                    spans = decode(body, self.headers.get("Content-Encoding", "identity"))
+                except (DecodeError, gzip.BadGzipFile, ValueError) as error:
+                    self.send_error(400, str(error))
+                    return
+                accept(spans)
+                answer = ExportTraceServiceResponse().SerializeToString()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing on stderr."""
+
+        return Handler
+
+
+def decode(body: bytes, encoding: str) -> list[Span]:
+    """The spans of one export request; ValueError for an encoding but identity and gzip, DecodeError for junk."""
+    if encoding not in ("identity", "gzip"):
+        raise ValueError(f"unknown content encoding {encoding!r}")
+    request = ExportTraceServiceRequest.FromString(gzip.decompress(body) if encoding == "gzip" else body)
+    return [
+        _span(span, _attributes(resource_spans.resource.attributes))
+        for resource_spans in request.resource_spans
+        for scope_spans in resource_spans.scope_spans
+        for span in scope_spans.spans
+    ]
+
+
+def _span(span: trace_pb2.Span, resource: dict[str, Value]) -> Span:
+    return Span(
+        name=span.name,
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_span_id=span.parent_span_id.hex(),
+        kind=trace_pb2.Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+        attributes=_attributes(span.attributes),
+        links=tuple(Link(link.trace_id.hex(), link.span_id.hex()) for link in span.links),
+        status=trace_pb2.Status.StatusCode.Name(span.status.code).removeprefix("STATUS_CODE_"),
+        resource=resource,
+    )
+
+
+def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Value]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: AnyValue) -> Value:
+    match value.WhichOneof("value"):
+        case None:
+            return None
+        case "array_value":
+            return [_value(item) for item in value.array_value.values]
+        case "kvlist_value":
+            return dict(_attributes(value.kvlist_value.values))
+        case scalar:
+            held: str | bool | int | float | bytes = getattr(value, scalar)
+            return held
