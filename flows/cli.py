@@ -1,14 +1,29 @@
 """The command line. Exit codes: 0 ok, 1 failure, 2 usage or configuration."""
 
+import sys
+import uuid
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.console import Console
 
+from flows import demo as demonstration
+from flows import evaluate as evaluation
 from flows import logs
+from flows.asking import Asker
+from flows.backends import Resources
+from flows.process import ensure_collections, indexing_replica, search_replica, serve
+from flows.progress import index_file
+from flows.replicas import run_replicas
+from operators.delivery import topics as kafka_topics
+from operators.delivery.kafka_python import KAFKA
+from operators.fuse import RECIPE
+from operators.telemetry import tracer_provider
 from schemas.errors import ConfigError, RankstreamError
-from schemas.settings import load
+from schemas.query import MAX_LIMIT
+from schemas.settings import TelemetrySettings, load
 
 app = typer.Typer(
     name="rankstream",
@@ -18,6 +33,10 @@ app = typer.Typer(
     add_completion=False,
 )
 
+out = Console()
+stderr = Console(stderr=True)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Config = Annotated[Path | None, typer.Option("--config", help="The YAML file; missing: the environment alone.")]
 
 
@@ -30,22 +49,112 @@ def run(
     settings = load(config)
     logs.configure(settings.telemetry)
     if replicas > 1:
-        from flows.replicas import run_replicas  # noqa: PLC0415
+        arguments = ["run"] if config is None else ["run", "--config", str(config)]
+        port = settings.telemetry.port
+        raise typer.Exit(run_replicas(arguments, settings.delivery.replica, port, replicas))
+    raise typer.Exit(serve(settings, search_replica))
 
-        raise typer.Exit(run_replicas(settings, config, replicas))
-    from flows.process import serve  # noqa: PLC0415
 
-    raise typer.Exit(serve(settings))
+@app.command()
+def index(
+    config: Config = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A JSON Lines file of document events: produce it, wait, stop.")
+    ] = None,
+) -> None:
+    """Run the indexing flow until SIGTERM, or until a file is indexed."""
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    if source is None:
+        raise typer.Exit(serve(settings, indexing_replica))
+    count = index_file(settings.kafka, source, stderr)
+    out.print(f"indexed {count} documents")
+
+
+@app.command()
+def query(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    config: Config = None,
+    namespace: Annotated[str | None, typer.Option(help="The tenant.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results wanted.")] = 10,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Produce one query event and print its result."""
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
+    if namespace is not None:
+        event["namespace"] = namespace
+    with Asker(settings.kafka, KAFKA, tracer_provider().get_tracer("rankstream.query")) as asker:
+        for result in asker.ask([event], timeout):
+            show(result, text, as_json)
+
+
+@app.command()
+def demo(
+    query: Annotated[list[str] | None, typer.Option("--query", help="Your own query; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results a query.")] = 5,
+    serve_on: Annotated[bool, typer.Option("--serve", help="Keep broker and flow up until Ctrl-C.")] = False,
+    cache_dir: Annotated[
+        Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Where the model's graph and the index are kept.")
+    ] = Path("~/.cache/rankstream"),
+    as_json: Json = False,
+) -> None:
+    """Search the Python standard library's documentation, everything embedded, no server needed."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    queries = query or demonstration.QUERIES
+    cache = cache_dir.expanduser()
+    results = demonstration.demo(cache, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
+    for result, text in zip(results, queries, strict=False):
+        show(result, text, as_json)
+
+
+@app.command()
+def evaluate(
+    documents: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Document events, JSON Lines.")],
+    queries: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Query events, JSON Lines.")],
+    qrels: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="TREC judgements.")],
+    recipe: Annotated[str, typer.Option(help="The recipe to evaluate.")] = RECIPE,
+    index_dir: Annotated[Path | None, typer.Option("--index", help="Keep the index in this directory.")] = None,
+    run_dir: Annotated[Path | None, typer.Option("--run", help="Write TREC runs into this directory.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Index documents embedded, run queries through the real flow, print figures a recipe."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    rows = evaluation.run(documents, queries, qrels, recipe, index=index_dir, runs=run_dir, console=stderr)
+    if as_json:
+        for row in rows:
+            emit({"recipe": row.name, **row.figures, "answers": row.answered})
+    else:
+        out.print(evaluation.table(rows))
 
 
 @app.command()
 def topics(config: Config = None) -> None:
-    """Create the topics that don't exist yet."""
-    from operators.delivery import topics as kafka_topics  # noqa: PLC0415
-
+    """Create the topics and collections that don't exist yet."""
     settings = load(config)
+    logs.configure(settings.telemetry)
     for name in kafka_topics.create(settings.kafka):
-        Console().print(f"created topic {name}")
+        out.print(f"created topic {name}")
+    resources = Resources(settings)
+    for name in ensure_collections(settings, resources):
+        out.print(f"created collection {name}")
+    resources.close()
+
+
+def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """Print one result event."""
+    if as_json:
+        emit(result)
+    else:
+        out.print(demonstration.answer_table(result, text))
+
+
+def emit(value: object) -> None:
+    """Print one JSON object on a line of its own, whatever the terminal's width."""
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -53,8 +162,12 @@ def main() -> None:
     try:
         app()
     except ConfigError as error:
-        Console(stderr=True).print(f"configuration: {error}", style="red", highlight=False, markup=False)
+        stderr.print(f"configuration: {error}", style="red", highlight=False, markup=False)
         raise SystemExit(2) from None
     except RankstreamError as error:
-        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False)
+        stderr.print(str(error), style="red", highlight=False, markup=False)
         raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -34,30 +34,25 @@ def docstrings() -> Iterator[dict[str, str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         corpus = _Corpus()
-        for name in _module_names():
-            try:
-                corpus.add_module(importlib.import_module(name))
-            except ImportError:
-                continue
+        for module in _modules():
+            corpus.add_module(module)
     yield from corpus.events.values()
 
 
-def _module_names() -> list[str]:
-    top = [name for name in sys.stdlib_module_names if _public(name)]
-    names = list(top)
-    packages = [name for name in top if name not in sys.builtin_module_names]
-    while packages:
-        package = packages.pop()
+def _modules() -> list[ModuleType]:
+    # All of them before the first is read: importing a module may replace a name in its package.
+    names = [name for name in sys.stdlib_module_names if _public(name)]
+    modules: dict[str, ModuleType] = {}
+    while names:
+        name = names.pop()
         try:
-            path = getattr(importlib.import_module(package), "__path__", None)
+            module = importlib.import_module(name)
         except ImportError:
             continue
-        for module in pkgutil.iter_modules(path, f"{package}.") if path else ():
-            if _public(module.name.rpartition(".")[2]):
-                names.append(module.name)
-                if module.ispkg:
-                    packages.append(module.name)
-    return sorted(names, key=lambda name: (name.count("."), name))
+        modules[name] = module
+        inner = pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}.")
+        names += [found.name for found in inner if _public(found.name.rpartition(".")[2])]
+    return [modules[name] for name in sorted(modules, key=lambda name: (name.count("."), name))]
 
 
 def _public(name: str) -> bool:
@@ -78,7 +73,7 @@ class _Corpus:
             member = getattr(module, attribute, None)
             if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
                 continue
-            if listed is not None or _defined_in(module, member):
+            if _belongs(member, module, listed is not None):
                 self._add_member(f"{name}.{attribute}", member, name, "function")
 
     def _add_member(self, name: str, member: object, module: str, kind: str) -> None:
@@ -117,8 +112,11 @@ class _Corpus:
         return True
 
 
-def _defined_in(module: ModuleType, member: object) -> bool:
+def _belongs(member: object, module: ModuleType, listed: bool) -> bool:
     home = getattr(member, "__module__", None) or ""
+    if listed:
+        # A debugger or a test runner may have put its own function in place of the library's.
+        return home.partition(".")[0] in sys.stdlib_module_names
     return home in (module.__name__, f"_{module.__name__}")
 
 

@@ -26,6 +26,6 @@ def admitted(query: InFlight, clock: float, bm25: Bm25) -> InFlight:
 
 
 @operator
-def admit(step_id: str, up: Stream[Batch], bm25: Bm25, clock: Callable[[], float] = time.monotonic) -> Stage:
+def admit(step_id: str, up: Stream[Batch], bm25: Bm25, clock: Callable[[], float] = time.monotonic) -> Stage[InFlight]:
     """Queries in; those past their deadline are answered, without any call."""
     return stage("admit", up, lambda query: query.message, lambda query: admitted(query, clock(), bm25))

@@ -146,6 +146,6 @@ def _keys(document: Any) -> int:
 
 
 @operator
-def decode(step_id: str, up: Stream[list[Message]], decoder: Decoder) -> Stage:
+def decode(step_id: str, up: Stream[list[Message]], decoder: Decoder) -> Stage[InFlight]:
     """Messages in; queries on, what can't be read dead."""
     return stage("decode", up, lambda message: message, decoder)

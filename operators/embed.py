@@ -54,7 +54,7 @@ def embed(
     dimension: int,
     calls: EventLoopThread,
     bounds: Bounds,
-) -> Stage:
+) -> Stage[InFlight]:
     """Queries in and on, with their vectors; a lost embedder is noted in the query."""
     if embedder is None:
         return stage("embed", up, lambda query: query.message, unembedded)

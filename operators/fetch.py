@@ -61,7 +61,7 @@ def fetch(
     depth: Callable[[InFlight], int],
     calls: EventLoopThread,
     bounds: Bounds,
-) -> Stage:
+) -> Stage[InFlight]:
     """Queries in and on, with the payloads of their first `depth` candidates."""
 
     async def call(lane: Lane, wanted: Sequence[list[str]], timeout: float) -> list[Payloads]:

@@ -27,6 +27,6 @@ def fused(query: InFlight) -> InFlight:
 
 
 @operator
-def fuse(step_id: str, up: Stream[Batch]) -> Stage:
+def fuse(step_id: str, up: Stream[Batch]) -> Stage[InFlight]:
     """Queries in and on, with their candidates, best first."""
     return stage("fuse", up, lambda query: query.message, fused)

@@ -41,7 +41,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """The one record that ends a message: a result or a dead letter, for `topic`."""
+    """The one record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key."""
 
     origin: Origin
     topic: str
@@ -50,6 +50,7 @@ class Terminal:
     headers: Headers
     trace: QueryTrace | None = None
     timestamp_ms: int | None = None
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def rerank(
     weight: float,
     calls: EventLoopThread,
     bounds: Bounds,
-) -> Stage:
+) -> Stage[InFlight]:
     """Queries in and on, reranked; a lost reranker leaves the fused order and is noted in the query."""
     if reranker is None:
         return stage("rerank", up, lambda query: query.message, lambda query: query)

@@ -4,7 +4,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
@@ -14,37 +14,48 @@ from schemas.errors import DeadLetterClass, InputError
 
 log = logging.getLogger(__name__)
 
+
+class Flowing(Protocol):
+    """What flows from stage to stage: a query or a document."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether no further stage has anything to do."""
+        ...
+
+
 T = TypeVar("T")
+I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
 
 Batch = list[InFlight]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A stage's named streams: queries that go on, queries with nothing left to do, messages for the dead letters."""
+class Stage(Generic[I]):
+    """A stage's named streams: what goes on, what has nothing left to be done, messages for the dead letters."""
 
-    on: Stream[Batch]
-    answered: Stream[Batch]
+    on: Stream[list[I]]
+    answered: Stream[list[I]]
     dead: Stream[list[Rejected]]
 
 
 @dataclass(slots=True)
-class _Sorted:
-    on: Batch = field(default_factory=list)
-    answered: Batch = field(default_factory=list)
+class _Sorted(Generic[I]):
+    on: list[I] = field(default_factory=list)
+    answered: list[I] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)
 
 
-def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: Callable[[T], InFlight]) -> _Sorted:
+def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: Callable[[T], I]) -> _Sorted[I]:
     """Apply `step` to each item; one that it can't be applied to is rejected alone.
 
     An InputError says what is wrong with the message. Anything else is a defect of ours: the message becomes a dead
     letter of class `internal`, so that it can't stop those behind it for ever, and the log has the traceback.
     """
-    out = _Sorted()
+    out: _Sorted[I] = _Sorted()
     for item in items:
         try:
-            query = step(item)
+            done = step(item)
         except InputError as error:
             out.dead.append(Rejected(message(item), error.kind, name, str(error)))
         except Exception as error:  # noqa: BLE001  reported and accounted for
@@ -53,12 +64,12 @@ def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: C
             log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, message(item).origin, where)
             out.dead.append(Rejected(message(item), DeadLetterClass.INTERNAL, name, type(error).__name__))
         else:
-            (out.answered if query.answered else out.on).append(query)
+            (out.answered if done.answered else out.on).append(done)
     return out
 
 
 @operator
-def stage(step_id: str, up: Stream[list[T]], message: Callable[[T], Message], step: Callable[[T], InFlight]) -> Stage:
+def stage(step_id: str, up: Stream[list[T]], message: Callable[[T], Message], step: Callable[[T], I]) -> Stage[I]:
     """Apply a pure step to every item of every batch and part the outcome into a stage's streams."""
     parted = op.map("apply", up, lambda items: sort(step_id, items, message, step))
     return Stage(

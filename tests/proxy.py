@@ -10,6 +10,7 @@ from typing import Self
 
 GARBAGE = random.Random(0).randbytes(256)
 CHUNK = 65_536
+STOP_TIMEOUT_S = 5.0
 
 
 class Mode(StrEnum):
@@ -38,7 +39,7 @@ class Proxy:
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         # Bound and never listening: refuses while the listener is closed, and keeps the port for it.
         self._reserved = _bound(0)
         self.port: int = self._reserved.getsockname()[1]
@@ -54,7 +55,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self.switch(Mode.REFUSE)
-        asyncio.run_coroutine_threadsafe(_others_done(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(_others_end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -139,5 +140,7 @@ def _bound(port: int) -> socket.socket:
     return bound
 
 
-async def _others_done() -> None:
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+async def _others_end() -> None:
+    # Not cancelled: asyncio logs the cancellation of a connection's task as an error.
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others, timeout=STOP_TIMEOUT_S)

@@ -69,5 +69,4 @@ def _readable(text: str) -> str:
 
 
 def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:
-    terms = sorted(zip(vector.indices, vector.values, strict=True))
-    return Sparse([index for index, _ in terms], [value for _, value in terms])
+    return Sparse(vector.indices, vector.values)

@@ -7,8 +7,8 @@ the request itself.
 What an endpoint promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
-  says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded or
-  over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
+  says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
+  or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
   BackendBadResponse; nothing else is raised;
 - messages name the backend and the symptom: no URL, header, request or response text, so that none can leak, and no
   library's error is chained to them, for those hold all of these.

@@ -19,8 +19,8 @@ START_TIMEOUT_S = 10.0
 class EmbeddedBroker:
     """librdkafka's mock cluster of one broker: in memory, on loopback, for as long as it isn't stopped.
 
-    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)` and, so that a record isn't half a second
-    on its way, `fetch_max_wait_ms=10`. It isolates no transactions, so delivery is at least once; whoever produces
+    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)` and, lest a record be half a second on
+    its way, `fetch_max_wait_ms=10`. It isolates no transactions, so delivery is at least once; whoever produces
     bounds what is unread to RETAINED_BYTES a partition. Joining a group takes 3 seconds.
     """
 

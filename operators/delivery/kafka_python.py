@@ -13,6 +13,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kafka
@@ -42,17 +43,28 @@ class _UnstableOffsets(logging.Filter):
 
 logging.getLogger("kafka.coordinator.consumer").addFilter(_UnstableOffsets())
 
-Options = Mapping[str, Any]
-"""kafka-python's own options, for a broker that isn't Kafka."""
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How to speak to a broker that isn't quite Kafka: options of kafka-python for any client, and for consumers."""
+
+    every: Mapping[str, Any] = field(default_factory=dict)
+    consumer: Mapping[str, Any] = field(default_factory=dict)
 
 
-def connection(settings: KafkaSettings, options: Options) -> dict[str, Any]:
+KAFKA: Final = Dialect()
+
+EMBEDDED: Final = Dialect({"api_version": (2, 3)}, {"check_crcs": False, "fetch_max_wait_ms": 10})
+"""The embedded broker's: it has every topic as soon as it is named, and no transactions."""
+
+
+def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
     """What every client of this broker is made with."""
     return {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "client_id": settings.group_id,
         "request_timeout_ms": int(settings.request_timeout * 1000),
-        **options,
+        **dialect.every,
     }
 
 
@@ -78,7 +90,7 @@ class _Listener(ConsumerRebalanceListener):
 class KafkaPythonConsumer:
     """A dynamic member of the group that reads what is committed and commits nothing by itself."""
 
-    def __init__(self, settings: KafkaSettings, options: Options) -> None:
+    def __init__(self, settings: KafkaSettings, dialect: Dialect) -> None:
         self._consumer = kafka.KafkaConsumer(
             **{
                 "group_id": settings.group_id,
@@ -90,7 +102,8 @@ class KafkaPythonConsumer:
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
-                **connection(settings, options),
+                **connection(settings, dialect),
+                **dialect.consumer,
             }
         )
 
@@ -199,7 +212,7 @@ def _offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
 
 
 class _Sending:
-    def __init__(self, settings: KafkaSettings, options: Options, own: Options) -> None:
+    def __init__(self, settings: KafkaSettings, dialect: Dialect, own: Mapping[str, Any]) -> None:
         self._config = {
             "acks": "all",
             "compression_type": settings.compression,
@@ -208,7 +221,7 @@ class _Sending:
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
             **own,
-            **connection(settings, options),
+            **connection(settings, dialect),
         }
         self._sent: list[tuple[Outgoing, Any]] = []
         self._producer = self._made()
@@ -248,13 +261,13 @@ class _Sending:
 class TransactionalProducer(_Sending):
     """Records and offsets in one transaction."""
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str, options: Options) -> None:
+    def __init__(self, settings: KafkaSettings, transactional_id: str, dialect: Dialect) -> None:
         """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
         }
-        super().__init__(settings, options, own)
+        super().__init__(settings, dialect, own)
 
     def deliver(
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -288,8 +301,8 @@ class TransactionalProducer(_Sending):
 class AcknowledgedProducer(_Sending):
     """Records first, then offsets: for brokers without transactions, where a crash in between answers twice."""
 
-    def __init__(self, settings: KafkaSettings, consumer: Consumer, options: Options) -> None:
-        super().__init__(settings, options, {"enable_idempotence": True})
+    def __init__(self, settings: KafkaSettings, consumer: Consumer, dialect: Dialect) -> None:
+        super().__init__(settings, dialect, {"enable_idempotence": True})
         self._consumer = consumer
 
     def deliver(

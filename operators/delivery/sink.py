@@ -100,7 +100,7 @@ class Delivery:
             if not settlement.records:
                 return list(settlement.waiting)
             try:
-                self._producer.deliver(settlement.records, settlement.commits, settlement.group)
+                self._producer.deliver(compacted(settlement.records), settlement.commits, settlement.group)
             except RecordTooLarge as error:
                 log.error("%d records were refused for their size: dead letters instead", len(error.records))
                 refused = {id(record) for record in error.records}
@@ -120,6 +120,20 @@ class Delivery:
         for record in settlement.records:
             if record.trace is not None:
                 record.trace.sent()
+
+
+def compacted(records: Sequence[Terminal]) -> list[Terminal]:
+    """Of the records that compact only the highest offset of each topic and key; all the others."""
+    last: dict[tuple[str, bytes | None], Terminal] = {}
+    others = []
+    for record in records:
+        if not record.compacts:
+            others.append(record)
+            continue
+        key = (record.topic, record.key)
+        if key not in last or record.origin.offset > last[key].origin.offset:
+            last[key] = record
+    return others + list(last.values())
 
 
 class _Partition(StatelessSinkPartition[list[Terminal]]):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError
 
-from operators.delivery.kafka_python import connection
+from operators.delivery.kafka_python import KAFKA, connection
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
@@ -82,7 +82,7 @@ class _Admin:
 
     def __enter__(self) -> Any:
         try:
-            self._client = KafkaAdminClient(**connection(self._settings, {}))
+            self._client = KafkaAdminClient(**connection(self._settings, KAFKA))
         except KafkaError as error:
             raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error
         return self._client

@@ -58,4 +58,5 @@ class Limits(Section):
     timeout: Seconds = 10.0
     max_timeout: Seconds = 60.0
     max_message_bytes: Count = 262_144
+    max_document_bytes: Count = 1_000_000
     max_text_chars: Count = 8192

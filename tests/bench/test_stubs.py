@@ -105,6 +105,14 @@ def test_reranker_reads_the_stub(stubs: Stubs) -> None:
     assert len(set(scores.values())) == 50
 
 
+def test_rerank_answers_the_best_first(stubs: Stubs) -> None:
+    """The results are sorted by their scores and cut to `top_n`."""
+    documents = [text(number) for number in range(20)]
+    body = {"query": "q", "documents": documents, "top_n": 5}
+    scores = [result["relevance_score"] for result in call(stubs.rerank, "POST", "/rerank", body)["results"]]
+    assert scores == sorted((relevance("q", document) for document in documents), reverse=True)[:5]
+
+
 def test_embedder_reads_the_stub(stubs: Stubs) -> None:
     """The OpenAI-compatible client gets unit vectors of 384 dimensions, the same for the same text."""
 

@@ -194,6 +194,8 @@ class Broker:
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars()}/*"]
+        # At level info the reason of an end is followed by pages about its shutdown.
+        options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         with self.log_path.open("ab") as log:
             # In a session of its own, so that Ctrl-C ends the tests first and the broker through them.
             return subprocess.Popen(

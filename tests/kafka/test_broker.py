@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from tests.kafka.broker import Broker, BrokerError, missing_tools
 
@@ -20,7 +21,7 @@ def own_broker() -> Iterator[Broker]:
 @pytest.mark.broker
 def test_a_killed_broker_comes_back_with_its_data(own_broker: Broker) -> None:
     """What was acknowledged before a kill is read after the restart, at the same address."""
-    own_broker.create_topic("kept", partitions=1, config={"max.message.bytes": "2000"})
+    own_broker.create_topic("kept", partitions=1)
     producer = KafkaProducer(bootstrap_servers=own_broker.bootstrap)
     producer.send("kept", b"value", partition=0).get(timeout=10)
     producer.close()
@@ -44,11 +45,19 @@ def test_a_broker_that_dies_says_why(broker: Broker) -> None:
 
 
 def test_topics_are_made_as_asked(broker: Broker, topic_names: Callable[[str], str]) -> None:
-    """A topic has the partitions and the configuration that the test asked for, and exists once created."""
+    """A topic has the partitions and the configuration that the test asked for."""
     name = topic_names("configured")
     broker.create_topic(name, partitions=3, config={"max.message.bytes": "2000"})
-    with broker.admin() as admin:
-        [topic] = admin.describe_topics([name])
-        assert len(topic["partitions"]) == 3
-    with broker.admin() as admin:
-        assert topic_names("never-made") not in admin.list_topics()
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    assert producer.partitions_for(name) == {0, 1, 2}
+    with pytest.raises(MessageSizeTooLargeError):
+        producer.send(name, bytes(3000)).get(timeout=10)
+    producer.close()
+
+
+def test_topics_are_never_made_by_themselves(broker: Broker, topic_names: Callable[[str], str]) -> None:
+    """A misspelt topic is an error, as it is in production."""
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, max_block_ms=500)
+    with pytest.raises(KafkaTimeoutError):
+        producer.send(topic_names("misspelt"), b"value")
+    producer.close()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def build(tensors: Tensors) -> "onnx.ModelProto":
     def transposed(name: str) -> str:
         return constant(name, tensors[name].T)
 
-    def node(kind: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import numpy as np
 from qdrant_edge import (
     FieldCondition,
     Filter,
@@ -109,6 +110,10 @@ def _field(key: str, body: Mapping[str, Any]) -> FieldCondition:
 
 def _match(body: Mapping[str, Any]) -> MatchType:
     match body:
+        case {"value": bool(value)}:
+            # The engine's binding takes Python's bool for an integer, and numpy's for what it is.
+            flag: Any = np.bool_(value)
+            return MatchValue(flag)
         case {"value": value}:
             return MatchValue(value)
         case {"any": list(values)}:

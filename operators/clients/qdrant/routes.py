@@ -149,7 +149,7 @@ async def _update(collection: Collection, kind: str, body: Any) -> dict[str, Any
     with reading():
         if not isinstance(body, dict):
             raise malformed("expected an object")
-        update = read_update(kind, body, collection.schema)
+        update = await read_update(kind, body, collection.schema)
     _require(collection, update)
     for operation in update.operations:
         await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,14 @@ class Update:
     required: list[PointId] = field(default_factory=list)
 
 
-def read_update(kind: str, body: Mapping[str, Any], schema: VectorSchema) -> Update:
-    """An update named as in `/points/batch`; raises Refusal, KeyError, TypeError or ValueError."""
+async def read_update(kind: str, body: Mapping[str, Any], schema: VectorSchema) -> Update:
+    """An update named as in `/points/batch`, read whole before any of it is applied.
+
+    Raises Refusal, KeyError, TypeError or ValueError.
+    """
     match kind:
         case "upsert":
-            return _upsert(body, schema)
+            return await _upsert(body, schema)
         case "delete":
             return _delete(body)
         case "set_payload":
@@ -44,16 +48,21 @@ def read_update(kind: str, body: Mapping[str, Any], schema: VectorSchema) -> Upd
     raise malformed(f"the engine has no update `{kind}`")
 
 
-def _upsert(body: Mapping[str, Any], schema: VectorSchema) -> Update:
+async def _upsert(body: Mapping[str, Any], schema: VectorSchema) -> Update:
     for name in UNSUPPORTED:
         if body.get(name):
             raise wrong_input(f"the engine has no `{name}`")
     condition = read_filter(body.get("update_filter"))
-    points = [
-        Point(read_id(each["id"]), schema.stored(each["vector"]), each.get("payload") or {}) for each in body["points"]
-    ]
-    slices = [points[start : start + POINTS_A_CALL] for start in range(0, len(points), POINTS_A_CALL)]
-    return Update([UpdateOperation.upsert_points(each, condition) for each in slices])
+    operations = []
+    for start in range(0, len(body["points"]), POINTS_A_CALL):
+        await asyncio.sleep(0)
+        points = [_point(each, schema) for each in body["points"][start : start + POINTS_A_CALL]]
+        operations.append(UpdateOperation.upsert_points(points, condition))
+    return Update(operations)
+
+
+def _point(body: Mapping[str, Any], schema: VectorSchema) -> Point:
+    return Point(read_id(body["id"]), schema.stored(body["vector"]), body.get("payload") or {})
 
 
 def _delete(body: Mapping[str, Any]) -> Update:

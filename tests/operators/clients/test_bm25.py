@@ -14,7 +14,7 @@ from schemas.errors import ConfigError
 EXCHANGES = json.loads((Path(__file__).parents[2] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
 (UPSERT,) = (exchange for exchange in EXCHANGES if exchange["name"] == "upsert")
 ENGLISH = Bm25()
-ANY_TEXT = st.text(st.characters())
+ANY_TEXT = st.text() | st.text(st.characters(categories=["Zs", "Cs"], include_characters="ab"))
 
 
 @pytest.mark.parametrize("point", UPSERT["request"]["points"], ids=lambda point: point["payload"]["doc"])

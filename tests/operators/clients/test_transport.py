@@ -290,6 +290,15 @@ def test_no_time_left_is_a_timeout(timeout: float) -> None:
     assert type(failure_of(answer, timeout=timeout)) is BackendTimeout
 
 
+def test_request_timeout_status_is_a_timeout() -> None:
+    """A server that answers 408 ran out of its own time: BackendTimeout."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return json_response({}, 408)
+
+    assert type(failure_of(answer)) is BackendTimeout
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_overload_and_server_errors_are_unavailable(status: int) -> None:
     """429 and 5xx are BackendUnavailable, with the status in the message."""
@@ -490,6 +499,42 @@ def test_closing_makes_calls_unavailable() -> None:
             return await asyncio.gather(*calls, call(endpoint), return_exceptions=True)
 
     assert [type(outcome) for outcome in asyncio.run(scenario())] == [BackendUnavailable] * 3
+
+
+def test_closing_leaves_cancellation_alone() -> None:
+    """A call that was cancelled as its transport closed raises CancelledError, so that its task ends."""
+
+    async def scenario() -> None:
+        async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
+            calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            for each in calls:
+                each.cancel()
+            await endpoint.aclose()
+            await asyncio.wait(calls)
+            assert all(each.cancelled() for each in calls)
+
+    asyncio.run(scenario())
+
+
+def test_connections_are_bounded() -> None:
+    """No more connections than `max_connections` are open; further calls wait within their time-out."""
+    at_once = most = 0
+
+    async def answer(_: web.Request) -> web.Response:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.05)
+        at_once -= 1
+        return json_response({})
+
+    async def scenario() -> None:
+        async with answering(answer) as url, backend(url, max_connections=2) as endpoint:
+            await asyncio.gather(*(call(endpoint) for _ in range(6)))
+
+    asyncio.run(scenario())
+    assert most == 2
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_created_topics_are_there_before_anything_is_sent(embedded: EmbeddedBrok
 
 
 def test_a_partition_forgets_its_oldest_records(embedded: EmbeddedBroker, producer: KafkaProducer) -> None:
-    """RETAINED_BYTES is where unread records begin to vanish: what it promises to keep is kept, and twice that isn't."""
+    """RETAINED_BYTES is where unread records begin to vanish: less is kept whole, and twice that isn't."""
     place, value = TopicPartition("bounded", 0), bytes(10_000)
     client = consumer(embedded, "any")
     # A tenth off for what a record weighs besides its value.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.embedders import Embedder
+from operators.clients.embedders import Embedder, Embedding
 from operators.clients.minilm.model import MiniLM, batches
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 
@@ -86,7 +86,8 @@ class Slow(MiniLM):
         super().__init__(cache)
         self.begun: list[Sequence[str]] = []
 
-    def encode(self, texts: Sequence[str]) -> list:  # noqa: D102
+    def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """Record, wait and embed."""
         self.begun.append(texts)
         time.sleep(0.3)
         return super().encode(texts)

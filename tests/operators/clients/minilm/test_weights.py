@@ -24,7 +24,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     """Weights that differ from the published ones are never run, and the message says what was found."""
     other = tmp_path / "model.safetensors"
     other.write_bytes(b"not the weights")
-    with pytest.raises(ConfigError, match="SHA-256 [0-9a-f]{64} instead of"):
+    with pytest.raises(ConfigError, match=r"SHA-256 [0-9a-f]{64} instead of"):
         weights.load(other)
 
 

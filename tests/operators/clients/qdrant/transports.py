@@ -1,4 +1,4 @@
-"""Transports for tests at the HTTP seam: one that watches the requests to a real backend, one that plays a broken one."""
+"""Transports for tests at the HTTP seam: one watches the requests to a real backend, one plays a broken one."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +6,9 @@ from typing import Any
 
 import httpx
 import orjson
+
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.transport import Endpoint
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -52,3 +55,23 @@ def raising(error: Exception) -> Answer:
         raise error
 
     return answer
+
+
+GOOD = {"query": [1.0, 0.0, 0.0, 0.0], "using": "dense", "limit": 3}
+
+
+def qdrant(transport: httpx.AsyncBaseTransport, **options: Any) -> QdrantClient:
+    """A client over this transport."""
+    return QdrantClient(Endpoint("qdrant", "http://qdrant", transport), **options)
+
+
+def points(count: int) -> list[dict[str, Any]]:
+    """Points 0 to `count` - 1, the lower the nearer to GOOD, with one payload field each."""
+    return [
+        {
+            "id": number,
+            "vector": {"dense": [1.0, number / 10, 0.0, 0.0]},
+            "payload": {"n": number, "parity": number % 2},
+        }
+        for number in range(count)
+    ]

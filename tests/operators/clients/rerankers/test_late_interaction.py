@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,8 +28,9 @@ RANDOM = np.random.default_rng(7)
 
 def unit_rows(count: int) -> NDArray[np.float32]:
     """Random token vectors of unit length."""
-    rows = RANDOM.normal(size=(count, DIMENSION)).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows: NDArray[np.float32] = RANDOM.normal(size=(count, DIMENSION)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 TOKENS = {str(uuid.UUID(int=number + 1)): unit_rows(1 + number % 12) for number in range(DOCUMENTS)}
@@ -181,6 +181,10 @@ def test_axis_aligned_tokens_are_sent_as_floats(on_engine: Run[Any]) -> None:
     assert found == pytest.approx(brute_force(tokens, ids), abs=1e-3)
 
 
-def test_provenance_names_the_method_and_the_model() -> None:
+def test_provenance_names_the_method_and_the_model(on_engine: Run[Any]) -> None:
     """The model's name says that it is the embedder's own vectors that rank."""
-    assert LateInteraction(Counting, "all-MiniLM-L6-v2").model == "late-interaction:all-MiniLM-L6-v2"
+
+    async def scenario(client: Counting) -> str:
+        return LateInteraction(client, "all-MiniLM-L6-v2").model
+
+    assert on_engine(scenario) == "late-interaction:all-MiniLM-L6-v2"

@@ -290,6 +290,25 @@ def test_waiting_for_a_slot_counts_for_the_timeout(make: Make, server: Callable[
     assert len(asked.requests) == 8
 
 
+def test_waiting_for_anothers_slot_ends_in_time() -> None:
+    """A call that waits for slots which a longer call holds is BackendTimeout when its own time is up."""
+
+    async def scenario() -> tuple[list[Scores | BackendError], float]:
+        async with answering(Cohere(1.0)) as url, backend(f"{url}/v2") as endpoint:
+            reranker = cohere(endpoint)
+            longer = asyncio.create_task(reranker.rerank([request_of(2)] * 4, timeout=5))
+            await asyncio.sleep(0.1)
+            started = time.monotonic()
+            outcomes = await reranker.rerank([request_of(2)], timeout=0.1)
+            took = time.monotonic() - started
+            await longer
+            return outcomes, took
+
+    outcomes, took = asyncio.run(scenario())
+    assert [type(outcome) for outcome in outcomes] == [BackendTimeout]
+    assert took < 0.6
+
+
 @pytest.mark.parametrize("make", [cohere, tei])
 def test_hanging_server_is_a_timeout(make: Make) -> None:
     """A server that doesn't answer costs the time-out and is BackendTimeout for each query."""

@@ -1,0 +1,64 @@
+"""Metrics of ranked retrieval, each averaged over the judged queries. Pure.
+
+Sources: Järvelin and Kekäläinen 2002 for nDCG, with linear gain as trec_eval computes it; Voorhees 1999 for MRR.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+Judgements = Mapping[str, int]
+"""Document -> grade; above 0 is relevant."""
+
+Ranking = Sequence[str]
+"""Documents, best first, none twice."""
+
+
+def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
+    """1 if a relevant document is among the first `depth`, else 0."""
+    return float(any(judged.get(document, 0) > 0 for document in ranking[:depth]))
+
+
+def recall_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
+    """The share of the relevant documents that is among the first `depth`; 0 without any."""
+    relevant = sum(grade > 0 for grade in judged.values())
+    found = sum(judged.get(document, 0) > 0 for document in ranking[:depth])
+    return found / relevant if relevant else 0.0
+
+
+def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
+    """1 / rank of the first relevant document among the first `depth`, ranks from 1; 0 without one."""
+    for rank, document in enumerate(ranking[:depth], 1):
+        if judged.get(document, 0) > 0:
+            return 1 / rank
+    return 0.0
+
+
+def ndcg_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
+    """Sum of grade / log2(rank + 1) over the first `depth`, divided by that of the best order; 0 without relevant."""
+    ideal = _dcg(sorted((grade for grade in judged.values() if grade > 0), reverse=True)[:depth])
+    return _dcg([max(0, judged.get(document, 0)) for document in ranking[:depth]]) / ideal if ideal else 0.0
+
+
+def _dcg(grades: Sequence[int]) -> float:
+    return sum(grade / math.log2(rank + 1) for rank, grade in enumerate(grades, 1))
+
+
+TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
+    "any@5": lambda ranking, judged: any_at(ranking, judged, 5),
+    "any@10": lambda ranking, judged: any_at(ranking, judged, 10),
+    "recall@10": lambda ranking, judged: recall_at(ranking, judged, 10),
+    "MRR@10": lambda ranking, judged: reciprocal_rank_at(ranking, judged, 10),
+    "nDCG@10": lambda ranking, judged: ndcg_at(ranking, judged, 10),
+}
+"""The metrics that are reported, by name."""
+
+
+def evaluate(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
+    """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0."""
+    judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    if not judged:
+        return dict.fromkeys(TABLE, 0.0)
+    return {
+        name: sum(metric(run.get(query, ()), grades) for query, grades in judged.items()) / len(judged)
+        for name, metric in TABLE.items()
+    }

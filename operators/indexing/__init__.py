@@ -1,0 +1,1 @@
+"""Indexing: document events become points in Qdrant, and watermarks that say so."""

@@ -1,0 +1,174 @@
+"""Embed and apply: documents are embedded and written in the order in which they were read.
+
+Both stages make one call at a time, so that what is applied is always a prefix and the watermark only grows. A backend
+that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses becomes
+a dead letter alone.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from bytewax.dataflow import Stream, operator
+
+from operators.async_io import Bounds, EventLoopThread, Finished, Lane, async_io
+from operators.clients.bm25 import Bm25
+from operators.clients.embedders import Embedder, Embedding
+from operators.clients.qdrant.client import QdrantClient
+from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
+from operators.stage import Stage, stage
+from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
+from schemas.settings.backends import Vectors
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_LANE: Final = "documents"
+_REFUSALS: Final = frozenset({400, 413, 422})
+_LONGEST_PAUSE: Final = 5.0
+
+IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=256, max_concurrency=1)
+"""One call at a time, as many documents as have gathered."""
+
+
+async def persistently(call: Callable[[], Awaitable[R]]) -> R:
+    """Call until the backend answers, waiting ever longer in between. Raises BackendBadResponse for a refusal.
+
+    A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too.
+    """
+    pause = 0.1
+    while True:
+        try:
+            return await call()
+        except BackendError as error:
+            if isinstance(error, BackendBadResponse) and error.status in _REFUSALS:
+                raise
+            log.warning("%s; trying again in %.1f s", error, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def apart(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None]]) -> list[BackendError | None]:
+    """Call with all of `items`; if they are refused, with each half, so that what is wrong is refused alone."""
+    try:
+        await persistently(lambda: call(items))
+    except BackendBadResponse as error:
+        if len(items) == 1:
+            return [error]
+        middle = len(items) // 2
+        return await apart(items[:middle], call) + await apart(items[middle:], call)
+    return [None] * len(items)
+
+
+def embed_plan(document: DocumentInFlight) -> Mapping[Lane, DocumentInFlight]:
+    """Every document passes through the one lane, so that none overtakes another."""
+    return {_LANE: document}
+
+
+class DocumentEmbedder:
+    """Embeds the documents that bring no vector of their own."""
+
+    def __init__(self, embedder: Embedder | None, timeout: float) -> None:
+        self._embedder = embedder
+        self._timeout = timeout
+
+    async def __call__(
+        self, _: Lane, documents: Sequence[DocumentInFlight], __: float
+    ) -> list[Embedding | BackendError | None]:
+        """The embedding of each document that needs one."""
+        outcomes: list[Embedding | BackendError | None] = [None] * len(documents)
+        embedder = self._embedder
+        if embedder is None:
+            return outcomes
+        needing = [
+            index
+            for index, document in enumerate(documents)
+            if document.event.op == "upsert" and document.event.vector is None
+        ]
+
+        async def embed(indices: Sequence[int]) -> None:
+            texts = [documents[index].event.content for index in indices]
+            for index, embedding in zip(indices, await embedder.embed(texts, timeout=self._timeout), strict=True):
+                outcomes[index] = embedding
+
+        if needing:
+            for index, error in zip(needing, await apart(needing, embed), strict=True):
+                outcomes[index] = error if error is not None else outcomes[index]
+        return outcomes
+
+
+def embedded(finished: Finished[DocumentInFlight, Embedding | None]) -> DocumentInFlight:
+    """Take over the embedding. Raises InputError if the embedder refuses the text."""
+    document, outcome = finished.item, finished.outcomes[_LANE]
+    if isinstance(outcome, BackendError):
+        raise InputError(DeadLetterClass.INVALID, f"refused: {outcome}")
+    document.embedding = outcome
+    return document
+
+
+class Writer:
+    """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there."""
+
+    def __init__(self, qdrant: QdrantClient, names: Vectors, bm25: Bm25, timeout: float) -> None:
+        self._qdrant = qdrant
+        self._names = names
+        self._bm25 = bm25
+        self._timeout = timeout
+
+    async def __call__(self, _: Lane, documents: Sequence[DocumentInFlight], __: float) -> list[BackendError | None]:
+        """One outcome a document; a document that a newer one of the batch replaces is done with it."""
+        refused: dict[int, BackendError | None] = {}
+        by_collection: dict[str, list[DocumentInFlight]] = {}
+        for document in newest(documents):
+            by_collection.setdefault(document.collection, []).append(document)
+        for collection, there in by_collection.items():
+            upserts = [document for document in there if document.event.op == "upsert"]
+            deletes = [document for document in there if document.event.op == "delete"]
+
+            async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
+                points = [point(document, self._names, self._bm25) for document in batch]
+                await self._qdrant.upsert(collection, points, not_newer(batch), timeout=self._timeout)
+
+            async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
+                await self._qdrant.delete(collection, deleted(batch), timeout=self._timeout)
+
+            for batch, write in ((upserts, upsert), (deletes, delete)):
+                if batch:
+                    errors = await apart(batch, write)
+                    refused.update(zip(map(id, batch), errors, strict=True))
+        return [refused.get(id(document)) for document in documents]
+
+
+def applied(finished: Finished[DocumentInFlight, None]) -> DocumentInFlight:
+    """Let a written document go on. Raises InputError if Qdrant refuses it."""
+    outcome = finished.outcomes[_LANE]
+    if isinstance(outcome, BackendError):
+        raise InputError(DeadLetterClass.INVALID, f"refused: {outcome}")
+    return finished.item
+
+
+@operator
+def embed_document(
+    step_id: str,
+    up: Stream[list[DocumentInFlight]],
+    embedder: DocumentEmbedder,
+    calls: EventLoopThread,
+) -> Stage[DocumentInFlight]:
+    """Documents in and on, with their vectors; what the embedder refuses dead."""
+    done = async_io("embedder", up, calls, embed_plan, embedder, lambda _: math.inf, IN_ORDER)
+    return stage("embed", done, lambda done: done.item.message, embedded)
+
+
+@operator
+def apply(
+    step_id: str,
+    up: Stream[list[DocumentInFlight]],
+    writer: Writer,
+    calls: EventLoopThread,
+) -> Stage[DocumentInFlight]:
+    """Documents in; on once every search sees them, dead if Qdrant refuses them."""
+    done = async_io("writes", up, calls, embed_plan, writer, lambda _: math.inf, IN_ORDER)
+    return stage("apply", done, lambda done: done.item.message, applied)

@@ -1,0 +1,75 @@
+"""Decode: a message's bytes become a document in flight, or a named error."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from bytewax.dataflow import Stream, operator
+from pydantic import ValidationError
+
+from operators.decode import explain, parse
+from operators.indexing.document import DocumentInFlight
+from operators.inflight import Message
+from operators.stage import Stage, stage
+from schemas.document import DocumentEvent, point_id
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDecoder:
+    """Turns messages into documents under one configuration."""
+
+    max_bytes: int
+    destinations: Mapping[str, str]
+    default_destination: str
+    default_namespace: str
+    dimension: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The decoder that the settings ask for."""
+        return cls(
+            settings.limits.max_document_bytes,
+            settings.qdrant.destinations,
+            settings.defaults.destination,
+            settings.defaults.namespace,
+            settings.qdrant.dimension,
+        )
+
+    def __call__(self, message: Message) -> DocumentInFlight:
+        """The document that the message brings. Raises InputError."""
+        document = parse(message.value, self.max_bytes)
+        try:
+            event = DocumentEvent.model_validate(document)
+        except ValidationError as error:
+            raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+        destination = event.destination if event.destination is not None else self.default_destination
+        collection = self.destinations.get(destination)
+        if collection is None:
+            raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:80]!r})")
+        if event.vector is not None and len(event.vector) != self.dimension:
+            raise InputError(
+                DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(event.vector)} numbers, expected {self.dimension}"
+            )
+        namespace = event.namespace if event.namespace is not None else self.default_namespace
+        updated = event.updated_at if event.updated_at is not None else message.timestamp
+        return DocumentInFlight(
+            message=message,
+            event=event,
+            destination=destination,
+            namespace=namespace,
+            collection=collection,
+            point_id=point_id(destination, namespace, event.id),
+            version=int(updated * 1000),
+        )
+
+
+@operator
+def decode_document(
+    step_id: str,
+    up: Stream[list[Message]],
+    decoder: DocumentDecoder,
+) -> Stage[DocumentInFlight]:
+    """Messages in; documents on, what can't be read dead."""
+    return stage("decode", up, lambda message: message, decoder)

@@ -1,0 +1,110 @@
+"""The document in flight, and the point that it becomes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from operators.clients.bm25 import Bm25
+from operators.clients.embedders import Embedding
+from operators.inflight import Message
+from operators.ranking.candidate import CONTENT
+from operators.ranking.dedupe import fingerprint
+from operators.retrieve import NAMESPACE
+from schemas.document import DocumentEvent
+from schemas.settings.backends import Vectors
+from schemas.timestamp import rfc3339
+
+VERSION = "_version"
+"""Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
+
+CREATED = "_created"
+"""Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
+
+_TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
+_NOT_PAYLOAD = {"schema_version", "op", "vector"}
+
+TOKEN_DECIMALS = 4
+"""Of a token vector's components as they are sent; the index keeps 16 bits of each."""
+
+
+@dataclass(slots=True)
+class DocumentInFlight:
+    """One document event on its way."""
+
+    message: Message
+    event: DocumentEvent
+    destination: str
+    namespace: str
+    collection: str
+    point_id: str
+    version: int
+    embedding: Embedding | None = None
+    answered: bool = False
+
+
+def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
+    """Of each point its newest event, the later one of equals: a batch with two versions of an id keeps the older."""
+    kept: dict[tuple[str, str], DocumentInFlight] = {}
+    for document in documents:
+        key = (document.collection, document.point_id)
+        if key not in kept or document.version >= kept[key].version:
+            kept[key] = document
+    return list(kept.values())
+
+
+def payload(document: DocumentInFlight) -> dict[str, Any]:
+    """What the index keeps of a document beside its vectors: its fields, and the index's own with an underscore."""
+    event = document.event
+    fields = event.model_dump(exclude=_NOT_PAYLOAD, exclude_none=True)
+    for name in _TIMES:
+        if (seconds := getattr(event, name)) is not None:
+            fields[name] = rfc3339(seconds)
+    fields[NAMESPACE] = document.namespace
+    fields["destination"] = document.destination
+    fields[VERSION] = document.version
+    fields[CREATED] = int(event.created_at * 1000) if event.created_at is not None else 0
+    if (content := fingerprint(event.content)) is not None:
+        fields[CONTENT] = content
+    return fields
+
+
+def point(document: DocumentInFlight, names: Vectors, bm25: Bm25) -> dict[str, Any]:
+    """The point of an upsert: id, payload, and each vector that there is."""
+    vectors: dict[str, Any] = {}
+    if document.event.vector is not None:
+        vectors[names.dense] = document.event.vector
+    elif document.embedding is not None:
+        vectors[names.dense] = document.embedding.vector
+        tokens = document.embedding.tokens
+        if names.tokens is not None and tokens is not None and len(tokens):
+            vectors[names.tokens] = np.round(tokens, TOKEN_DECIMALS)
+    terms = bm25.document(document.event.content)
+    if terms.indices:
+        vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
+    return {"id": document.point_id, "vector": vectors, "payload": payload(document)}
+
+
+def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
+    """The filter that matches those of the documents' points that may be written: as old as the event, or older."""
+    return {
+        "should": [
+            *(
+                {
+                    "must": [
+                        {"has_id": [document.point_id]},
+                        {"key": VERSION, "range": {"lte": document.version}},
+                    ]
+                }
+                for document in documents
+            ),
+            {"is_empty": {"key": VERSION}},
+        ]
+    }
+
+
+def deleted(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
+    """The filter that matches exactly the points to delete."""
+    documents = list(documents)
+    return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
