@@ -30,22 +30,7 @@ DIMENSION = 384
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
 
 _NUMBERS = {point: number for number, point in enumerate(IDS)}
-_WORDS = [
-    "harbor",
-    "lantern",
-    "violin",
-    "ledger",
-    "copper",
-    "meadow",
-    "signal",
-    "winter",
-    "bridge",
-    "orchard",
-    "compass",
-    "river",
-    "granite",
-    "letter",
-]
+_WORDS = "harbor lantern violin ledger copper meadow signal winter bridge orchard compass river granite letter"
 _INFO: dict[str, Any] = {
     "status": "green",
     "optimizer_status": "ok",
@@ -71,7 +56,7 @@ _INFO: dict[str, Any] = {
 def text(number: int) -> str:
     """The text of point `number` of the pool: about 300 characters."""
     rng = random.Random(number)
-    return f"Entry {number}: " + " ".join(rng.choices(_WORDS, k=42))
+    return f"Entry {number}: " + " ".join(rng.choices(_WORDS.split(), k=42))
 
 
 def relevance(query: str, document: str) -> float:

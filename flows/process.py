@@ -130,12 +130,11 @@ def serve(settings: Settings, build: Build) -> int:
     health = None
     if telemetry.port is not None:
         ready = {"group": replica.stable, "qdrant": replica.reachable}
-        health = Health(telemetry.host, telemetry.port, {"worker": replica.live}, ready)
+        health = Health(telemetry.host, telemetry.port, {"worker": replica.live, "delivery": replica.delivering}, ready)
         log.info("health port open", port=health.port)
     group = _patient(replica.stable, settings.kafka.max_poll_interval)
-    threading.Thread(
-        target=_watchdog, args=({"worker": replica.live, "group": group},), name="watchdog", daemon=True
-    ).start()
+    watched = {"worker": replica.live, "delivery": replica.delivering, "group": group}
+    threading.Thread(target=_watchdog, args=(watched,), name="watchdog", daemon=True).start()
     try:
         replica.run(flow)
     except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process

@@ -95,6 +95,10 @@ class Replica:
         """Whether the engine's worker has moved lately."""
         return time.monotonic() - self.intake.moved_at < self._settings.delivery.watchdog
 
+    def delivering(self) -> bool:
+        """Whether the delivery isn't stuck in one try."""
+        return self.delivery.stuck_for() < self._settings.delivery.watchdog
+
     def stable(self) -> bool:
         """Whether the group has this member and no rebalance is under way."""
         return self.intake.stable()

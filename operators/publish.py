@@ -13,6 +13,7 @@ from opentelemetry.trace import Tracer
 from operators.delivery.dead_letters import dead_letter
 from operators.fuse import RECIPE
 from operators.inflight import InFlight, Origin, Rejected, Terminal
+from operators.ranking.candidate import Candidate
 from operators.stage import Batch
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import Reason
@@ -69,13 +70,14 @@ class Publisher:
             # A candidate behind the fetched ones has no text: it is on a further page.
             known = [candidate for candidate in known if candidate.id in query.payloads]
         page = known[: query.event.page_size]
+        places = {leg.name: leg.places() for leg in query.legs.values()}
         return {
             "schema_version": 1,
             "query_id": query.event.query_id,
             "result_id": result_id(origin),
             "status": status,
             "results": [
-                _hit(rank, candidate.id, candidate.score, candidate.legs, query.payloads.get(candidate.id), whole)
+                _hit(rank, candidate, places, query.payloads.get(candidate.id, {}), whole)
                 for rank, candidate in enumerate(page, 1)
             ],
             "total": len(query.candidates),
@@ -84,7 +86,7 @@ class Publisher:
             "reranked": query.reranked,
             "semantic_unavailable": "embed" in lost or "vector" in lost,
             "legs": [
-                {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.hits)}
+                {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
                 for leg in query.legs.values()
             ],
             "degraded": [{"stage": stage, "reason": reason} for stage, reason in query.degraded],
@@ -102,24 +104,23 @@ class Publisher:
 
 def _hit(
     rank: int,
-    id_: str,
-    score: float,
-    legs: Mapping[str, tuple[int, float]],
-    payload: Mapping[str, Any] | None,
+    candidate: Candidate,
+    places: Mapping[str, Mapping[str, tuple[int, float]]],
+    fields: Mapping[str, Any],
     whole: bool,
 ) -> dict[str, Any]:
-    fields = payload or {}
+    id_ = candidate.id
     return {
         "id": fields.get("id", id_),
         "rank": rank,
-        "score": score,
+        "score": candidate.score,
         "text": fields.get("text") if whole else None,
         "payload": {
             name: value for name, value in fields.items() if name not in _OWN_PLACE and not name.startswith("_")
         }
         if whole
         else {},
-        "legs": {name: {"rank": place, "score": raw} for name, (place, raw) in legs.items()},
+        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
     }
 
 

@@ -13,7 +13,7 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
 from operators.async_io import Bounds, EventLoopThread, Finished, Lane, async_io
-from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient
 from operators.inflight import InFlight
 from operators.ranking.candidate import CONTENT, KEYWORD, VECTOR, Leg
@@ -84,7 +84,7 @@ def vector_of(query: InFlight) -> Any:
     return query.embedding.vector if query.embedding is not None else None
 
 
-def retrieved(finished: Finished[InFlight, list[Hit]]) -> InFlight:
+def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
     for name in LEGS:
@@ -94,7 +94,7 @@ def retrieved(finished: Finished[InFlight, list[Hit]]) -> InFlight:
             query.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
             query.lose(name, outcome.reason)
         elif outcome is not None:
-            query.legs[name] = Leg(name, LegStatus.OK, outcome)
+            query.legs[name] = Leg(name, LegStatus.OK, *outcome)
         else:
             query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     asked = any(leg.status is LegStatus.OK for leg in query.legs.values())
@@ -117,9 +117,7 @@ class Retriever:
         self._qdrant = qdrant
         self._tracer = tracer
 
-    async def __call__(
-        self, lane: Lane, searches: Sequence[Search], timeout: float
-    ) -> Sequence[list[Hit] | BackendError]:
+    async def __call__(self, lane: Lane, searches: Sequence[Search], timeout: float) -> Sequence[Hits | BackendError]:
         """One outcome a search, within `timeout` seconds."""
         assert isinstance(lane, tuple)
         leg, collection = lane

@@ -15,20 +15,25 @@ with warnings.catch_warnings():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `broker` every test that uses the real broker, before `-m` selects."""
+    """Mark as `broker` every test that uses a real broker, before `-m` selects."""
     for item in items:
-        if "broker" in getattr(item, "fixturenames", ()):
+        if "broker_tools" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    """One real Kafka broker for the whole run; skips without Java or Maven, but fails on CI (environment CI)."""
+def broker_tools() -> None:
+    """What a real broker needs; its tests skip where it is missing, and fail on CI (environment CI)."""
     if missing := missing_tools():
         reason = f"a real broker needs {' and '.join(missing)}"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def broker(broker_tools: None) -> Iterator[Broker]:
+    """One real Kafka broker for the whole run."""
     with Broker() as running:
         yield running
 

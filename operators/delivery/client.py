@@ -83,7 +83,10 @@ class Consumer(Protocol):
         ...
 
     def poll(self, timeout: float, max_records: int) -> list[Record]:
-        """Records in the order of their partitions, at most `max_records`; waits `timeout` seconds for the first."""
+        """Records in the order of their partitions, at most `max_records`; waits `timeout` seconds for the first.
+
+        Raises RetriableDelivery.
+        """
         ...
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:

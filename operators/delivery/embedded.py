@@ -21,7 +21,7 @@ class EmbeddedBroker:
 
     It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)` and, lest a record be half a second on
     its way, `fetch_max_wait_ms=10`. It isolates no transactions, so delivery is at least once; whoever produces
-    bounds what is unread to RETAINED_BYTES a partition. Joining a group takes 3 seconds.
+    bounds what is unread to RETAINED_BYTES a partition. Joining a group takes 3 seconds or more.
     """
 
     def __init__(self) -> None:

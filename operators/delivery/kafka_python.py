@@ -8,6 +8,8 @@
 - After a failed transaction `abort_transaction` tells the two kinds apart: it succeeds where another try may, and
   raises where the producer is lost.
 - The default `retry_backoff_ms` makes a transaction 74 ms instead of 10.
+- A transactional call can wait for ever after the coordinator's connection broke: whoever calls watches the time.
+- Out of the group, the metadata names no generation, and the broker would take such a commit unfenced: refused here.
 - Unstable offsets are logged as errors at every retry, although waiting for them is what `read_committed` means.
 """
 
@@ -123,9 +125,12 @@ class KafkaPythonConsumer:
         self._consumer.subscribe([topic], listener=_Listener(assigned, revoked))
 
     def poll(self, timeout: float, max_records: int) -> list[Record]:
-        """Records in the order of their partitions; waits longer while the group forms."""
+        """Records in the order of their partitions; waits longer while the group forms. Raises RetriableDelivery."""
         patience = timeout if self.stable() else max(timeout, JOIN_TIMEOUT)
-        fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=max_records)
+        try:
+            fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=max_records)
+        except KafkaError as error:
+            raise RetriableDelivery(f"poll: {type(error).__name__}") from error
         return [
             Record(
                 TopicPartition(*partition),
@@ -273,6 +278,9 @@ class TransactionalProducer(_Sending):
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce and commit in one transaction."""
+        if group.generation_id < 0:
+            # The broker takes offsets of nobody's generation without fencing them.
+            raise RetriableDelivery("not a member of the group")
         try:
             self._producer.begin_transaction()
             self._send(records)

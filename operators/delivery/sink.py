@@ -52,6 +52,7 @@ class Delivery:
         self._filled = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+        self._began: float | None = None
 
     def start(self) -> None:
         """Deliver what is put."""
@@ -62,6 +63,11 @@ class Delivery:
         with self._filled:
             self._queue.extend(terminals)
             self._filled.notify()
+
+    def stuck_for(self) -> float:
+        """Seconds that the present try has taken; 0 between tries."""
+        began = self._began
+        return time.monotonic() - began if began is not None else 0.0
 
     def close(self) -> None:
         """Deliver what is queued, then end the thread."""
@@ -99,6 +105,7 @@ class Delivery:
                 log.info("dropped %d answers of partitions that were taken away", settlement.dropped)
             if not settlement.records:
                 return list(settlement.waiting)
+            self._began = time.monotonic()
             try:
                 self._producer.deliver(compacted(settlement.records), settlement.commits, settlement.group)
             except RecordTooLarge as error:
@@ -111,6 +118,8 @@ class Delivery:
             else:
                 self._confirm(settlement)
                 return list(settlement.waiting)
+            finally:
+                self._began = None
 
     def _smaller(self, answer: Terminal) -> Terminal:
         return replace(without_payload(answer, self._dead_letters), trace=answer.trace)

@@ -128,7 +128,11 @@ class Intake:
         self._take_over()
         credit = 0 if self._stop_at is not None else self._ledger.credit
         self._gate(credit)
-        records = self._consumer.poll(_IDLE_POLL if credit > 0 else _PAUSED_POLL, max(credit, 1))
+        try:
+            records = self._consumer.poll(_IDLE_POLL if credit > 0 else _PAUSED_POLL, max(credit, 1))
+        except RetriableDelivery as error:
+            log.warning("kafka: %s; trying again", error)
+            records = []
         if messages := self._messages(records):
             self._batches.append(messages)
             self._wakeup.set()

@@ -1,8 +1,11 @@
-"""Candidates: documents that at least one leg offered."""
+"""Candidates: documents that at least one leg offered.
+
+A leg's hits are kept as columns, and a candidate is as small as it can be: this is where a query's own time goes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from schemas.errors import Reason
 from schemas.result import LegStatus
@@ -13,58 +16,39 @@ KEYWORD: Final = "keyword"
 CONTENT: Final = "_content"
 """The payload key of a document's content fingerprint (see `dedupe`)."""
 
+Payload = Mapping[str, Any]
 
-class Scored(Protocol):
-    """One hit of a leg, best first in its list."""
-
-    @property
-    def id(self) -> str:
-        """The document's point id."""
-        ...
-
-    @property
-    def score(self) -> float:
-        """The leg's own score, higher is better, finite."""
-        ...
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        """What ranking asked for of the document's payload."""
-        ...
+_ORDER: Final = {VECTOR: 0, KEYWORD: 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """What one leg answered."""
+    """What one leg answered, best first: ids, the leg's own finite scores, and what ranking asked of the payloads."""
 
     name: str
     status: LegStatus
-    hits: Sequence[Scored] = ()
+    ids: Sequence[str] = ()
+    scores: Sequence[float] = ()
+    payloads: Sequence[Payload] = ()
     reason: Reason | None = None
+
+    def places(self) -> dict[str, tuple[int, float]]:
+        """Each id's rank, from 0, and score; an id that the leg returned twice counts at its first rank."""
+        places: dict[str, tuple[int, float]] = {}
+        for rank, (id_, score) in enumerate(zip(self.ids, self.scores, strict=True)):
+            places.setdefault(id_, (rank, score))
+        return places
 
 
 @dataclass(slots=True)
 class Candidate:
-    """One document, its place in each leg that returned it as (rank from 0, raw score), and its score so far."""
+    """One document and its score so far."""
 
     id: str
-    score: float = 0.0
-    legs: dict[str, tuple[int, float]] = field(default_factory=dict)
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    score: float
+    payload: Payload = field(default_factory=dict)
 
 
-def pool(legs: Sequence[Leg]) -> list[Candidate]:
-    """Every document that a leg returned, once: legs in the order vector, keyword, others by name, then by rank.
-
-    An id that a leg returns twice counts at its first rank.
-    """
-    order = {VECTOR: 0, KEYWORD: 1}
-    candidates: dict[str, Candidate] = {}
-    for leg in sorted(legs, key=lambda leg: (order.get(leg.name, 2), leg.name)):
-        for rank, hit in enumerate(leg.hits):
-            candidate = candidates.get(hit.id)
-            if candidate is None:
-                candidate = candidates[hit.id] = Candidate(hit.id, payload=hit.payload)
-            if leg.name not in candidate.legs:
-                candidate.legs[leg.name] = (rank, hit.score)
-    return list(candidates.values())
+def in_order(legs: Sequence[Leg]) -> list[Leg]:
+    """Legs in the order in which ties are broken: vector, keyword, others by name."""
+    return sorted(legs, key=lambda leg: (_ORDER.get(leg.name, len(_ORDER)), leg.name))

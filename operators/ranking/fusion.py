@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg, pool
+from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg, Payload, in_order
 
 DEFAULT_ALPHA: Final = 0.5
 
@@ -35,10 +35,20 @@ def score(legs: Sequence[Leg], alpha: float = DEFAULT_ALPHA) -> list[Candidate]:
     """
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha is {alpha}, not in [0, 1]")
-    candidates = pool(legs)
-    for name, weight in ((VECTOR, alpha), (KEYWORD, 1 - alpha)):
-        offered = [candidate for candidate in candidates if name in candidate.legs]
-        normalised = min_max([candidate.legs[name][1] for candidate in offered])
-        for candidate, value in zip(offered, normalised, strict=True):
-            candidate.score += weight * value
-    return by_score(candidates)
+    weights = {VECTOR: alpha, KEYWORD: 1 - alpha}
+    fused: dict[str, float] = {}
+    payloads: dict[str, Payload] = {}
+    for leg in in_order(legs):
+        weight = weights.get(leg.name, 0.0)
+        normalised = min_max(leg.scores)
+        offered = dict(zip(leg.ids, normalised, strict=True))
+        if len(offered) < len(leg.ids):
+            # From the end, so that of a repeated id the first is kept.
+            offered = dict(zip(reversed(leg.ids), reversed(normalised), strict=True))
+            offered = {id_: offered[id_] for id_ in leg.ids}
+        for id_, value in offered.items():
+            fused[id_] = fused.get(id_, 0.0) + weight * value
+        payloads = dict(zip(leg.ids, leg.payloads, strict=True)) | payloads
+    # Stable in reverse, too: equal scores stay in the order in which the legs offered them.
+    order = sorted(fused, key=fused.__getitem__, reverse=True)
+    return [Candidate(id_, fused[id_], payloads[id_]) for id_ in order]

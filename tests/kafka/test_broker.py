@@ -6,19 +6,16 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
-from tests.kafka.broker import Broker, BrokerError, missing_tools
+from tests.kafka.broker import Broker, BrokerError
 
 
 @pytest.fixture
-def own_broker() -> Iterator[Broker]:
+def own_broker(broker_tools: None) -> Iterator[Broker]:
     """A broker that a test may kill."""
-    if missing := missing_tools():
-        pytest.skip(f"a real broker needs {' and '.join(missing)}")
     with Broker() as broker:
         yield broker
 
 
-@pytest.mark.broker
 def test_a_killed_broker_comes_back_with_its_data(own_broker: Broker) -> None:
     """What was acknowledged before a kill is read after the restart, at the same address."""
     own_broker.create_topic("kept", partitions=1)

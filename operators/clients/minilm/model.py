@@ -36,7 +36,7 @@ class MiniLM:
         options.intra_op_num_threads = threads or os.cpu_count() or 1
         # The graph is written fused: optimising it would only make the start slower.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        # Threads that spin after a forward pass take the cores from the event loop: 22 ms a query instead of 6.
+        # Threads that spin after a forward pass take the cores from the event loop: 22 ms of CPU a query instead of 6.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

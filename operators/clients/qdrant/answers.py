@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 Payload = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A found point: its id, its finite score and the payload fields that were asked for."""
+class Hits(NamedTuple):
+    """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for.
 
-    id: str
-    score: float
-    payload: Payload = field(default_factory=dict)
+    Columns, because an object a hit costs more than everything else that is done with it.
+    """
+
+    ids: list[str]
+    scores: list[float]
+    payloads: list[Payload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,12 @@ class CollectionInfo:
     indexes: Mapping[str, Payload]
 
 
-def read_batch(result: object, expected: int) -> list[list[Hit]]:
+def read_batch(result: object, expected: int) -> list[Hits]:
     """The hits of `expected` searches."""
     searches = _list(result)
     if len(searches) != expected:
         raise ValueError(f"{len(searches)} results for {expected} searches")
-    return [[_hit(point) for point in _list(_object(search).get("points"))] for search in searches]
+    return [_hits(_list(_object(search).get("points"))) for search in searches]
 
 
 def read_payloads(result: object) -> dict[str, Payload]:
@@ -128,12 +130,20 @@ def read_id(value: object) -> str:
     raise ValueError("an id is neither a string nor an integer")
 
 
-def _hit(value: object) -> Hit:
-    point = _object(value)
-    score = point.get("score")
-    if not isinstance(score, float | int) or isinstance(score, bool) or not math.isfinite(score):
+def _hits(points: list[Any]) -> Hits:
+    try:
+        ids = [point["id"] for point in points]
+        scores = [point["score"] for point in points]
+        payloads = [point.get("payload") for point in points]
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("a point without id or score") from None
+    if not set(map(type, ids)) <= {str}:
+        ids = [read_id(identity) for identity in ids]
+    if not set(map(type, scores)) <= {float, int} or not all(map(math.isfinite, scores)):
         raise ValueError("a score is no finite number")
-    return Hit(read_id(point.get("id")), float(score), _payload(point))
+    if not set(map(type, payloads)) <= {dict}:
+        payloads = [{} if payload is None else _object(payload) for payload in payloads]
+    return Hits(ids, scores, payloads)
 
 
 def _record(point: Payload) -> Record:

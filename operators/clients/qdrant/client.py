@@ -16,7 +16,7 @@ import orjson
 
 from operators.clients.qdrant.answers import (
     CollectionInfo,
-    Hit,
+    Hits,
     Page,
     Payload,
     read_batch,
@@ -69,14 +69,14 @@ class QdrantClient:
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[list[Hit] | BackendError]:
+    ) -> list[Hits | BackendError]:
         """Answer every search with its hits, best first, or with the error that it met; raises nothing.
 
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
         deadline = _now() + timeout
-        answers: list[list[Hit] | BackendError] = []
+        answers: list[Hits | BackendError] = []
         batches = [searches] if searches else []
         path = _points(collection, "/query/batch")
         while batches:

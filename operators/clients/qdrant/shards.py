@@ -53,7 +53,7 @@ class Collection:
             except Exception as error:
                 raise _refusal(str(error)) from error
             except BaseException as error:
-                # A panic in the engine: its class can't be imported. The interpreter and the shard outlive it.
+                # A panic in the engine, which the interpreter outlives; its class can't be imported.
                 if type(error).__name__ == "PanicException":
                     raise Refusal(500, "Service internal error: the engine panicked") from error
                 raise

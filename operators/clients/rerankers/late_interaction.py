@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import point_id
 from operators.clients.rerankers import RerankRequest, Scores
 from schemas.errors import BackendBadResponse, BackendError
@@ -26,7 +26,7 @@ class Searching(Protocol):
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[list[Hit] | BackendError]:
+    ) -> list[Hits | BackendError]:
         """Answer every search with its hits or with the error that it met."""
         ...
 
@@ -83,11 +83,11 @@ class LateInteraction:
         }
 
 
-def _scores(request: RerankRequest, hits: Sequence[Hit]) -> Scores | BackendBadResponse:
+def _scores(request: RerankRequest, hits: Hits) -> Scores | BackendBadResponse:
     assert request.embedding is not None
     assert request.embedding.tokens is not None
     tokens = len(request.embedding.tokens)
-    scores = {hit.id: hit.score / tokens for hit in hits}
+    scores = {id_: score / tokens for id_, score in zip(hits.ids, hits.scores, strict=True)}
     missing = request.documents.keys() - scores.keys()
     if missing:
         # Leaving them out would judge them irrelevant, and nobody has read them.

@@ -88,7 +88,7 @@ def test_a_group_reads_all_and_its_commits_stay(embedded: EmbeddedBroker, produc
 
 
 def test_an_assigned_consumer_needs_no_join(embedded: EmbeddedBroker, producer: KafkaProducer) -> None:
-    """With `assign` a client reads, seeks and commits at once, without the group's 3 seconds."""
+    """With `assign` a client reads, seeks and commits at once, without joining the group."""
     first = producer.send("results", b"first", partition=2).get(timeout=10)
     producer.send("results", b"second", partition=2).get(timeout=10)
     place = TopicPartition("results", 2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client.http import models
 
-from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient, point_id
 from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
@@ -61,13 +61,13 @@ def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched
     """One request answers every search, in their order, best hits first, with the payload that was asked for."""
     worst = {"query": [0.0, 1.0, 0.0, 0.0], "using": "dense", "limit": 1, "with_payload": ["n"]}
     first, second = asyncio.run(client.query_batch("docs", [GOOD, worst], timeout=5))
-    assert isinstance(first, list)
-    assert isinstance(second, list)
-    assert [hit.id for hit in first] == ["0", "1", "2"]
-    assert first[0].score == pytest.approx(1.0)
-    assert first[0].payload == {}
-    assert second == [Hit("9", second[0].score, {"n": 9})]
-    assert second[0].score == pytest.approx(0.9 / math.hypot(1, 0.9))
+    assert isinstance(first, Hits)
+    assert isinstance(second, Hits)
+    assert first.ids == ["0", "1", "2"]
+    assert first.scores[0] == pytest.approx(1.0)
+    assert first.payloads == [{}, {}, {}]
+    assert (second.ids, second.payloads) == (["9"], [{"n": 9}])
+    assert second.scores[0] == pytest.approx(0.9 / math.hypot(1, 0.9))
     assert len(watched.requests) == 1
 
 
@@ -211,9 +211,9 @@ def test_arrays_are_vectors(client: QdrantClient) -> None:
     asyncio.run(client.upsert("docs", [point], timeout=5))
     search = {"query": tokens, "using": "tokens", "filter": {"must": [{"has_id": [1]}]}, "limit": 1}
     (hits,) = asyncio.run(client.query_batch("docs", [search], timeout=5))
-    assert isinstance(hits, list)
-    assert [hit.id for hit in hits] == ["1"]
-    assert hits[0].score == pytest.approx(2.0, abs=0.2)
+    assert isinstance(hits, Hits)
+    assert hits.ids == ["1"]
+    assert hits.scores[0] == pytest.approx(2.0, abs=0.2)
 
 
 def test_setting_up(client: QdrantClient) -> None:

@@ -1,10 +1,8 @@
-"""The embedded engine: what survives a restart, what wins, and who has to wait."""
+"""The embedded engine: what survives a restart, which write wins, and what names mean."""
 
-import asyncio
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from operators.clients.qdrant.shards import Engine
 from schemas.errors import ConfigError
-from tests.operators.clients.qdrant.engine_requests import CREATED, UUID, ask, done, refusal
+from tests.operators.clients.qdrant.engine_requests import CREATED, UUID, done, refusal
 
 
 def payload(engine: Engine, identity: int | str) -> Any:
@@ -167,8 +165,9 @@ def test_aliases_move_together(engine: Engine) -> None:
     assert not engine.exists("live")
     assert engine.exists("current")
     assert done(engine, "DELETE", "/collections/next") is True
-    assert not engine.exists("current")
     assert done(engine, "DELETE", "/collections/next") is False
+    done(engine, "PUT", "/collections/next", CREATED)
+    assert not engine.exists("current")
 
 
 def test_a_dropped_collection_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
@@ -214,74 +213,6 @@ def test_updates_in_one_request_run_in_order(engine: Engine) -> None:
     assert payload(engine, 1) == {"n": 2}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        (
-            "POST",
-            "/points/query/batch",
-            {"searches": [{"query": [1.0, 2.0], "using": "dense"}] * 64},
-        ),
-        ("PUT", "/points", {"points": [{"id": each, "vector": {"dense": [1.0, 2.0]}} for each in range(64)]}),
-    ],
-    ids=["searches", "upserts"],
-)
-def test_long_requests_let_others_run(engine: Engine, method: str, path: str, body: Any) -> None:
-    """While 64 searches or upserts run, the loop's other tasks get a turn for every eight of them."""
-
-    async def turns() -> int:
-        task = asyncio.create_task(ask(engine, method, f"/collections/docs{path}", body))
-        taken = 0
-        while not task.done():
-            taken += 1
-            await asyncio.sleep(0)
-        assert (await task)[0] == 200
-        return taken
-
-    assert asyncio.run(turns()) >= 8
-
-
-def test_two_loops_share_an_engine(engine: Engine) -> None:
-    """Searches in one thread's loop and upserts in another's all succeed, and everything written is found."""
-    failures: list[Any] = []
-
-    async def write() -> None:
-        for start in range(0, 400, 20):
-            points = [{"id": start + each, "vector": {"dense": [1.0, 2.0]}} for each in range(20)]
-            status, answer = await ask(engine, "PUT", "/collections/docs/points", {"points": points})
-            if status != 200:
-                failures.append(answer)
-
-    async def read() -> None:
-        searches = [{"query": [1.0, 2.0], "using": "dense", "limit": 5}] * 16
-        for _ in range(40):
-            batch = ask(engine, "POST", "/collections/docs/points/query/batch", {"searches": searches})
-            for status, answer in await asyncio.gather(batch, ask(engine, "GET", "/collections/docs")):
-                if status != 200:
-                    failures.append(answer)
-
-    threads = [threading.Thread(target=lambda job=job: asyncio.run(job())) for job in (write, read, read)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert done(engine, "POST", "/collections/docs/points/count", {}) == {"count": 400}
-
-
-def test_dropping_under_a_search_is_a_missing_collection(engine: Engine) -> None:
-    """A collection that is dropped while a batch runs answers that batch with 404, not with an error of the engine."""
-
-    async def race() -> int:
-        searches = [{"query": [1.0, 2.0], "using": "dense"}] * 64
-        batch = asyncio.create_task(ask(engine, "POST", "/collections/docs/points/query/batch", {"searches": searches}))
-        await asyncio.sleep(0)
-        await ask(engine, "DELETE", "/collections/docs")
-        return (await batch)[0]
-
-    assert asyncio.run(race()) == 404
-
-
 def test_the_log_is_flushed_as_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many written bytes are flushed without being asked to, so that opening doesn't replay them."""
     flushed = []
@@ -294,3 +225,12 @@ def test_the_log_is_flushed_as_it_grows(tmp_path: Path, monkeypatch: pytest.Monk
             point = {"id": each, "vector": {"dense": [1.0, 2.0]}, "payload": {"text": text}}
             done(engine, "PUT", "/collections/docs/points", {"points": [point]})
     assert flushed == ["docs", "docs"]
+
+
+def test_a_payload_is_set_on_all_or_none(engine: Engine) -> None:
+    """A point that isn't there keeps the others of its request from being changed."""
+    point = {"id": 1, "vector": {"dense": [1.0, 2.0]}, "payload": {"n": 1}}
+    done(engine, "PUT", "/collections/docs/points", {"points": [point]})
+    body = {"payload": {"n": 2}, "points": [1, 7]}
+    assert refusal(engine, "POST", "/collections/docs/points/payload", body)[0] == 404
+    assert payload(engine, 1) == {"n": 1}

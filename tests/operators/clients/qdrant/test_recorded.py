@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.answers import Hits
 from tests.operators.clients.qdrant.transports import Faulty, Watched, answering, qdrant
 
 EXCHANGES = {
@@ -51,7 +51,11 @@ def test_reads_recorded_batches(name: str) -> None:
     server = Faulty(answering(200, orjson.dumps(exchange["response"])))
     answers = asyncio.run(qdrant(server).query_batch("docs", exchange["request"]["searches"], timeout=1))
     assert answers == [
-        [Hit(point["id"], point["score"], {}) for point in result["points"]]
+        Hits(
+            [point["id"] for point in result["points"]],
+            [point["score"] for point in result["points"]],
+            [{} for _ in result["points"]],
+        )
         for result in exchange["response"]["result"]
     ]
 

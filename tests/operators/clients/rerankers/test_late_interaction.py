@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qdrant_client.http import models
 
 from operators.clients.embedders import Embedding
-from operators.clients.qdrant.answers import Hit
+from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
@@ -58,7 +58,7 @@ class Counting:
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[list[Hit] | BackendError]:
+    ) -> list[Hits | BackendError]:
         """Count and pass on."""
         self.requests.append((collection, len(searches)))
         return await self.client.query_batch(collection, searches, timeout=timeout)
