@@ -23,6 +23,7 @@ from schemas.settings import QdrantSettings, Settings
 from schemas.settings.section import Backend
 
 _MAX_QDRANT_BODY = 64 * MIB
+_MAX_ENGINE_UPSERT = 2 * MIB
 
 
 class Resources:
@@ -87,7 +88,9 @@ def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClie
     """The client of the server at `url`, or of the engine in this process."""
     if settings.url is None:
         transport = EngineTransport(engine())
-        return QdrantClient(Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY))
+        endpoint = Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY)
+        # The engine holds the interpreter while it writes: small writes let the searches in between.
+        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT)
     key = _key("qdrant", settings)
     headers = {"api-key": key} if key else {}
     return QdrantClient(Endpoint("qdrant", settings.url, http_transport(), headers, max_body=_MAX_QDRANT_BODY))

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,9 +17,13 @@ from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, InputError
 from schemas.query import SCHEMA_VERSION, QueryEvent
 from schemas.settings import Limits, Settings
+from schemas.timestamp import unix_seconds
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
 _MAX_QUOTED: Final = 80
+
+MAX_DEPTH: Final = 100
+"""Levels of nesting: what is written again, to Qdrant and into results, must stay within the writer's 254."""
 
 
 def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
@@ -38,8 +42,11 @@ def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
         raise InputError(DeadLetterClass.NOT_JSON, f"{error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"an object is expected, not {type(document).__name__}")
+    keys, levels = _shape(document)
+    if levels > MAX_DEPTH:
+        raise InputError(DeadLetterClass.NOT_JSON, f"nested {levels} levels deep, at most {MAX_DEPTH}")
     # The parser keeps the last of repeated keys without a word: count what was written.
-    if sum(1 for match in _STRINGS.finditer(value) if match[1]) != _keys(document):
+    if sum(1 for match in _STRINGS.finditer(value) if match[1]) != keys:
         raise InputError(DeadLetterClass.INVALID, "a key is repeated")
     version = document.get("schema_version", SCHEMA_VERSION)
     if isinstance(version, int) and version != SCHEMA_VERSION:
@@ -115,7 +122,7 @@ class Decoder:
             text=unicodedata.normalize("NFC", event.text) if event.text is not None else None,
             namespace=event.namespace if event.namespace is not None else self.default_namespace,
             collection=collection,
-            now=event.now if event.now is not None else message.timestamp,
+            now=event.now if event.now is not None else _clock(message),
             deadline=message.clock - age + min(patience, self.limits.max_timeout),
             trace=trace,
         )
@@ -132,17 +139,28 @@ class Decoder:
             raise InputError(DeadLetterClass.INVALID, explain(error)) from error
 
 
-def _keys(document: Any) -> int:
-    count = 0
-    rest = [document]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, dict):
-            count += len(value)
-            rest += value.values()
-        elif isinstance(value, list):
-            rest += [item for item in value if isinstance(item, dict | list)]
-    return count
+def _clock(message: Message) -> float:
+    try:
+        return unix_seconds(message.timestamp)
+    except ValueError as error:
+        raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
+
+
+def _shape(document: Any) -> tuple[int, int]:
+    """How many keys there are, and how many levels of objects and arrays."""
+    keys = levels = 0
+    level = [document]
+    while level:
+        levels += 1
+        below: list[Any] = []
+        for value in level:
+            items: Iterable[Any] = value
+            if isinstance(value, dict):
+                keys += len(value)
+                items = value.values()
+            below += [item for item in items if isinstance(item, dict | list)]
+        level = below
+    return keys, levels
 
 
 @operator

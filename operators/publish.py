@@ -110,21 +110,21 @@ def _hit(
     whole: bool,
 ) -> dict[str, Any]:
     id_ = candidate.id
+    # Other tools' collections may hold anything under these names: it stays in the payload.
+    own = {name: value for name in _OWN_PLACE if isinstance(value := fields.get(name), str)}
     return {
-        "id": fields.get("id", id_),
+        "id": own.get("id", id_),
         "rank": rank,
         "score": candidate.score,
-        "text": fields.get("text") if whole else None,
-        "payload": {
-            name: value for name, value in fields.items() if name not in _OWN_PLACE and not name.startswith("_")
-        }
+        "text": own.get("text") if whole else None,
+        "payload": {name: value for name, value in fields.items() if name not in own and not name.startswith("_")}
         if whole
         else {},
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
     }
 
 
-_OWN_PLACE = frozenset({"id", "text"})
+_OWN_PLACE = ("id", "text")
 
 
 def undeliverable(rejected: Rejected, topic: str, tracer: Tracer) -> Terminal:

@@ -45,7 +45,7 @@ class DocumentEvent(BaseModel):
 
     @model_validator(mode="after")
     def _has_content(self) -> Self:
-        if self.op == "upsert" and not self.content and self.vector is None:
+        if self.op == "upsert" and not self.content.strip() and self.vector is None:
             raise ValueError("an upsert needs text, title or vector")
         return self
 

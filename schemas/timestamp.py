@@ -1,13 +1,12 @@
 """Points in time on the wire: RFC 3339 with an offset, or Unix seconds; never naive."""
 
-import math
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-_EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
-_LATEST = datetime.max.replace(tzinfo=UTC).timestamp()
+_YEAR_1: Final = datetime.min.replace(tzinfo=UTC).timestamp()
+_YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def unix_seconds(value: object) -> float:
@@ -22,12 +21,13 @@ def unix_seconds(value: object) -> float:
             raise ValueError("not an RFC 3339 time") from None
         if moment.tzinfo is None:
             raise ValueError("a time needs an offset, such as Z or +02:00")
-        return moment.timestamp()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value) or not _EARLIEST <= value <= _LATEST:
-            raise ValueError("Unix seconds outside the years 1 to 9999")
-        return float(value)
-    raise ValueError("a time is an RFC 3339 string or Unix seconds")
+        value = moment.timestamp()
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError("a time is an RFC 3339 string or Unix seconds")
+    # An offset can take a time out of the years that its digits name; NaN is nowhere.
+    if not _YEAR_1 <= value < _YEAR_10000:
+        raise ValueError("a time outside the years 1 to 9999")
+    return float(value)
 
 
 def rfc3339(seconds: float) -> str:

@@ -82,8 +82,8 @@ class Consumer(Protocol):
         """Join the group. The two callbacks run on any thread and must not block."""
         ...
 
-    def poll(self, timeout: float, max_records: int) -> list[Record]:
-        """Records in the order of their partitions, at most `max_records`; waits `timeout` seconds for the first.
+    def poll(self, timeout: float) -> list[Record]:
+        """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
 
         Raises RetriableDelivery.
         """

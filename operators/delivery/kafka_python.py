@@ -4,6 +4,8 @@
   waited for before subscribing, and `poll` waits at least JOIN_TIMEOUT while the group isn't stable.
 - An eager rebalance keeps the position of a partition that comes back: the caller seeks on every assignment.
 - The cooperative assignor lets a returning zombie claim its old partitions: only the range assignor is used.
+- A partition that is paused while a poll has taken a part of its fetched records is parked, and read again only after
+  another partition's fetch happened to come back empty: `poll` always takes everything.
 - Listeners run on its I/O thread and must not block.
 - After a failed transaction `abort_transaction` tells the two kinds apart: it succeeds where another try may, and
   raises where the producer is lost.
@@ -31,6 +33,10 @@ from schemas.settings import KafkaSettings
 
 JOIN_TIMEOUT: Final = 3.0
 """Seconds of a poll while the group forms."""
+
+_ALL: Final = 1_000_000
+_FETCH_BYTES: Final = 4 * 1024 * 1024
+"""What one fetch brings at most, and so what may wait in this process, unless a single record is larger."""
 
 _LINGER_MS: Final = 1000
 _RETRY_BACKOFF_MS: Final = 5
@@ -102,6 +108,7 @@ class KafkaPythonConsumer:
                 "session_timeout_ms": int(settings.session_timeout * 1000),
                 "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
+                "fetch_max_bytes": _FETCH_BYTES,
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
                 **connection(settings, dialect),
@@ -124,11 +131,11 @@ class KafkaPythonConsumer:
             raise RetriableDelivery(f"topic {topic} doesn't exist")
         self._consumer.subscribe([topic], listener=_Listener(assigned, revoked))
 
-    def poll(self, timeout: float, max_records: int) -> list[Record]:
-        """Records in the order of their partitions; waits longer while the group forms. Raises RetriableDelivery."""
+    def poll(self, timeout: float) -> list[Record]:
+        """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
         patience = timeout if self.stable() else max(timeout, JOIN_TIMEOUT)
         try:
-            fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=max_records)
+            fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=_ALL)
         except KafkaError as error:
             raise RetriableDelivery(f"poll: {type(error).__name__}") from error
         return [

@@ -3,7 +3,8 @@
 Rules
 -----
 - The polling thread alone talks to the consumer; the engine's worker only ever waits for the wake-up event.
-- Out of credit, or stopping: the partitions are paused and polling goes on, so that the member stays in its group.
+- What a poll brings beyond the credit waits here. While something waits, or when stopping, the partitions are paused
+  and polling goes on, so that the member stays in its group.
 - A newly assigned partition is read from what the group has committed, never from a kept position. Records of a
   partition that isn't (or isn't any more) in the ledger are dropped: they are read again.
 - Stopping: nothing more is read; the source ends when every query read is committed, or at `drain_timeout`. Whoever
@@ -49,6 +50,7 @@ class Intake:
         self._wakeup = wakeup
         self._drain_timeout = drain_timeout
         self._batches: deque[list[Message]] = deque()
+        self._ahead: deque[Record] = deque()
         self._lock = threading.Lock()
         self._assigned: dict[TopicPartition, int] = {}
         self._assignments = 0
@@ -126,14 +128,13 @@ class Intake:
     def _poll_once(self) -> None:
         began = time.monotonic()
         self._take_over()
-        credit = 0 if self._stop_at is not None else self._ledger.credit
-        self._gate(credit)
+        wanted = self._stop_at is None and self._ledger.credit > 0 and not self._ahead
+        self._gate(wanted)
         try:
-            records = self._consumer.poll(_IDLE_POLL if credit > 0 else _PAUSED_POLL, max(credit, 1))
+            self._ahead += self._consumer.poll(_IDLE_POLL if wanted else _PAUSED_POLL)
         except RetriableDelivery as error:
             log.warning("kafka: %s; trying again", error)
-            records = []
-        if messages := self._messages(records):
+        if messages := self._messages():
             self._batches.append(messages)
             self._wakeup.set()
         self._finish_if_drained()
@@ -141,11 +142,11 @@ class Intake:
         if left > 0:
             time.sleep(left)
 
-    def _gate(self, credit: int) -> None:
-        if credit > 0 and self._paused is not False:
+    def _gate(self, wanted: bool) -> None:
+        if wanted and self._paused is not False:
             self._consumer.resume(self._ledger.partitions)
             self._paused = False
-        elif credit <= 0 and self._paused is not True:
+        elif not wanted and self._paused is not True:
             self._consumer.pause(self._ledger.partitions)
             self._paused = True
 
@@ -160,10 +161,11 @@ class Intake:
             self._drained = True
             self._wakeup.set()
 
-    def _messages(self, records: Iterable[Record]) -> list[Message]:
+    def _messages(self) -> list[Message]:
         received, clock = time.time(), time.monotonic()
-        messages = []
-        for record in records:
+        messages: list[Message] = []
+        while self._ahead and self._stop_at is None and self._ledger.credit > 0:
+            record = self._ahead.popleft()
             epoch = self._ledger.see(record.partition, record.offset)
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
@@ -205,6 +207,7 @@ class Intake:
                     continue
                 del self._assigned[partition]
                 self._ledger.assign(partition, start)
+            self._ahead = deque(record for record in self._ahead if record.partition != partition)
             try:
                 self._consumer.seek(partition, start.offset)
             except RetriableDelivery:

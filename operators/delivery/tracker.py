@@ -22,6 +22,9 @@ METADATA_LIMIT: Final = 4096
 
 _VERSION: Final = "rs1:"
 
+_MOST_DONE: Final = 1 << 20
+"""Far more than are answered in one partition while a query waits for its deadline: beyond it lies damage."""
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -122,7 +125,7 @@ def encode(position: int, done: Sequence[int]) -> Commit:
 
 
 def decode(commit: Commit) -> list[int]:
-    """Read the done offsets out of a commit; metadata that this project didn't write says nothing."""
+    """Read the done offsets out of a commit; foreign or damaged metadata says nothing."""
     if not commit.metadata.startswith(_VERSION):
         return []
     try:
@@ -130,12 +133,15 @@ def decode(commit: Commit) -> list[int]:
         numbers = list(_varints(data))
     except (binascii.Error, ValueError):
         return []
+    if sum(numbers[1::2]) > _MOST_DONE:
+        return []
     done: list[int] = []
     end = commit.offset
     for gap, length in zip(numbers[::2], numbers[1::2], strict=False):
         done += range(end + gap, end + gap + length)
         end += gap + length
-    return done
+    # Damage that still reads as numbers would skip queries that nobody has answered.
+    return done if encode(commit.offset, done) == commit else []
 
 
 def _varint(number: int) -> bytes:

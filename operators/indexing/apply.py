@@ -30,8 +30,8 @@ _LANE: Final = "documents"
 _REFUSALS: Final = frozenset({400, 413, 422})
 _LONGEST_PAUSE: Final = 5.0
 
-IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=256, max_concurrency=1)
-"""One call at a time, as many documents as have gathered."""
+IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
+"""One call at a time; small ones, for a model in this process serves queries, too."""
 
 
 async def persistently(call: Callable[[], Awaitable[R]]) -> R:

@@ -40,12 +40,11 @@ def score(legs: Sequence[Leg], alpha: float = DEFAULT_ALPHA) -> list[Candidate]:
     payloads: dict[str, Payload] = {}
     for leg in in_order(legs):
         weight = weights.get(leg.name, 0.0)
-        normalised = min_max(leg.scores)
-        offered = dict(zip(leg.ids, normalised, strict=True))
+        offered = dict(zip(leg.ids, min_max(leg.scores), strict=True))
         if len(offered) < len(leg.ids):
-            # From the end, so that of a repeated id the first is kept.
-            offered = dict(zip(reversed(leg.ids), reversed(normalised), strict=True))
-            offered = {id_: offered[id_] for id_ in leg.ids}
+            # A repeated id counts at its first place only, in the leg's minimum and maximum, too.
+            places = leg.places()
+            offered = dict(zip(places, min_max([raw for _, raw in places.values()]), strict=True))
         for id_, value in offered.items():
             fused[id_] = fused.get(id_, 0.0) + weight * value
         payloads = dict(zip(leg.ids, leg.payloads, strict=True)) | payloads

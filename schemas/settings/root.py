@@ -99,7 +99,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
             place = getattr(error, "problem_mark", None)
             where = f" at line {place.line + 1}" if place else ""
             raise ConfigError(f"{path}: not YAML{where}") from error
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
             raise ConfigError(f"{path}: not a mapping of sections")
         if secrets := sorted(_secrets(document, "")):
             where = ", ".join(secrets)

@@ -87,8 +87,8 @@ def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wr
             assert isinstance(answer, BackendBadResponse)
             assert answer.status == 400
         else:
-            assert isinstance(answer, list)
-            assert len(answer) == 1 + number % 9
+            assert isinstance(answer, Hits)
+            assert len(answer.ids) == 1 + number % 9
     assert len(watched.requests) <= 1 + 2 * len(wrong) * math.log2(64)
 
 
@@ -97,7 +97,7 @@ def test_a_value_out_of_range_fails_alone(client: QdrantClient) -> None:
     refused, answered = asyncio.run(client.query_batch("docs", [{**GOOD, "limit": 0}, GOOD], timeout=5))
     assert isinstance(refused, BackendBadResponse)
     assert refused.status == 422
-    assert isinstance(answered, list)
+    assert isinstance(answered, Hits)
 
 
 def test_a_missing_collection_fails_all_at_once(client: QdrantClient, watched: Watched) -> None:

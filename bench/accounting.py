@@ -1,0 +1,30 @@
+"""CPU time as the kernel accounts for it, in seconds, user and system together."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+
+
+def process_seconds(pid: int) -> float:
+    """What the process has used, its ended threads included. Raises OSError if it is gone."""
+    return process_ticks(Path(f"/proc/{pid}/stat").read_text()) / _TICKS_PER_SECOND
+
+
+def machine_seconds() -> float:
+    """What all cores together have used since the machine started."""
+    return machine_ticks(Path("/proc/stat").read_text()) / _TICKS_PER_SECOND
+
+
+def process_ticks(stat: str) -> int:
+    """utime + stime of a /proc/PID/stat."""
+    # The name before is in parentheses and may have spaces and parentheses of its own.
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def machine_ticks(stat: str) -> int:
+    """The busy ticks of a /proc/stat: user, nice, system, irq, softirq and steal; not idle, not iowait."""
+    _, user, nice, system, _, _, irq, softirq, steal, *_ = stat.split("\n", 1)[0].split()
+    return sum(map(int, (user, nice, system, irq, softirq, steal)))

@@ -1,0 +1,34 @@
+"""The query events of a load: no two alike, each with a text for the keyword leg and a vector for the other."""
+
+import random
+import zlib
+from typing import Final
+
+import numpy as np
+import orjson
+
+from bench.stubs import DIMENSION
+
+TIMEOUT_MS: Final = 60_000
+"""Longer than a burst takes to drain: a query that expires in the queue would make the drain look fast."""
+
+_WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
+
+
+def query_events(run: str, count: int) -> list[tuple[bytes, bytes]]:
+    """Keys and values of `count` events with the ids `RUN-0`, `RUN-1`...; the same for the same `run`."""
+    seed = zlib.crc32(run.encode())
+    words = random.Random(seed)
+    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    events = []
+    for number, vector in enumerate(vectors):
+        query_id = f"{run}-{number}"
+        event = {
+            "query_id": query_id,
+            "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
+            "vector": vector,
+            "timeout_ms": TIMEOUT_MS,
+        }
+        events.append((query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)))
+    return events

@@ -1,0 +1,91 @@
+"""The arithmetic of a measurement: what a phase counts, and how several rounds of it become one figure."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+class BenchError(Exception):
+    """A measurement that can't be made, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A load: `count` queries at `rate` a second, or all at once (None)."""
+
+    count: int
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What came of one phase.
+
+    The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
+    """
+
+    sent: int
+    answered: int
+    twice: int
+    statuses: dict[str, int]
+    seconds: float
+    cpu: dict[str, float]
+    latencies_ms: list[float]
+    lateness_ms: list[float]
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """A measurement from its own fields as JSON has them."""
+        return cls(**fields)
+
+    def figures(self) -> dict[str, float]:
+        """The figures that are compared. Raises BenchError if no query was answered."""
+        if not self.answered:
+            raise BenchError(f"none of {self.sent} queries was answered")
+        latencies = sorted(self.latencies_ms)
+        return {
+            "cpu_ms_per_query": 1000 * self.cpu["subject"] / self.answered,
+            "p50_ms": percentile(latencies, 500),
+            "p99_ms": percentile(latencies, 990),
+            "p999_ms": percentile(latencies, 999),
+            "answered_per_s": self.answered / self.seconds,
+            "late_send_p99_ms": percentile(sorted(self.lateness_ms), 990),
+            **{f"cores_{process}": spent / self.seconds for process, spent in self.cpu.items()},
+        }
+
+
+def percentile(ordered: Sequence[float], per_mille: int) -> float:
+    """The smallest value that `per_mille` thousandths of `ordered` do not exceed. Raises ValueError if it is empty."""
+    if not ordered:
+        raise ValueError("no values")
+    # In whole numbers: 0.07 * 100 is more than 7.
+    rank = -(-per_mille * len(ordered) // 1000)
+    return ordered[max(rank, 1) - 1]
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """The median over the rounds, the range, and the rounds themselves, in their order."""
+    rounded = [round(value, 3) for value in values]
+    return {
+        "median": round(statistics.median(values), 3),
+        "min": min(rounded),
+        "max": max(rounded),
+        "rounds": rounded,
+    }
+
+
+def summary(rounds: Sequence[Measurement]) -> dict[str, Any]:
+    """One phase over its rounds: counts added up, figures as spreads. Raises BenchError."""
+    statuses: dict[str, int] = {}
+    for measurement in rounds:
+        for status, count in measurement.statuses.items():
+            statuses[status] = statuses.get(status, 0) + count
+    figures = [measurement.figures() for measurement in rounds]
+    return {
+        "sent": sum(measurement.sent for measurement in rounds),
+        "answered": sum(measurement.answered for measurement in rounds),
+        "twice": sum(measurement.twice for measurement in rounds),
+        "statuses": statuses,
+        **{name: spread([each[name] for each in figures]) for name in figures[0]},
+    }

@@ -1,0 +1,197 @@
+"""The load generator, a process of its own: sends queries at their time, whatever has become of those before.
+
+A latency is from the time that a query was due to the arrival of its result at a consumer of committed records that
+hands over each as it comes.
+
+It reads phases from its input, one JSON object a line, and writes a measurement for each.
+"""
+
+import argparse
+import gc
+import os
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from bench.accounting import machine_seconds, process_seconds
+from bench.events import query_events
+from bench.figures import Measurement, Phase
+
+PATIENCE: Final = 30.0
+"""Seconds without an answer after which the rest counts as lost."""
+
+_QUIET: Final = 1.0
+"""Seconds to wait, after the last answer, for second ones."""
+
+_CONNECT: Final = 0.5
+_POLL: Final = 0.1
+_REQUEST: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Tally:
+    run: str
+    expected: int
+    arrivals: dict[int, float] = field(default_factory=dict)
+    twice: set[int] = field(default_factory=set)
+    statuses: Counter[str] = field(default_factory=Counter)
+    last_arrival: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
+    failure: Exception | None = None
+    complete: threading.Event = field(default_factory=threading.Event)
+
+    def add(self, value: bytes, arrival: float) -> None:
+        result = orjson.loads(value)
+        run, _, number = result["query_id"].rpartition("-")
+        if run != self.run:
+            return
+        if int(number) in self.arrivals:
+            self.twice.add(int(number))
+            return
+        self.arrivals[int(number)] = self.last_arrival = arrival
+        self.statuses[result["status"]] += 1
+
+
+class Meter:
+    """Sends to one topic, reads another, and watches what the processes between the two cost."""
+
+    def __init__(self, bootstrap: str, queries: str, results: str, watched: Mapping[str, int]) -> None:
+        self._watched = {**watched, "load": os.getpid()}
+        self._queries = queries
+        # Nagle's algorithm and lingering would add waits that are the meter's own.
+        connection = {"bootstrap.servers": bootstrap, "socket.nagle.disable": True}
+        self._failed: Exception | None = None
+        self._producer = Producer({**connection, "linger.ms": 0, "acks": "all"})
+        self._producer.list_topics(queries, timeout=_REQUEST)
+        self._consumer = Consumer(
+            {
+                **connection,
+                "group.id": "bench-meter",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.min.bytes": 1,
+                # A full queue is looked at again at once, not after a second.
+                "fetch.queue.backoff.ms": 5,
+            }
+        )
+        partitions = self._consumer.list_topics(results, timeout=_REQUEST).topics[results].partitions
+        starts = []
+        for partition in partitions:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(results, partition), timeout=_REQUEST)
+            starts.append(TopicPartition(results, partition, end))
+        self._consumer.assign(starts)
+        self._consumer.poll(_CONNECT)
+
+    def measure(self, phase: Phase) -> Measurement:
+        """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
+        run = uuid.uuid4().hex[:12]
+        events = query_events(run, phase.count)
+        tally = _Tally(run, phase.count)
+        stop = threading.Event()
+        reader = threading.Thread(target=self._read, args=(tally, stop), daemon=True)
+        reader.start()
+        lateness = []
+        before = self._cpu()
+        start = time.perf_counter()
+        due = [start + (number / phase.rate if phase.rate else 0.0) for number in range(phase.count)]
+        for (key, value), then in zip(events, due, strict=True):
+            while (wait := then - time.perf_counter()) > 0:
+                time.sleep(wait)
+            lateness.append(-1000 * wait)
+            self._producer.produce(self._queries, value, key, on_delivery=self._delivered)
+            self._producer.poll(0)
+        self._await_answers(tally)
+        after = tally.cpu or self._cpu()
+        time.sleep(_QUIET)
+        stop.set()
+        reader.join()
+        if failure := tally.failure or self._failed:
+            raise failure
+        return Measurement(
+            sent=phase.count,
+            answered=len(tally.arrivals),
+            twice=len(tally.twice),
+            statuses=dict(tally.statuses),
+            seconds=max(tally.last_arrival - start, 0.0),
+            cpu={name: after[name] - spent for name, spent in before.items()},
+            latencies_ms=[1000 * (arrival - due[number]) for number, arrival in tally.arrivals.items()],
+            lateness_ms=lateness,
+        )
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._producer.flush(_REQUEST)
+        self._consumer.close()
+
+    def _await_answers(self, tally: _Tally) -> None:
+        heard = time.perf_counter()
+        while not tally.complete.wait(_POLL):
+            self._producer.poll(0)
+            heard = max(heard, tally.last_arrival)
+            if time.perf_counter() - heard > PATIENCE:
+                return
+
+    def _read(self, tally: _Tally, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                # `consume` waits until it has as many as it may return: the first comes by `poll`, which doesn't, and
+                # only what is there already comes with it.
+                first = self._consumer.poll(_POLL)
+                if first is None:
+                    continue
+                rest = self._consumer.consume(500, 0)
+                arrival = time.perf_counter()
+                for message in (first, *rest):
+                    tally.add(_value(message), arrival)
+                if len(tally.arrivals) == tally.expected and not tally.complete.is_set():
+                    tally.cpu = self._cpu()
+                    tally.complete.set()
+        except Exception as error:  # noqa: BLE001  it is the sending thread's to raise
+            tally.failure = error
+            tally.complete.set()
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failed = KafkaException(error)
+
+    def _cpu(self) -> dict[str, float]:
+        spent = {name: process_seconds(pid) for name, pid in self._watched.items()}
+        return {**spent, "machine": machine_seconds()}
+
+
+def _value(message: Any) -> bytes:
+    if (error := message.error()) is not None:
+        raise KafkaException(error)
+    value: bytes = message.value()
+    return value
+
+
+def main() -> None:
+    """Measure each phase of the input until it ends."""
+    parser = argparse.ArgumentParser(prog="python -m bench.load", description=main.__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--queries", required=True, help="the topic to send to")
+    parser.add_argument("--results", required=True, help="the topic to read")
+    parser.add_argument("--watch", action="append", default=[], metavar="NAME=PID", help="a process to account for")
+    arguments = parser.parse_args()
+    watched = {name: int(pid) for name, _, pid in (each.partition("=") for each in arguments.watch)}
+    # Nothing here makes cycles, and a collection would be a pause in somebody's latency.
+    gc.disable()
+    meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        measurement = meter.measure(Phase(**orjson.loads(line)))
+        print(orjson.dumps(measurement).decode(), flush=True)
+    meter.close()
+
+
+if __name__ == "__main__":
+    main()

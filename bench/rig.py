@@ -1,0 +1,178 @@
+"""The rig: a broker, stub backends, a subject and a load generator, each a process of its own."""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import orjson
+
+from bench.figures import BenchError, Measurement, Phase
+from bench.subject import Launch, Subject, Surroundings, environment
+from operators.delivery import topics
+from schemas.settings import KafkaSettings, Topics
+from tests.kafka.broker import REPOSITORY, Broker
+
+QDRANT_MS: Final = 10
+RERANK_MS: Final = 30
+
+_START_TIMEOUT: Final = 60.0
+_STOP_TIMEOUT: Final = 40.0
+_LOG_LINES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process of the rig and the file that it logs to."""
+
+    name: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def failure(self, what: str) -> BenchError:
+        """An error that ends with the last lines of the log."""
+        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return BenchError("\n".join([f"{self.name}: {what}", *lines]))
+
+    def line(self) -> str:
+        """The next line that it prints. Raises BenchError if it ends instead."""
+        assert self.process.stdout is not None
+        if not (line := self.process.stdout.readline()):
+            raise self.failure("ended before its answer")
+        return line
+
+    def check(self) -> None:
+        """Raise BenchError unless it runs."""
+        if (status := self.process.poll()) is not None:
+            raise self.failure(f"ended with status {status}")
+
+
+class Running:
+    """A subject that takes queries, and the generator of its load."""
+
+    def __init__(self, subject: Child, generator: Child) -> None:
+        self._subject = subject
+        self._generator = generator
+
+    @property
+    def pid(self) -> int:
+        """The subject's."""
+        return self._subject.process.pid
+
+    def measure(self, phase: Phase) -> Measurement:
+        """Load the subject and wait for its answers. Raises BenchError if it or the generator ends, or answers none."""
+        stdin = self._generator.process.stdin
+        assert stdin is not None
+        stdin.write(orjson.dumps(asdict(phase)).decode() + "\n")
+        stdin.flush()
+        try:
+            measurement = Measurement.of(orjson.loads(self._generator.line()))
+        finally:
+            self._subject.check()
+        if not measurement.answered:
+            raise self._subject.failure(f"answered none of {measurement.sent} queries")
+        return measurement
+
+
+class Rig:
+    """A broker and stub backends, on which subjects run, one start after another."""
+
+    def __init__(self, broker: Broker, stubs: Child, directory: Path) -> None:
+        self._broker = broker
+        self._stubs = stubs
+        self._directory = directory
+        self._starts = 0
+        urls = dict(stubs.line().split() for _ in range(3))
+        self._qdrant, self._rerank = urls["qdrant"], urls["rerank"]
+
+    @contextlib.contextmanager
+    def running(self, subject: Subject) -> Iterator[Running]:
+        """Start the subject on topics of this start alone; end it afterwards. Raises BenchError."""
+        self._starts += 1
+        name = f"{subject.name}-{self._starts}"
+        directory = self._directory / name
+        directory.mkdir()
+        kafka = KafkaSettings(
+            bootstrap_servers=self._broker.bootstrap,
+            group_id=name,
+            topics=Topics(
+                queries=f"queries-{name}",
+                results=f"results-{name}",
+                dead_letters=f"dead-letters-{name}",
+                documents=f"documents-{name}",
+                watermarks=f"watermarks-{name}",
+            ),
+        )
+        topics.create(kafka)
+        launch = subject.launch(Surroundings(kafka, self._qdrant, self._rerank, directory))
+        with _child(subject.name, launch.command, directory / "log", environment()) as child:
+            _await_ready(child, launch)
+            command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
+            command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
+            command += ["--watch", f"subject={child.process.pid}", "--watch", f"stubs={self._stubs.process.pid}"]
+            with _child("load generator", command, directory / "load.log", talk=True) as generator:
+                generator.line()
+                yield Running(child, generator)
+
+
+@contextlib.contextmanager
+def rig() -> Iterator[Rig]:
+    """The rig, until the block ends. Raises BrokerError and BenchError."""
+    with tempfile.TemporaryDirectory(prefix="rankstream-bench-") as scratch, Broker() as broker:
+        directory = Path(scratch)
+        command = [sys.executable, "-m", "bench.stubs"]
+        command += ["--qdrant-latency-ms", str(QDRANT_MS), "--rerank-latency-ms", str(RERANK_MS)]
+        with _child("stub backends", command, directory / "stubs.log", talk=True) as stubs:
+            yield Rig(broker, stubs, directory)
+
+
+@contextlib.contextmanager
+def _child(
+    name: str, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, *, talk: bool = False
+) -> Iterator[Child]:
+    """Run `command` until the block ends, logging to `log`; with `talk`, through pipes and only errors to the log."""
+    with log.open("w") as file:
+        output: IO[str] | int = subprocess.PIPE if talk else file
+        # In a session of its own, so that Ctrl-C ends the bench first and its processes through it.
+        process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env=env,
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=output,
+            stderr=file,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield Child(name, process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _await_ready(child: Child, launch: Launch) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while True:
+        child.check()
+        try:
+            with urllib.request.urlopen(launch.ready, timeout=5):
+                return
+        except (urllib.error.URLError, OSError) as error:
+            if time.monotonic() > deadline:
+                raise child.failure(f"not ready in {_START_TIMEOUT:.0f} s: {error}") from error
+        time.sleep(0.1)

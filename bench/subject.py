@@ -1,0 +1,64 @@
+"""Subjects: the processes under test, and how each is started among the same broker and backends."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from schemas.settings import KafkaSettings
+from tests.kafka.broker import free_port
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a subject is given: topics and a group of its own, backends, and a directory to write in."""
+
+    kafka: KafkaSettings
+    qdrant: str
+    rerank: str
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command that stays in the foreground until SIGTERM, and the URL that answers 200 once it takes queries."""
+
+    command: Sequence[str]
+    ready: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One process that answers query events with result events, by its name in the report."""
+
+    name: str
+    launch: Callable[[Surroundings], Launch]
+
+
+def _rankstream(around: Surroundings) -> Launch:
+    port = free_port()
+    settings = {
+        "kafka": around.kafka.model_dump(mode="json", exclude_unset=True),
+        "delivery": {"replica": "bench-0"},
+        "qdrant": {"url": around.qdrant},
+        "embedder": {"kind": "none"},
+        "rerank": {"kind": "cohere", "url": around.rerank},
+        "telemetry": {"host": "127.0.0.1", "port": port},
+    }
+    config = around.directory / "rankstream.yaml"
+    # JSON is YAML.
+    config.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))
+    return Launch(
+        [sys.executable, "-m", "flows.cli", "run", "--config", str(config)], f"http://127.0.0.1:{port}/readyz"
+    )
+
+
+RANKSTREAM = Subject("rankstream", _rankstream)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a subject: this process's, without settings that would go over those it is given."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}

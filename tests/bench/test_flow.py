@@ -1,0 +1,74 @@
+"""`python -m bench flow` answers every query once and reports in its shape; how fast is not this test's business."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.report import busy_table, figures_table
+from tests.kafka.broker import REPOSITORY
+
+SPREADS = {"cpu_ms_per_query", "p50_ms", "p99_ms", "p999_ms", "answered_per_s", "late_send_p99_ms"}
+CORES = {"cores_subject", "cores_stubs", "cores_load", "cores_machine"}
+COUNTS = {"sent", "answered", "twice", "statuses"}
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m bench`."""
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+
+
+def check(row: dict[str, Any], queries: int) -> None:
+    """Everything was answered once, and every figure is there for one round."""
+    assert {name: row[name] for name in COUNTS} == {
+        "sent": queries,
+        "answered": queries,
+        "twice": 0,
+        "statuses": {"ok": queries},
+    }
+    for name in SPREADS | CORES:
+        assert row[name].keys() == {"median", "min", "max", "rounds"}
+        assert len(row[name]["rounds"]) == 1
+        assert row[name]["median"] >= 0
+
+
+@pytest.mark.usefixtures("broker_tools")
+def test_every_query_is_answered_once() -> None:
+    """At a rate and in a burst."""
+    done = bench("flow", "--rates", "50", "--seconds", "3", "--rounds", "1", "--burst", "200", "--json")
+    assert done.returncode == 0, done.stderr
+    report = orjson.loads(done.stdout)
+    assert report.keys() == {"machine", "backends", "rounds", "rates", "burst"}
+    assert report["machine"].keys() == {"cores", "cpu", "system", "python", "versions", "load_average"}
+    assert report["machine"]["cores"] == len(os.sched_getaffinity(0))
+    assert report["machine"]["versions"]["kafka"]
+    (rate,) = report["rates"]
+    assert rate.keys() == {"rate"} | COUNTS | SPREADS | CORES
+    assert rate["rate"] == 50
+    check(rate, 150)
+    assert report["burst"].keys() == {"queries"} | COUNTS | SPREADS | CORES
+    assert report["burst"]["queries"] == 200
+    check(report["burst"], 200)
+    assert (figures_table(report).row_count, busy_table(report).row_count) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--rates", "0"],
+        ["--rates", "nan"],
+        ["--rates", "inf"],
+        ["--burst", "-1"],
+        ["--rounds", "0"],
+        ["--seconds", "-1"],
+    ],
+)
+def test_senseless_plans_are_usage_errors(arguments: list[str]) -> None:
+    """Before anything starts."""
+    done = bench("flow", *arguments)
+    assert done.returncode == 2
+    assert arguments[0] in done.stderr

@@ -1,0 +1,226 @@
+"""A deployment under test: topics on a real broker, a configuration, and flows as processes of their own."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import kafka
+import yaml
+
+from schemas import dead_letter
+from tests.kafka.broker import Broker, free_port
+
+PARTITIONS = 4
+PATIENCE = 60.0
+"""Seconds to wait for what must happen in the end; no test asserts how long it takes."""
+
+Headers = list[tuple[str, bytes]]
+
+
+@dataclass
+class Terminal:
+    """A record that ended a query: a result, or a dead letter with the class it was given."""
+
+    place: tuple[str, int, int]
+    value: dict[str, Any]
+    headers: dict[str, bytes]
+    kind: str = "result"
+
+
+@dataclass
+class Flow:
+    """One flow's process."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    def ready(self) -> bool:
+        """Whether the health port says that it is in its group."""
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
+                return answer.status == 200
+        return False
+
+    def wait_ready(self) -> Self:
+        """Return once it has joined its group; fails with its log if it ends before."""
+        wait_until(lambda: self.ready() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log.read_text()
+        return self
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+def wait_until(done: Any, patience: float = PATIENCE) -> None:
+    """Return once `done()` holds; fails after `patience` seconds."""
+    limit = time.monotonic() + patience
+    while not done():
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.05)
+
+
+@dataclass
+class Deployment:
+    """Topics and a configuration of one test's own."""
+
+    broker: Broker
+    directory: Path
+    names: Mapping[str, str]
+    settings: dict[str, Any]
+    flows: list[Flow] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    @contextlib.contextmanager
+    def on(cls, broker: Broker, directory: Path, name: Any, sections: Mapping[str, Any]) -> Iterator[Self]:
+        """Make the topics; every process is ended when the block is left."""
+        roles = ("queries", "results", "dead_letters", "documents", "watermarks")
+        names = {role: name(role.replace("_", "-")) for role in roles}
+        for role, topic in names.items():
+            compact = {"cleanup.policy": "compact"} if role == "watermarks" else None
+            broker.create_topic(topic, PARTITIONS, compact)
+        settings = {
+            "kafka": {"bootstrap_servers": broker.bootstrap, "group_id": name("group"), "topics": names},
+            "embedder": {"kind": "none"},
+            "rerank": {"kind": "none"},
+            "telemetry": {"host": "127.0.0.1"},
+            **sections,
+        }
+        deployment = cls(broker, directory, names, settings)
+        try:
+            yield deployment
+        finally:
+            for flow in deployment.flows:
+                flow.kill()
+
+    def start(self, command: str = "run", *, replica: str = "0", wait: bool = True) -> Flow:
+        """Start a flow's process; `wait` until it is in its group."""
+        number = len(self.flows)
+        config = self.directory / f"{number}.yaml"
+        config.write_text(yaml.safe_dump(self.settings))
+        log = self.directory / f"{number}.log"
+        port = free_port()
+        environment = {
+            **os.environ,
+            "RANKSTREAM_DELIVERY__REPLICA": replica,
+            "RANKSTREAM_TELEMETRY__PORT": str(port),
+            **self.environment,
+        }
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", command, "--config", str(config)],
+                env=environment,
+                stderr=out,
+                stdout=out,
+            )
+        flow = Flow(process, port, log)
+        self.flows.append(flow)
+        return flow.wait_ready() if wait else flow
+
+    def produce(self, role: str, values: Sequence[bytes], headers: Headers | None = None) -> None:
+        """Produce raw values, spread over the partitions, and wait until the broker has them."""
+        producer = kafka.KafkaProducer(bootstrap_servers=self.broker.bootstrap, acks="all", max_request_size=1 << 24)
+        sent = [
+            producer.send(self.names[role], key=str(number).encode(), value=value, headers=headers or [])
+            for number, value in enumerate(values)
+        ]
+        producer.flush()
+        for future in sent:
+            future.get(10)
+        producer.close()
+
+    def ask(self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None) -> None:
+        """Produce query events."""
+        self.produce("queries", [json.dumps(event).encode() for event in events], headers)
+
+    def terminals(self, count: int, *, settled: bool = True) -> list[Terminal]:
+        """What a reader of committed records sees once `count` places have a terminal record.
+
+        With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed.
+        """
+        topics = (self.names["results"], self.names["dead_letters"])
+        consumer = self._reader(topics)
+        found: list[Terminal] = []
+        limit = time.monotonic() + PATIENCE
+        quiet = 0
+        while time.monotonic() < limit and quiet < (5 if settled else 1):
+            polled = consumer.poll(timeout_ms=200)
+            found += [self._terminal(record) for records in polled.values() for record in records]
+            enough = len({terminal.place for terminal in found}) >= count
+            quiet = quiet + 1 if enough and not (polled and settled) else 0
+        consumer.close()
+        return found
+
+    def watermarks(self) -> dict[str, str]:
+        """The committed watermark of each key."""
+        consumer = self._reader([self.names["watermarks"]])
+        marks = {}
+        quiet = 0
+        while quiet < 5:
+            polled = consumer.poll(timeout_ms=200)
+            marks.update({r.key.decode(): r.value.decode() for records in polled.values() for r in records})
+            quiet = 0 if polled else quiet + 1
+        consumer.close()
+        return marks
+
+    def places(self, role: str = "queries") -> set[tuple[str, int, int]]:
+        """Every place that the topic holds."""
+        consumer = kafka.KafkaConsumer(bootstrap_servers=self.broker.bootstrap)
+        partitions = [kafka.TopicPartition(self.names[role], number) for number in range(PARTITIONS)]
+        ends = consumer.end_offsets(partitions)
+        consumer.close()
+        return {(tp.topic, tp.partition, offset) for tp, end in ends.items() for offset in range(end)}
+
+    def _reader(self, topics: Sequence[str]) -> Any:
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=self.broker.bootstrap,
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        consumer.assign([kafka.TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)])
+        return consumer
+
+    def _terminal(self, record: Any) -> Terminal:
+        headers = dict(record.headers)
+        if record.topic == self.names["dead_letters"]:
+            place = (
+                headers[dead_letter.TOPIC].decode(),
+                int(headers[dead_letter.PARTITION]),
+                int(headers[dead_letter.OFFSET]),
+            )
+            return Terminal(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
+        value = json.loads(record.value)
+        source = value["provenance"]["source"]
+        return Terminal((source["topic"], source["partition"], source["offset"]), value, headers)
+
+
+def assert_each_once(deployment: Deployment, terminals: Sequence[Terminal]) -> None:
+    """The law: every place of the queries topic has exactly one terminal record."""
+    seen = Counter(terminal.place for terminal in terminals)
+    places = deployment.places()
+    lost = places - seen.keys()
+    twice = {place for place, times in seen.items() if times > 1}
+    assert not lost, f"{len(lost)} of {len(places)} lost, such as {sorted(lost)[:8]}"
+    assert not twice, f"{len(twice)} of {len(places)} answered twice, such as {sorted(twice)[:8]}"
+    assert seen.keys() == places

@@ -1,0 +1,160 @@
+"""A consumer and a producer that do what a test tells them: the faults that a broker can't be asked for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from operators.delivery.client import Outgoing, Record, TopicPartition
+from operators.delivery.tracker import Commit
+
+WITHIN = 5.0
+"""Seconds in which what a test waits for must come."""
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds; AssertionError if it doesn't in time."""
+    end = time.monotonic() + WITHIN
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.001)
+
+
+class ScriptedProducer:
+    """Each `deliver` does the next of its script: None takes it, an exception is raised; after the script it takes."""
+
+    def __init__(self, *script: BaseException | Callable[[Sequence[Outgoing]], BaseException | None] | None) -> None:
+        self.script = list(script)
+        self.taken: list[tuple[list[Outgoing], dict[TopicPartition, Commit], Any]] = []
+        self.tries = 0
+        self.began: list[float] = []
+        self.closed = False
+
+    def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
+        """Follow the script."""
+        self.began.append(time.monotonic())
+        self.tries += 1
+        step = self.script.pop(0) if self.script else None
+        if callable(step):
+            step = step(records)
+        if step is not None:
+            raise step
+        self.taken.append((list(records), dict(commits), group))
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+    @property
+    def records(self) -> list[Outgoing]:
+        """Every record taken, in order."""
+        return [record for records, _, _ in self.taken for record in records]
+
+
+class ScriptedConsumer:
+    """A group of one member over partitions in memory; a test rebalances it as it likes, from any thread.
+
+    `before_poll` and `in_committed` run on the polling thread, where a broker's faults and rebalances happen.
+    """
+
+    def __init__(self, log: Mapping[TopicPartition, Sequence[int]] | None = None) -> None:
+        self.log = {partition: list(offsets) for partition, offsets in (log or {}).items()}
+        self.commits: dict[TopicPartition, Commit | None] = {}
+        self.first = 0
+        self.positions: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.seeks: list[tuple[TopicPartition, int]] = []
+        self.polls = 0
+        self.asked: list[int] = []
+        self.failure: BaseException | None = None
+        self.subscribe_failures: list[BaseException] = []
+        self.before_poll: Callable[[], None] = lambda: None
+        self.in_committed: Callable[[], None] = lambda: None
+        self.closed = False
+        self.generation = 0
+        self.subscribed = threading.Event()
+        self._assigned: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+        self._revoked: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+
+    def assign(self, *partitions: TopicPartition, at: int = 0) -> None:
+        """Rebalance: these come too, with a fetch position that nobody should trust."""
+        self.generation += 1
+        for partition in partitions:
+            self.positions[partition] = at
+        self._assigned(partitions)
+
+    def revoke(self, *partitions: TopicPartition) -> None:
+        """Rebalance: these go."""
+        self.generation += 1
+        for partition in partitions:
+            self.positions.pop(partition, None)
+        self._revoked(partitions)
+
+    def subscribe(
+        self,
+        topic: str,
+        assigned: Callable[[Iterable[TopicPartition]], None],
+        revoked: Callable[[Iterable[TopicPartition]], None],
+    ) -> None:
+        """Keep the callbacks; a test assigns."""
+        if self.subscribe_failures:
+            raise self.subscribe_failures.pop(0)
+        self._assigned, self._revoked = assigned, revoked
+        self.subscribed.set()
+
+    def poll(self, timeout: float, max_records: int) -> list[Record]:
+        """The next records of the partitions that aren't paused."""
+        self.before_poll()
+        if self.failure is not None:
+            raise self.failure
+        self.polls += 1
+        self.asked.append(max_records)
+        records: list[Record] = []
+        for partition, position in list(self.positions.items()):
+            if partition in self.paused:
+                continue
+            rest = [offset for offset in self.log.get(partition, []) if offset >= position]
+            for offset in rest[: max_records - len(records)]:
+                records.append(Record(partition, offset, b"key", b"value", (), time.time()))
+                self.positions[partition] = offset + 1
+        return records
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
+        """What the test says was committed."""
+        found = {partition: self.commits.get(partition) for partition in partitions}
+        self.in_committed()
+        return found
+
+    def beginning(self, partition: TopicPartition) -> int:
+        """The same for every partition."""
+        return self.first
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Note it, and read on from there."""
+        self.seeks.append((partition, offset))
+        if partition in self.positions:
+            self.positions[partition] = offset
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """No more of these."""
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """These again."""
+        self.paused -= set(partitions)
+
+    def stable(self) -> bool:
+        """Whether it has joined."""
+        return self.subscribed.is_set()
+
+    def group_metadata(self) -> int:
+        """The generation."""
+        return self.generation
+
+    def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
+        """Take it."""
+        self.commits.update(commits)
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True

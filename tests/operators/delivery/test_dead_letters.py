@@ -1,0 +1,82 @@
+"""Dead letters: the original message untouched, and headers that say what was wrong with it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.delivery.dead_letters import dead_letter, without_payload
+from operators.inflight import Rejected
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+from tests.operators.samples import message, origin, terminal
+
+bytes_or_none = st.none() | st.binary(max_size=20)
+headers = st.lists(st.tuples(st.text(max_size=8), st.binary(max_size=8)), max_size=4).map(tuple)
+
+
+def rejected(reason: str = "why", **changes: object) -> Rejected:
+    """A message that `decode` rejected."""
+    return Rejected(message(**changes), DeadLetterClass.NOT_JSON, "decode", reason)
+
+
+@given(bytes_or_none, bytes_or_none, headers, st.integers(0, 4_102_444_800_000))
+def test_the_original_is_untouched(
+    key: bytes | None, value: bytes | None, before: tuple[tuple[str, bytes], ...], stamp: int
+) -> None:
+    """Key, value, headers in their order and the timestamp to the millisecond are the message's own."""
+    letter = dead_letter(
+        rejected(value=value, key=key, headers=before, timestamp=stamp / 1000), "dead-letters", "0af7651916cd43dd"
+    )
+    assert letter.value == value
+    assert letter.key == (b"" if key is None and value is None else key)
+    assert letter.headers[: len(before)] == before
+    assert letter.timestamp_ms == stamp
+    assert letter.topic == "dead-letters"
+
+
+def test_the_headers_say_where_and_why() -> None:
+    """Place, stage, class, message and trace stand under Kafka Connect's names, in text."""
+    letter = dead_letter(rejected("no: line 1", offset=42), "dead-letters", "0af7651916cd43dd")
+    assert dict(letter.headers) == {
+        "__connect.errors.topic": b"queries",
+        "__connect.errors.partition": b"0",
+        "__connect.errors.offset": b"42",
+        "__connect.errors.stage": b"decode",
+        "__connect.errors.exception.class.name": b"not_json",
+        "__connect.errors.exception.message": b"no: line 1",
+        "__connect.errors.trace.id": b"0af7651916cd43dd",
+    }
+    assert letter.origin == origin(42)
+
+
+def test_without_a_trace_there_is_no_trace_header() -> None:
+    """An untraced message's dead letter names no trace."""
+    assert names.TRACE_ID not in dict(dead_letter(rejected(), "dead-letters", None).headers)
+
+
+@given(st.text(st.characters(), max_size=2000))
+def test_the_reason_is_bounded_and_can_be_written(reason: str) -> None:
+    """A reason of any length and any characters, lone surrogates too, becomes a header of bounded length."""
+    written = dict(dead_letter(rejected(reason), "dead-letters", None).headers)[names.MESSAGE]
+    assert written.decode() == reason[: names.MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
+
+
+def test_a_record_that_was_refused_keeps_no_payload() -> None:
+    """In place of a record over its topic's limit stands one without value that names the query and the topic."""
+    letter = without_payload(terminal(7, value=b"x" * 100, headers=(("traceparent", b"t"),)), "dead-letters")
+    assert (letter.topic, letter.key, letter.value) == ("dead-letters", b"key", None)
+    assert letter.origin == origin(7)
+    assert dict(letter.headers) == {
+        "__connect.errors.topic": b"queries",
+        "__connect.errors.partition": b"0",
+        "__connect.errors.offset": b"7",
+        "__connect.errors.stage": b"send",
+        "__connect.errors.exception.class.name": b"too_large",
+        "__connect.errors.exception.message": b"the record for results is larger than its topic takes",
+    }
+
+
+@pytest.mark.parametrize("key", [None, b"k" * (names.MAX_MESSAGE_CHARS + 1)])
+def test_a_refused_record_without_a_usable_key_has_an_empty_one(key: bytes | None) -> None:
+    """No key, or one that may itself be what was too large, becomes empty: a record without both isn't taken."""
+    assert without_payload(terminal(7, key=key), "dead-letters").key == b""

@@ -1,0 +1,241 @@
+"""The ledger: who owns what, which answers still count, and how much may still be read."""
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from operators.delivery.client import TopicPartition
+from operators.delivery.ledger import Ledger, Settlement
+from operators.delivery.tracker import Commit
+from operators.inflight import Terminal
+from tests.operators.samples import terminal
+
+FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)
+START = Commit(0, "")
+
+
+class Member:
+    """A membership whose generation the test sets, and which notes whether a revocation had to wait for its reading."""
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.generation = 1
+        self.revocation_waited = False
+        self._ledger = ledger
+
+    def group_metadata(self) -> int:
+        """The generation."""
+        if self._ledger is not None:
+            revocation = threading.Thread(target=self._ledger.revoke, args=([FIRST],))
+            revocation.start()
+            revocation.join(0.05)
+            self.revocation_waited = revocation.is_alive()
+        return self.generation
+
+
+def reading(ledger: Ledger, partition: TopicPartition, count: int) -> int:
+    """Assign the partition and read its first `count` offsets; the epoch."""
+    epoch = ledger.assign(partition, START)
+    for offset in range(count):
+        assert ledger.see(partition, offset) == epoch
+    return epoch
+
+
+def settled(ledger: Ledger, *answers: Terminal) -> Settlement:
+    """Settle and confirm, as after a committed transaction."""
+    settlement = ledger.settle(answers, Member())
+    ledger.confirm(settlement)
+    return settlement
+
+
+class Assignments(RuleBasedStateMachine):
+    """Two partitions come and go while queries are read, answered, and answered too late."""
+
+    MOST = 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger(self.MOST)
+        self.committed = {FIRST: START, SECOND: START}
+        self.epochs: dict[TopicPartition, int] = {}
+        self.next: dict[TopicPartition, int] = {}
+        self.open: dict[TopicPartition, set[int]] = {}
+        self.answers: list[Terminal] = []
+        self.settlement: Settlement | None = None
+
+    @rule(partition=st.sampled_from([FIRST, SECOND]))
+    def assign(self, partition: TopicPartition) -> None:
+        """An assignment begins at what was committed, with an epoch that there never was."""
+        epoch = self.ledger.assign(partition, self.committed[partition])
+        assert epoch > max(self.epochs.values(), default=0)
+        self.epochs[partition] = epoch
+        self.next[partition] = self.committed[partition].offset
+        self.open[partition] = set()
+
+    @rule(partitions=st.sets(st.sampled_from([FIRST, SECOND])))
+    def revoke(self, partitions: set[TopicPartition]) -> None:
+        """A revocation ends the epochs; revoking what isn't owned is harmless."""
+        self.ledger.revoke(partitions)
+        for partition in partitions:
+            self.open.pop(partition, None)
+
+    @rule(partition=st.sampled_from([FIRST, SECOND]), gap=st.integers(0, 2))
+    def read(self, partition: TopicPartition, gap: int) -> None:
+        """What isn't owned isn't this member's to answer; what is owned carries its epoch."""
+        offset = self.next.get(partition, 0) + gap
+        if partition not in self.open:
+            assert self.ledger.see(partition, offset) is None
+            return
+        if self.ledger.credit <= 0:
+            return
+        epoch = self.ledger.see(partition, offset)
+        self.next[partition] = offset + 1
+        if epoch is not None:
+            assert epoch == self.epochs[partition]
+            self.open[partition].add(offset)
+            self.answers.append(terminal(offset, partition=partition.partition, epoch=epoch))
+
+    @precondition(lambda self: self.answers)
+    @rule(data=st.data())
+    def settle(self, data: Any) -> None:
+        """Only answers of running epochs are carried; the rest are counted as dropped, for good."""
+        chosen = data.draw(st.lists(st.sampled_from(self.answers), unique=True, min_size=1))
+        self.settlement = self.ledger.settle(chosen, Member())
+        running = [answer for answer in chosen if self._runs(answer)]
+        assert set(self.settlement.records) == set(running)
+        assert self.settlement.dropped == len(chosen) - len(running)
+        self.answers = [answer for answer in self.answers if answer not in chosen]
+        self.answers += [answer for answer in running if answer.origin.offset in self.open[self._at(answer)]]
+
+    @precondition(lambda self: self.settlement)
+    @rule()
+    def confirm(self) -> None:
+        """A confirmation reaches the running epochs only; one that comes after a revocation changes nothing."""
+        assert self.settlement is not None
+        self.ledger.confirm(self.settlement)
+        for answer in self.settlement.records:
+            if self._runs(answer):
+                partition = self._at(answer)
+                self.open[partition].discard(answer.origin.offset)
+                self.committed[partition] = self.settlement.commits[partition]
+        carried = set(self.settlement.records)
+        self.answers = [answer for answer in self.answers if answer not in carried]
+        self.settlement = None
+
+    @invariant()
+    def credit_is_exact(self) -> None:
+        """In flight is what is read and not committed under running epochs; credit is the rest, never below 0."""
+        in_flight = sum(map(len, self.open.values()))
+        assert self.ledger.in_flight == in_flight
+        assert self.ledger.credit == self.MOST - in_flight >= 0
+        assert self.ledger.partitions == sorted(self.open)
+
+    def _at(self, answer: Terminal) -> TopicPartition:
+        return TopicPartition(answer.origin.topic, answer.origin.partition)
+
+    def _runs(self, answer: Terminal) -> bool:
+        partition = self._at(answer)
+        return partition in self.open and self.epochs[partition] == answer.origin.epoch
+
+
+Assignments.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+test_credit_and_epochs_hold_in_any_order = Assignments.TestCase
+
+
+def test_answers_of_a_revoked_partition_are_dropped() -> None:
+    """After a revocation nothing read under it is carried or committed, and its credit is back."""
+    ledger = Ledger(10)
+    epoch = reading(ledger, FIRST, 3)
+    ledger.revoke([FIRST])
+    settlement = settled(ledger, terminal(0, epoch=epoch), terminal(1, epoch=epoch))
+    assert (settlement.records, settlement.commits, settlement.dropped) == ([], {}, 2)
+    assert (ledger.in_flight, ledger.credit, ledger.partitions) == (0, 10, [])
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+def test_answers_of_an_earlier_assignment_are_dropped(revoked: bool) -> None:
+    """A partition that comes back has a new epoch: what was read before isn't carried, though the offset is open."""
+    ledger = Ledger(10)
+    old = reading(ledger, FIRST, 2)
+    if revoked:
+        ledger.revoke([FIRST])
+    new = reading(ledger, FIRST, 2)
+    assert new > old
+    settlement = settled(ledger, terminal(0, epoch=old), terminal(1, epoch=new))
+    assert [record.origin.epoch for record in settlement.records] == [new]
+    assert settlement.dropped == 1
+    assert ledger.in_flight == 1
+
+
+def test_a_confirmation_after_a_revocation_is_harmless() -> None:
+    """The broker took a transaction, then the partition went and came back: its new epoch isn't touched."""
+    ledger = Ledger(10)
+    epoch = reading(ledger, FIRST, 2)
+    settlement = ledger.settle([terminal(0, epoch=epoch)], Member())
+    ledger.revoke([FIRST])
+    ledger.confirm(settlement)
+    assert (ledger.in_flight, ledger.credit) == (0, 10)
+    again = reading(ledger, FIRST, 2)
+    ledger.confirm(settlement)
+    assert ledger.in_flight == 2
+    assert settled(ledger, terminal(0, epoch=again), terminal(1, epoch=again)).commits == {FIRST: Commit(2, "")}
+
+
+def test_one_partition_leaves_the_other() -> None:
+    """A revocation drops only its partition's answers from a transaction."""
+    ledger = Ledger(10)
+    first, second = reading(ledger, FIRST, 2), reading(ledger, SECOND, 2)
+    ledger.revoke([FIRST])
+    settlement = settled(ledger, terminal(0, epoch=first), terminal(0, partition=1, epoch=second))
+    assert settlement.commits == {SECOND: Commit(1, "")}
+    assert ledger.in_flight == 1
+
+
+def test_what_an_earlier_owner_answered_is_not_read_again() -> None:
+    """Offsets that the commit's metadata names as done take no credit and are nobody's to answer."""
+    ledger = Ledger(10)
+    epoch = reading(ledger, FIRST, 3)
+    committed = settled(ledger, terminal(1, epoch=epoch)).commits[FIRST]
+    successor = Ledger(10)
+    epoch = successor.assign(FIRST, committed)
+    assert [successor.see(FIRST, offset) for offset in range(3)] == [epoch, None, epoch]
+    assert successor.in_flight == 2
+
+
+def test_a_settlement_that_is_not_confirmed_is_settled_again() -> None:
+    """After an aborted transaction the same answers make the same settlement."""
+    ledger = Ledger(10)
+    epoch = reading(ledger, FIRST, 2)
+    answers = [terminal(0, epoch=epoch), terminal(1, epoch=epoch)]
+    assert ledger.settle(answers, Member()) == ledger.settle(answers, Member())
+    assert ledger.in_flight == 2
+
+
+def test_answers_over_the_metadata_limit_wait() -> None:
+    """What the broker's limit on metadata leaves no room for is handed back, and keeps its credit taken."""
+    count = 8000
+    ledger = Ledger(count)
+    epoch = ledger.assign(FIRST, START)
+    for offset in range(0, 40 * count, 40):
+        assert ledger.see(FIRST, offset) == epoch
+    # Gaps of 200 need two bytes each and a length: the last of them don't fit into 4,096 bytes of base64.
+    answers = [terminal(offset, epoch=epoch) for offset in range(200, 200 * 1100, 200)]
+    settlement = settled(ledger, *answers)
+    assert settlement.waiting
+    assert settlement.dropped == 0
+    assert [*settlement.records, *settlement.waiting] == answers
+    assert ledger.in_flight == count - len(settlement.records)
+    assert settled(ledger, terminal(0, epoch=epoch)).commits[FIRST].offset == 40
+
+
+def test_the_membership_is_read_with_the_choice() -> None:
+    """The group's generation goes with the answers, and no revocation comes between the choice and its reading."""
+    ledger = Ledger(10)
+    member = Member(ledger)
+    epoch = reading(ledger, FIRST, 1)
+    member.generation = 7
+    assert ledger.settle([terminal(0, epoch=epoch)], member).group == 7
+    assert member.revocation_waited

@@ -1,0 +1,177 @@
+"""The intake: credit, the end of reading, failures, and the source that hands its messages to the engine."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.errors import BytewaxRuntimeError
+from bytewax.testing import TestingSink, run_main
+
+from operators.delivery.source import QuerySource
+from operators.inflight import Message
+from schemas.errors import FatalDelivery, RetriableDelivery
+from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
+from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
+from tests.operators.samples import terminal
+
+
+def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
+    """With `max_in_flight` read nothing more is, the partitions are paused, and polling keeps the membership."""
+    consumer = ScriptedConsumer({FIRST: range(10)})
+    with reading(consumer, most=4) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: FIRST in consumer.paused)
+        polled(consumer)
+        assert reader.offsets() == [0, 1, 2, 3]
+        reader.answer(0, 1)
+        until(lambda: reader.offsets() == [0, 1, 2, 3, 4, 5])
+        until(lambda: FIRST in consumer.paused)
+        reader.answer(2, 3, 4, 5)
+        until(lambda: reader.offsets() == list(range(10)))
+    assert max(consumer.asked) <= 4
+    assert min(consumer.asked) >= 1
+
+
+def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:
+    """After `stop` nothing new is handed over; the source ends with the last commit and not before."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2])
+        reader.intake.stop()
+        until(lambda: FIRST in consumer.paused)
+        consumer.log[FIRST] += [3, 4]
+        reader.answer(0, 2)
+        polled(consumer)
+        assert not reader.ended()
+        reader.answer(1)
+        until(reader.ended)
+    assert [message.origin.offset for message in reader.messages] == [0, 1, 2]
+
+
+def test_stop_hands_over_what_is_read() -> None:
+    """What was read before `stop` and not taken yet is still handed over."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.ledger.in_flight == 3)
+        reader.intake.stop()
+        polled(consumer)
+        until(lambda: reader.offsets() == [0, 1, 2])
+
+
+def test_a_drain_that_takes_too_long_ends_all_the_same() -> None:
+    """At the drain's time-out the source ends with queries in flight; their offsets aren't committed."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    with reading(consumer, drain_timeout=0.05) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2])
+        reader.intake.stop()
+        until(reader.ended)
+        assert reader.ledger.in_flight == 3
+
+
+def test_stop_before_the_topic_is_there_ends() -> None:
+    """A process that never got to subscribe ends when it is told to."""
+    consumer = ScriptedConsumer()
+    consumer.subscribe_failures = [RetriableDelivery("no such topic")] * 1000
+    with reading(consumer) as reader:
+        reader.intake.stop()
+        until(reader.ended)
+
+
+@pytest.mark.parametrize("where", ["poll", "subscribe", "committed"])
+def test_a_failure_of_the_polling_thread_reaches_the_worker(where: str) -> None:
+    """Whatever breaks on the polling thread is raised in the engine's worker as FatalDelivery, cause attached."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    error = RuntimeError("the client broke")
+
+    def broken() -> None:
+        raise error
+
+    if where == "poll":
+        consumer.failure = error
+    elif where == "subscribe":
+        consumer.subscribe_failures = [error]
+    else:
+        consumer.in_committed = broken
+    with reading(consumer) as reader:
+        if where == "committed":
+            until(consumer.subscribed.is_set)
+            consumer.assign(FIRST)
+        raised = failed(reader)
+        until(lambda: raised() is not None)
+        assert isinstance(raised(), FatalDelivery)
+        assert raised().__cause__ is error
+
+
+def failed(reader: Reader) -> Callable[[], Any]:
+    """A function that says what taking raised, None until it does."""
+
+    def raised() -> BaseException | None:
+        try:
+            reader.offsets()
+        except FatalDelivery as error:
+            return error
+        return None
+
+    return raised
+
+
+def test_the_first_failure_is_the_one_reported() -> None:
+    """A later failure doesn't hide what began it, and a failure wins over an end."""
+    reader = Reader(ScriptedConsumer(), 1, WITHIN)
+    reader.intake.fail(FatalDelivery("fenced"))
+    reader.intake.fail(RuntimeError("a consequence"))
+    with pytest.raises(FatalDelivery, match="fenced"):
+        reader.intake.take()
+
+
+def test_the_dataflow_gets_every_message_once_and_ends() -> None:
+    """Through the engine: each poll's list arrives as one item, and a stop after the commits ends the flow."""
+    consumer = ScriptedConsumer({FIRST: range(50), SECOND: range(50)})
+    with reading(consumer, most=7) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST, SECOND)
+        got: list[list[Message]] = []
+
+        def answer(batch: list[Message]) -> list[Message]:
+            reader.messages += batch
+            origins = [message.origin for message in batch]
+            answers = [terminal(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
+            reader.ledger.confirm(reader.ledger.settle(answers, consumer))
+            if len(reader.messages) == 100:
+                reader.intake.stop()
+            return batch
+
+        flow = Dataflow("source")
+        stream = op.input("in", flow, QuerySource(reader.intake, reader.wakeup))
+        op.output("out", op.map("answer", stream, answer), TestingSink(got))
+        run_main(flow)
+    places = [(message.origin.partition, message.origin.offset) for batch in got for message in batch]
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(50)]
+    assert all(0 < len(batch) <= 7 for batch in got)
+
+
+def test_a_failure_ends_the_dataflow() -> None:
+    """Through the engine: a broken consumer ends the run with an error."""
+    consumer = ScriptedConsumer()
+    consumer.failure = RuntimeError("the client broke")
+    with reading(consumer) as reader:
+        flow = Dataflow("source")
+        op.output("out", op.input("in", flow, QuerySource(reader.intake, reader.wakeup)), TestingSink([]))
+        with pytest.raises((FatalDelivery, BytewaxRuntimeError)):
+            run_main(flow)
+
+
+def test_a_second_worker_is_refused() -> None:
+    """The source is built for one worker a process only."""
+    reader = Reader(ScriptedConsumer(), 1, WITHIN)
+    with pytest.raises(FatalDelivery, match="one worker"):
+        QuerySource(reader.intake, reader.wakeup).build("in", 0, 2)

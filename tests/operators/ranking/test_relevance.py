@@ -1,0 +1,89 @@
+"""A reranker's scores in the fused order: by hand, at every weight, and what is left out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.ranking.candidate import Candidate
+from operators.ranking.relevance import merge
+from tests.operators.ranking.pools import any_finite, ids, scores
+
+FUSED = [("a", 1.0), ("b", 0.8), ("c", 0.6), ("d", 0.3), ("e", 0.2)]
+
+
+def fused(*pairs: tuple[str, float]) -> list[Candidate]:
+    """Candidates in fused order."""
+    return [Candidate(id_, value) for id_, value in pairs]
+
+
+def approximately(pairs: list[tuple[str, float]]) -> list[tuple[str, object]]:
+    """The same with a tolerance."""
+    return [(id_, pytest.approx(value)) for id_, value in pairs]
+
+
+def test_weight_one_is_the_rerankers_order() -> None:
+    """By hand: 0 5 10 become 0 .5 1; the tail .3 .2 becomes 0 -1 and stays behind."""
+    merged = merge(fused(*FUSED), {"a": 0.0, "b": 5.0, "c": 10.0}, 3, 1.0)
+    assert scores(merged) == approximately([("c", 1.0), ("b", 0.5), ("a", 0.0), ("d", 0.0), ("e", -1.0)])
+
+
+def test_weight_zero_is_the_fused_order() -> None:
+    """The reranker has no say; the scores are min-max over the judged ones: 1 .8 .6 become 1 .5 0."""
+    merged = merge(fused(*FUSED), {"a": 0.0, "b": 5.0, "c": 10.0}, 3, 0.0)
+    assert scores(merged) == approximately([("a", 1.0), ("b", 0.5), ("c", 0.0), ("d", 0.0), ("e", -1.0)])
+
+
+def test_half_a_weight_is_the_mean() -> None:
+    """By hand: reranker 0 .25 1 and fused 1 .5 0 give .5 .375 .5, equal ones in fused order."""
+    merged = merge(fused(*FUSED[:3]), {"a": 0.0, "b": 2.5, "c": 10.0}, 3, 0.5)
+    assert scores(merged) == approximately([("a", 0.5), ("c", 0.5), ("b", 0.375)])
+
+
+def test_what_the_reranker_leaves_out_is_dropped() -> None:
+    """A judged candidate without a score was irrelevant; one behind `top` wasn't judged and stays."""
+    assert ids(merge(fused(*FUSED), {"c": 1.0}, 3, 1.0)) == ["c", "d", "e"]
+    assert ids(merge(fused(*FUSED), {}, 3, 1.0)) == ["d", "e"]
+    assert ids(merge(fused(*FUSED), {}, 10, 1.0)) == []
+
+
+def test_a_score_for_a_candidate_behind_top_is_not_used() -> None:
+    """Only the first `top` were judged; the order of the rest is the fused one."""
+    assert ids(merge(fused(*FUSED), {"a": 1.0, "b": 2.0, "e": 9.0}, 2, 1.0)) == ["b", "a", "c", "d", "e"]
+
+
+def test_equal_verdicts_leave_the_fused_order() -> None:
+    """A reranker that can't tell candidates apart changes no place."""
+    merged = merge(fused(*FUSED[:3]), {"a": 2.0, "b": 2.0, "c": 2.0}, 3, 1.0)
+    assert scores(merged) == [("a", 1.0), ("b", 1.0), ("c", 1.0)]
+
+
+judged = st.lists(st.tuples(any_finite, st.none() | any_finite), max_size=12)
+
+
+@given(judged, st.integers(0, 12), st.floats(0, 1))
+def test_scores_never_rise_with_the_rank(pool: list[tuple[float, float | None]], top: int, weight: float) -> None:
+    """Over any finite scores: no score is above one before it, the judged in [0, 1], the tail in [-1, 0]."""
+    ranked = sorted((value for value, _ in pool), reverse=True)
+    candidates = [Candidate(str(index), value) for index, value in enumerate(ranked)]
+    verdicts = {str(index): verdict for index, (_, verdict) in enumerate(pool) if verdict is not None}
+    merged = merge(candidates, {id_: value for id_, value in verdicts.items() if int(id_) < top}, top, weight)
+    values = [candidate.score for candidate in merged]
+    assert values == sorted(values, reverse=True)
+    head = [candidate for candidate in merged if int(candidate.id) < top]
+    assert merged[: len(head)] == head
+    assert {candidate.id for candidate in head} == {id_ for id_ in verdicts if int(id_) < top}
+    assert ids(merged[len(head) :]) == [str(index) for index in range(top, len(pool))]
+    assert all(-1e-9 <= candidate.score <= 1 + 1e-9 for candidate in head)
+    assert all(-1 <= candidate.score <= 0 for candidate in merged[len(head) :])
+
+
+@given(st.lists(any_finite, min_size=1, max_size=8, unique=True), st.permutations(range(8)))
+def test_weight_one_orders_by_the_reranker_alone(verdicts: list[float], order: list[int]) -> None:
+    """At weight 1 a better verdict is never behind a worse one, whatever the fused order was."""
+    order = [place for place in order if place < len(verdicts)]
+    candidates = [Candidate(str(place), -float(rank)) for rank, place in enumerate(order)]
+    merged = merge(candidates, {str(place): verdicts[place] for place in order}, len(order), 1.0)
+    by_score = [candidate.score for candidate in merged]
+    assert by_score == sorted(by_score, reverse=True)
+    best = max(range(len(verdicts)), key=lambda place: verdicts[place])
+    assert next(candidate.score for candidate in merged if candidate.id == str(best)) == 1

@@ -1,0 +1,110 @@
+"""The dispatcher by itself: what gathers while a lane is busy, and who is woken when something has finished."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from operators.async_io import Bounds, Dispatcher, EventLoopThread, Finished, Lane
+from operators.wakeup import Wakeup
+from tests.operators.delivery.scripted import until
+
+WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
+
+
+class CountedWakeup(Wakeup):
+    """How often it was set."""
+
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def set(self) -> None:
+        """Count."""
+        self.times += 1
+        super().set()
+
+
+class Gate:
+    """A backend whose calls end when the test opens the gate."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Lane, list[int]]] = []
+        self.open = False
+
+    async def __call__(self, lane: Lane, queries: Sequence[int], timeout: float) -> list[int]:
+        """Wait for the gate."""
+        self.calls.append((lane, list(queries)))
+        while not self.open:  # noqa: ASYNC110  opened from another thread
+            await asyncio.sleep(0.001)
+        return [-query for query in queries]
+
+
+def test_requests_gather_while_their_lane_is_busy() -> None:
+    """A free lane calls at once with what is there; what comes while it is busy goes together, lane by lane."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+    lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {lane_of[item]: item}, gate, lambda _: math.inf, WIDE
+    )
+    for item in lane_of:
+        dispatcher.submit([item])
+    until(lambda: len(gate.calls) == 2)
+    assert gate.calls == [("a", [1]), ("b", [3])]
+    gate.open = True
+    finished: list[Finished[int, int]] = []
+
+    def drained() -> bool:
+        finished.extend(dispatcher.drain())
+        return not dispatcher.outstanding
+
+    until(drained)
+    calls.close()
+    assert sorted(gate.calls[2:]) == [("a", [2, 4]), ("b", [5, 6])]
+    assert {done.item: done.outcomes for done in finished} == {item: {lane: -item} for item, lane in lane_of.items()}
+
+
+def test_whatever_finishes_wakes_the_process() -> None:
+    """An answer, a passing deadline and an item without a request each set the wake-up event."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+
+    def woken(item: int, *, deadline: float = math.inf, asks: bool = True, opened: bool = True) -> None:
+        gate.open = opened
+        dispatcher: Dispatcher[int, int, int] = Dispatcher(
+            calls, lambda item: {"a": item} if asks else {}, gate, lambda _: deadline, WIDE
+        )
+        before = wakeup.times
+        dispatcher.submit([item])
+        until(dispatcher.drain)
+        assert wakeup.times > before
+
+    woken(1)
+    woken(2, asks=False)
+    woken(3, deadline=-1.0, opened=False)
+    calls.close()
+
+
+def test_outstanding_is_what_was_not_drained() -> None:
+    """An item counts until it is picked up, finished or not."""
+    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE)
+    dispatcher.submit([1, 2])
+    until(lambda: gate.calls)
+    assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
+    gate.open = True
+    until(dispatcher.drain)
+    assert dispatcher.outstanding == 0
+    calls.close()
+
+
+def test_closing_cancels_what_is_under_way() -> None:
+    """The loop's thread ends at once, with a call that would never end."""
+    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE)
+    dispatcher.submit([1])
+    until(lambda: gate.calls)
+    calls.close()
+    assert calls.loop.is_closed()

@@ -1,0 +1,178 @@
+"""The query event: what a producer may ask, and that every mistake is named."""
+
+import math
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_METADATA_BYTES, RESERVED, QueryEvent
+
+CONTRACT = {
+    "actor_type",
+    "collection",
+    "current_cycle",
+    "cursor",
+    "debug",
+    "explain",
+    "filters",
+    "include_reflections",
+    "order_by",
+    "overrides",
+    "profile",
+    "recipe",
+    "record",
+    "reflection_boost",
+    "reflections_only",
+    "reply_to",
+    "source",
+    "subject",
+}
+"""The contract's names that this version can't honour, written down a second time on purpose."""
+
+
+def event(**fields: Any) -> QueryEvent:
+    """A query with these fields."""
+    return QueryEvent.model_validate({"query_id": "q", "text": "find me", **fields})
+
+
+def refusal(**fields: Any) -> str:
+    """What is said about a query with these fields."""
+    with pytest.raises(ValidationError) as caught:
+        event(**fields)
+    return str(caught.value)
+
+
+def test_the_least_that_can_be_asked() -> None:
+    """An identifier and a text, or a vector in place of the text, are a query; everything else has its default."""
+    assert event().model_dump(exclude_defaults=True) == {"query_id": "q", "text": "find me"}
+    assert event(text=None, vector=[0.5]).vector == [0.5]
+    assert event().rerank is True
+
+
+def test_the_reserved_names_are_the_contracts() -> None:
+    """No name of the contract is forgotten, and none that works is reserved."""
+    assert RESERVED == CONTRACT
+    assert not RESERVED & set(QueryEvent.model_fields)
+
+
+@pytest.mark.parametrize("name", sorted(CONTRACT))
+@pytest.mark.parametrize("value", [None, "x", True, {}])
+def test_a_reserved_field_is_a_named_error(name: str, value: object) -> None:
+    """A field that this version can't honour is refused by name, whatever its value: never ignored."""
+    assert f"{name}: not supported by this version" in refusal(**{name: value})
+
+
+def test_all_reserved_fields_are_named_together() -> None:
+    """Several are one error that lists them all."""
+    assert "cursor, filters, recipe: not supported" in refusal(recipe="x", filters=[], cursor="y")
+
+
+def test_an_unknown_field_is_a_named_error() -> None:
+    """A misspelt field is refused by its name."""
+    message = refusal(txet="hello")
+    assert "txet" in message
+    assert "Extra inputs are not permitted" in message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("query_id", 1),
+        ("query_id", ""),
+        ("query_id", None),
+        ("query_id", "x" * 513),
+        ("text", 5),
+        ("text", ["a"]),
+        ("vector", "abc"),
+        ("vector", []),
+        ("vector", [1.0, "2"]),
+        ("vector", [1.0, math.nan]),
+        ("vector", [math.inf]),
+        ("vector", [[1.0]]),
+        ("vector", [0.0] * 65_537),
+        ("namespace", ""),
+        ("namespace", "x" * 257),
+        ("namespace", 3),
+        ("destination", ""),
+        ("limit", -1),
+        ("limit", "5"),
+        ("limit", 2.5),
+        ("rerank", "false"),
+        ("rerank", 0),
+        ("now", "2024-01-01T00:00:00"),
+        ("now", True),
+        ("timeout_ms", 0),
+        ("timeout_ms", -5),
+        ("timeout_ms", 1.5),
+        ("metadata", "x"),
+        ("metadata", [1]),
+        ("schema_version", 2),
+        ("schema_version", "1"),
+    ],
+)
+def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
+    """Wrong types and values out of range are refused by the field's name; nothing is converted."""
+    assert refusal(**{field: value}).splitlines()[1].split(".")[0] == field
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n\u3000"])
+def test_a_query_asks_for_something(text: str | None) -> None:
+    """Without a vector a text of white space is no query."""
+    assert "text or vector must be given" in refusal(text=text)
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"), [(0, DEFAULT_LIMIT), (1, 1), (MAX_LIMIT, MAX_LIMIT), (MAX_LIMIT + 1, MAX_LIMIT), (2**63, 200)]
+)
+def test_the_page_is_bounded(limit: int, size: int) -> None:
+    """A limit of 0 means the default, and one over the maximum the maximum."""
+    assert event(limit=limit).page_size == size
+
+
+def test_metadata_is_bounded_by_its_json() -> None:
+    """4,096 bytes of JSON are taken, one more is not; multi-byte characters count as their bytes."""
+    room = MAX_METADATA_BYTES - len(orjson.dumps({"a": ""}))
+    assert event(metadata={"a": "x" * room}).metadata == {"a": "x" * room}
+    assert f"{MAX_METADATA_BYTES + 1} bytes of JSON, at most 4096" in refusal(metadata={"a": "x" * (room + 1)})
+    assert event(metadata={"a": "ö" * (room // 2)}).metadata
+    assert "bytes of JSON" in refusal(metadata={"a": "ö" * (room // 2 + 1)})
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
+def test_metadata_comes_back_untouched(metadata: dict[str, Any]) -> None:
+    """Any JSON object within the limit is kept to the bit."""
+    sent = orjson.dumps({"query_id": "q", "text": "t", "metadata": metadata})
+    kept = QueryEvent.model_validate(orjson.loads(sent)).metadata
+    assert orjson.dumps(kept) == orjson.dumps(metadata)
+
+
+@pytest.mark.parametrize(("now", "seconds"), [("2023-11-14T22:13:20Z", 1_700_000_000.0), (1_700_000_000, 1.7e9)])
+def test_a_clock_is_kept_as_unix_seconds(now: object, seconds: float) -> None:
+    """Both forms of a time are read as the same seconds."""
+    assert event(now=now).now == seconds
+
+
+def test_an_event_does_not_change() -> None:
+    """A query is frozen once it is read."""
+    with pytest.raises(ValidationError):
+        event().text = "other"
+
+
+def test_any_number_is_a_vectors_component() -> None:
+    """Integers are numbers, too."""
+    assert event(vector=[1, -2.5, 0]).vector == [1.0, -2.5, 0.0]

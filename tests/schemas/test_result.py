@@ -1,0 +1,115 @@
+"""The result model: the closed lists and bounds that every answer is held to."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
+from schemas.result import LegStatus, ResultEvent, Status
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    """A result event with one hit."""
+    hit = {
+        "id": "d",
+        "rank": 1,
+        "score": 0.5,
+        "text": "t",
+        "payload": {"a": [1]},
+        "legs": {"vector": {"rank": 0, "score": -0.25}},
+    }
+    event = {
+        "query_id": "q",
+        "result_id": "0" * 32,
+        "status": "ok",
+        "results": [hit],
+        "total": 1,
+        "has_more": False,
+        "backends_used": ["vector"],
+        "reranked": False,
+        "semantic_unavailable": False,
+        "legs": [{"name": "vector", "status": "ok", "reason": None, "candidates": 1}],
+        "degraded": [],
+        "warnings": [],
+        "provenance": {
+            "config_hash": "0" * 64,
+            "recipe": "hybrid",
+            "models": {"embedder": None, "reranker": None},
+            "now": "2024-01-01T00:00:00.000Z",
+            "source": {"topic": "queries", "partition": 0, "offset": 0},
+        },
+        "metadata": None,
+    }
+    return {**event, **changes}
+
+
+def test_a_whole_result_validates() -> None:
+    """The example has every field, and comes back from JSON as it was."""
+    event = ResultEvent.model_validate(result())
+    assert ResultEvent.model_validate_json(event.model_dump_json()) == event
+
+
+@pytest.mark.parametrize("name", sorted(set(result()) - {"metadata"}))
+def test_every_field_must_be_there(name: str) -> None:
+    """A result without one of its fields isn't one; only metadata may be missing."""
+    with pytest.raises(ValidationError, match=name):
+        ResultEvent.model_validate({field: value for field, value in result().items() if field != name})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("status",), "good"),
+        (("total",), -1),
+        (("surprise",), 1),
+        (("schema_version",), 2),
+        (("degraded",), [{"stage": "moon", "reason": "timeout"}]),
+        (("degraded",), [{"stage": "fetch", "reason": "tired"}]),
+        (("legs",), [{"name": "vector", "status": "late", "candidates": 0}]),
+        (("results", 0, "rank"), 0),
+        (("results", 0, "score"), "NaN"),
+        (("results", 0, "score"), float("inf")),
+        (("results", 0, "legs", "vector", "rank"), -1),
+        (("results", 0, "surprise"), 1),
+        (("results", 0, "id"), 5),
+    ],
+)
+def test_what_is_no_result(path: tuple[Any, ...], value: object) -> None:
+    """Values outside the closed lists and bounds, and fields that aren't the contract's, are refused."""
+    event = result()
+    place: Any = event
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(ValidationError):
+        ResultEvent.model_validate(event)
+
+
+def test_the_closed_lists() -> None:
+    """Consumers switch over these: adding or renaming one is a change of the contract."""
+    assert [status.value for status in Status] == ["expired", "failed", "partial", "unranked", "ok"]
+    assert [status.value for status in LegStatus] == ["ok", "failed", "timeout", "skipped"]
+    assert {reason.value for reason in Reason} == {
+        "timeout",
+        "unavailable",
+        "bad_response",
+        "deadline",
+        "no_embedder",
+        "no_terms",
+        "no_vector",
+        "too_large",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BackendTimeout("x"), Reason.TIMEOUT),
+        (BackendUnavailable("x"), Reason.UNAVAILABLE),
+        (BackendBadResponse("x", 400), Reason.BAD_RESPONSE),
+    ],
+)
+def test_a_backends_error_names_its_reason(error: BackendError, reason: Reason) -> None:
+    """Each kind of failure is reported as itself."""
+    assert error.reason is reason
