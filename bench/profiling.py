@@ -71,6 +71,8 @@ def sampling(pid: int, seconds: float, output: Path) -> Iterator[None]:
         raise BenchError("py-spy is not installed")
     command = [py_spy, "record", "--pid", str(pid), "--duration", str(max(round(seconds), 1)), "--threads"]
     command += ["--function", "--rate", str(_SAMPLES_PER_SECOND), "--format", "raw", "--output", str(output)]
+    # To stop the process for a sample wakes its threads: those that only wait would be seen running.
+    command.append("--nonblocking")
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         yield

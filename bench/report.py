@@ -55,8 +55,8 @@ def figures_table(report: Mapping[str, Any]) -> Table:
 
 
 def busy_table(report: Mapping[str, Any]) -> Table:
-    """What else could bound the figures: cores that each process kept busy, and how late the load was sent."""
-    shown = _table("Cores busy", "load", "subject", "stubs", "generator", "machine", "sent late, p99 ms")
+    """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
+    shown = _table("Cores busy", "load", "subject", "stubs", "generator", "machine", "late, ms")
     for row in _rows(report):
         shown.add_row(
             _load(row),

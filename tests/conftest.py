@@ -6,6 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
+
+# A machine that others use, too, is slow at any moment: no example is judged by its time.
+settings.register_profile("rankstream", deadline=None)
+settings.load_profile("rankstream")
 
 with warnings.catch_warnings():
     # At its first import kafka-python reads its schemas in a way that the standard library deprecates.

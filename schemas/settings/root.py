@@ -98,7 +98,8 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
         except yaml.YAMLError as error:
             place = getattr(error, "problem_mark", None)
             where = f" at line {place.line + 1}" if place else ""
-            raise ConfigError(f"{path}: not YAML{where}") from error
+            # The parser's own message quotes the line, which may hold a secret.
+            raise ConfigError(f"{path}: not YAML{where}") from None
         if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
             raise ConfigError(f"{path}: not a mapping of sections")
         if secrets := sorted(_secrets(document, "")):

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -147,12 +147,13 @@ json_values = st.recursive(
     | st.booleans()
     | st.integers(-(2**53), 2**53)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
+    | st.text(max_size=9),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
     max_leaves=8,
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_metadata_comes_back_untouched(metadata: dict[str, Any]) -> None:
     """Any JSON object within the limit is kept to the bit."""

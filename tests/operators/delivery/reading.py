@@ -1,6 +1,6 @@
 """A running intake on a scripted consumer, and what it has handed over."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from operators.delivery.client import TopicPartition
@@ -22,6 +22,7 @@ class Reader:
         self.wakeup = Wakeup()
         self.intake = Intake(consumer, self.ledger, "queries", self.wakeup, drain_timeout)
         self.messages: list[Message] = []
+        self._answered = 0
 
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
         """What was read of a partition, after taking what there is."""
@@ -30,9 +31,17 @@ class Reader:
         return [message.origin.offset for message in self.messages if message.origin.partition == partition.partition]
 
     def answer(self, *offsets: int) -> None:
-        """Commit the answers of these, under the epoch that they were last read in."""
-        epochs = {message.origin.offset: message.origin.epoch for message in self.messages}
-        answers = [terminal(offset, epoch=epochs[offset]) for offset in offsets]
+        """Commit the answers of these of the first partition."""
+        self._commit([message for message in self.messages if message.origin.offset in offsets])
+
+    def answer_all(self) -> None:
+        """Commit the answers of everything that is handed over and not yet answered."""
+        answered, self._answered = self._answered, len(self.messages)
+        self._commit(self.messages[answered:])
+
+    def _commit(self, messages: Sequence[Message]) -> None:
+        origins = [message.origin for message in messages]
+        answers = [terminal(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
         self.ledger.confirm(self.ledger.settle(answers, ScriptedConsumer()))
 
     def ended(self) -> bool:

@@ -65,7 +65,6 @@ class ScriptedConsumer:
         self.paused: set[TopicPartition] = set()
         self.seeks: list[tuple[TopicPartition, int]] = []
         self.polls = 0
-        self.asked: list[int] = []
         self.failure: BaseException | None = None
         self.subscribe_failures: list[BaseException] = []
         self.before_poll: Callable[[], None] = lambda: None
@@ -102,19 +101,17 @@ class ScriptedConsumer:
         self._assigned, self._revoked = assigned, revoked
         self.subscribed.set()
 
-    def poll(self, timeout: float, max_records: int) -> list[Record]:
-        """The next records of the partitions that aren't paused."""
+    def poll(self, timeout: float) -> list[Record]:
+        """All further records of the partitions that aren't paused."""
         self.before_poll()
         if self.failure is not None:
             raise self.failure
         self.polls += 1
-        self.asked.append(max_records)
         records: list[Record] = []
         for partition, position in list(self.positions.items()):
             if partition in self.paused:
                 continue
-            rest = [offset for offset in self.log.get(partition, []) if offset >= position]
-            for offset in rest[: max_records - len(records)]:
+            for offset in [offset for offset in self.log.get(partition, []) if offset >= position]:
                 records.append(Record(partition, offset, b"key", b"value", (), time.time()))
                 self.positions[partition] = offset + 1
         return records

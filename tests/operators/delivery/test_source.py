@@ -18,7 +18,9 @@ from tests.operators.samples import terminal
 
 
 def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
-    """With `max_in_flight` read nothing more is, the partitions are paused, and polling keeps the membership."""
+    """With `max_in_flight` handed over nothing more is, the partitions are paused, polling keeps the membership, and
+    what was fetched beyond the credit follows in order.
+    """
     consumer = ScriptedConsumer({FIRST: range(10)})
     with reading(consumer, most=4) as reader:
         until(consumer.subscribed.is_set)
@@ -31,8 +33,6 @@ def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
         until(lambda: FIRST in consumer.paused)
         reader.answer(2, 3, 4, 5)
         until(lambda: reader.offsets() == list(range(10)))
-    assert max(consumer.asked) <= 4
-    assert min(consumer.asked) >= 1
 
 
 def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:

@@ -131,3 +131,35 @@ def test_a_partition_assigned_without_credit_is_paused_too() -> None:
         until(lambda: consumer.paused == {FIRST, SECOND})
         polled(consumer)
         assert reader.offsets(SECOND) == []
+
+
+def test_what_waits_for_credit_is_forgotten_with_its_partition() -> None:
+    """Records fetched beyond the credit are never handed over under a later assignment: they are read again."""
+    consumer = ScriptedConsumer({FIRST: range(6), SECOND: range(6)})
+    with reading(consumer, most=2) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1])
+        consumer.revoke(FIRST)
+        consumer.commits[FIRST] = Commit(4, "")
+        consumer.assign(FIRST, SECOND)
+        until(lambda: reader.ledger.in_flight == 2)
+        polled(consumer)
+        while len(reader.offsets()) + len(reader.offsets(SECOND)) < 2 + 2 + 6:
+            reader.answer_all()
+        assert reader.offsets() == [0, 1, 4, 5]
+        assert reader.offsets(SECOND) == list(range(6))
+
+
+def test_what_waits_for_credit_is_dropped_when_its_partition_goes() -> None:
+    """Records fetched beyond the credit of a partition that went for good are nobody's here."""
+    consumer = ScriptedConsumer({FIRST: range(6), SECOND: range(2)})
+    with reading(consumer, most=2) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1])
+        consumer.revoke(FIRST)
+        consumer.assign(SECOND)
+        until(lambda: reader.offsets(SECOND) == [0, 1])
+        assert reader.offsets() == [0, 1]
+        assert reader.ledger.partitions == [SECOND]

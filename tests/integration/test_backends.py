@@ -1,0 +1,118 @@
+"""Backends that fail: every query is answered all the same, and its answer says what was lost and why."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from bench.stubs import DIMENSION, Stubs, stub_backends
+from tests.integration.deployment import Deployment, Terminal, assert_each_once
+from tests.integration.leg_fault import failing_leg
+from tests.kafka.broker import Broker
+from tests.proxy import Proxy
+
+REASONS = {"refuse": "unavailable", "hang": "timeout", "garbage": "bad_response"}
+QUERIES = 20
+
+Answers = Callable[[str, str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def stubs() -> Iterator[Stubs]:
+    """Backends that answer at once."""
+    with stub_backends() as running:
+        yield running
+
+
+@pytest.fixture
+def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], stubs: Stubs) -> Iterator[Answers]:
+    """Ask queries while one backend has a fault; the result events."""
+    with contextlib.ExitStack() as stack:
+
+        def faulty(url: str, fault: str) -> str:
+            host, port = urlsplit(url).hostname, urlsplit(url).port
+            assert host is not None
+            assert port is not None
+            proxy = stack.enter_context(Proxy(host, port))
+            proxy.switch(fault)
+            return f"http://127.0.0.1:{proxy.port}"
+
+        def ask(backend: str, fault: str) -> list[dict[str, Any]]:
+            qdrant = stubs.qdrant
+            if backend in {"dense", "bm25"}:
+                qdrant = stack.enter_context(failing_leg(stubs.qdrant, backend, fault))
+            elif backend == "qdrant":
+                qdrant = faulty(stubs.qdrant, fault)
+            embed = faulty(stubs.embed, fault) if backend == "embedder" else stubs.embed
+            rerank = faulty(stubs.rerank, fault) if backend == "reranker" else stubs.rerank
+            sections = {
+                "qdrant": {"url": qdrant, "timeout": 1, "dimension": DIMENSION},
+                "embedder": {"kind": "openai", "url": embed, "timeout": 1},
+                "rerank": {"kind": "cohere", "url": rerank, "timeout": 1},
+            }
+            running = stack.enter_context(Deployment.on(broker, tmp_path, topic_names, sections))
+            flow = running.start(wait=False)
+            running.ask([{"query_id": f"q{n}", "text": f"blue lantern {n}"} for n in range(QUERIES)])
+            terminals = running.terminals(QUERIES)
+            assert_each_once(running, terminals)
+            assert flow.terminate() == 0
+            return [terminal.value for terminal in terminals if is_result(terminal)]
+
+        yield ask
+
+
+def is_result(terminal: Terminal) -> bool:
+    """Whether it is an answer, not a dead letter."""
+    return terminal.kind == "result"
+
+
+@pytest.mark.parametrize(("fault", "reason"), REASONS.items())
+@pytest.mark.parametrize(("using", "leg", "other"), [("dense", "vector", "keyword"), ("bm25", "keyword", "vector")])
+def test_a_lost_leg_leaves_the_other(answers: Answers, fault: str, reason: str, using: str, leg: str, other: str) -> None:
+    """With one leg lost the answer is `partial`, has the other's results, and names the leg and the reason."""
+    results = answers(using, fault)
+    assert len(results) == QUERIES
+    for result in results:
+        assert result["status"] == "partial"
+        assert result["degraded"] == [{"stage": leg, "reason": reason}]
+        assert result["backends_used"] == [other]
+        assert result["results"]
+        assert result["reranked"]
+
+
+@pytest.mark.parametrize(("fault", "reason"), REASONS.items())
+def test_a_lost_qdrant_is_a_failed_answer(answers: Answers, fault: str, reason: str) -> None:
+    """With both legs lost the answer is `failed`, without results: not the same as nothing found."""
+    for result in answers("qdrant", fault):
+        assert result["status"] == "failed"
+        assert {(part["stage"], part["reason"]) for part in result["degraded"]} == {
+            ("vector", reason),
+            ("keyword", reason),
+        }
+        assert result["results"] == []
+
+
+@pytest.mark.parametrize(("fault", "reason"), REASONS.items())
+def test_a_lost_embedder_leaves_the_keywords(answers: Answers, fault: str, reason: str) -> None:
+    """Without an embedding the keyword leg answers, and the result says that meaning was not searched."""
+    for result in answers("embedder", fault):
+        assert result["status"] == "partial"
+        assert result["semantic_unavailable"]
+        assert {"stage": "embed", "reason": reason} in result["degraded"]
+        assert result["backends_used"] == ["keyword"]
+        assert result["results"]
+
+
+@pytest.mark.parametrize(("fault", "reason"), REASONS.items())
+def test_a_lost_reranker_leaves_the_fused_order(answers: Answers, fault: str, reason: str) -> None:
+    """Without the reranker the answer is `unranked`, in fused order, and says why."""
+    for result in answers("reranker", fault):
+        assert result["status"] == "unranked"
+        assert result["degraded"] == [{"stage": "rerank", "reason": reason}]
+        assert not result["reranked"]
+        scores = [hit["score"] for hit in result["results"]]
+        assert scores == sorted(scores, reverse=True)
+        assert scores

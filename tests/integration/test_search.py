@@ -1,0 +1,128 @@
+"""Both flows together: documents in, queries in, ranked answers out, on Qdrant's engine and MiniLM."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.result import ResultEvent
+from tests import qdrant_server
+from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until
+from tests.kafka.broker import Broker
+
+CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
+DOCUMENTS = [
+    {"id": "strptime", "namespace": "python", "text": "Parse a string to a time tuple according to a format."},
+    {"id": "strptime-copy", "namespace": "python", "text": "parse a string  to a time tuple according to a FORMAT."},
+    {"id": "sort", "namespace": "python", "text": "Return a new sorted list from the items in an iterable."},
+    {"id": "zip", "namespace": "python", "text": "Aggregate elements from each of the iterables into tuples."},
+    {"id": "secret", "namespace": "acme", "text": "Parse a date from a string, said the lawyer of the other tenant."},
+]
+
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def system(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Both flows, with DOCUMENTS indexed."""
+    directory = tmp_path_factory.mktemp("search")
+    with qdrant_server.serve(directory / "engine") as qdrant:
+        sections = {
+            "qdrant": {"url": qdrant, "timeout": 20},
+            "embedder": {"kind": "minilm", "timeout": 20},
+            "rerank": {"kind": "late_interaction", "timeout": 20},
+            "cache_dir": str(CACHE),
+        }
+        with Deployment.on(broker, directory, lambda word: f"{word}-search", sections) as deployment:
+            indexing = deployment.start("index", replica="i")
+            deployment.produce("documents", [json.dumps(document).encode() for document in DOCUMENTS])
+            wait_until(lambda: len(deployment.watermarks()) >= 2)
+            assert indexing.terminate() == 0
+            deployment.start("run", replica="s")
+            yield deployment
+
+
+@pytest.fixture(scope="module")
+def ask(system: Deployment) -> Ask:
+    """Ask one query and wait for its result, which must hold to the contract."""
+    asked = 0
+
+    def one(event: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        query_id = f"q{asked}"
+        system.ask([{"query_id": query_id, "namespace": "python", **event}])
+        found = [t.value for t in system.terminals(asked) if t.value.get("query_id") == query_id]
+        (result,) = found
+        ResultEvent.model_validate(result)
+        return result
+
+    return one
+
+
+def test_the_best_document_comes_first(ask: Ask) -> None:
+    """Vector and keyword legs and the reranker agree on what answers the question; scores fall with rank."""
+    result = ask({"text": "parse a date from a string", "metadata": {"mine": [1]}})
+    assert result["status"] == "ok"
+    assert result["results"][0]["id"] == "strptime"
+    assert result["results"][0]["legs"].keys() == {"vector", "keyword"}
+    scores = [hit["score"] for hit in result["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert result["reranked"]
+    assert result["metadata"] == {"mine": [1]}
+    assert result["provenance"]["models"]["embedder"] == "all-MiniLM-L6-v2"
+
+
+def test_no_tenant_sees_anothers_documents(ask: Ask) -> None:
+    """The best match of another namespace is no candidate, and a namespace without documents has none."""
+    assert "secret" not in {hit["id"] for hit in ask({"text": "parse a date from a string"})["results"]}
+    assert ask({"text": "parse a date", "namespace": "nobody"})["total"] == 0
+
+
+def test_the_same_content_is_one_result(ask: Ask) -> None:
+    """Of two documents that differ only in case and white space one is a result."""
+    ids = {hit["id"] for hit in ask({"text": "parse a string to a time tuple"})["results"]}
+    assert len(ids & {"strptime", "strptime-copy"}) == 1
+
+
+def test_a_query_can_bring_its_own_vector(ask: Ask) -> None:
+    """With a vector and no text only the vector leg is asked, and nothing is embedded or reranked."""
+    result = ask({"vector": [1.0] + [0.0] * 383})
+    assert result["backends_used"] == ["vector"]
+    assert not result["reranked"]
+    assert result["status"] == "ok"
+
+
+def test_stop_words_leave_the_vector_leg(ask: Ask) -> None:
+    """A query of stop words skips the keyword leg, with a warning, and is answered by meaning."""
+    result = ask({"text": "what is it"})
+    assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": None, "keyword": "no_terms"}
+    assert result["warnings"]
+    assert result["status"] == "ok"
+
+
+def test_rerank_false_leaves_the_fused_order(ask: Ask) -> None:
+    """`rerank: false` is obeyed, and `limit` cuts the page, not the pool."""
+    result = ask({"text": "sorted items of an iterable", "rerank": False, "limit": 1})
+    assert not result["reranked"]
+    assert len(result["results"]) == 1
+    assert result["has_more"]
+    assert result["total"] > 1
+
+
+def test_a_deadline_that_has_passed_is_expired(system: Deployment) -> None:
+    """A query that was too long on its way is answered `expired`, and nobody is asked."""
+    for flow in system.flows:
+        if flow.process.poll() is None:
+            assert flow.terminate() == 0
+    before = len(system.places())
+    system.ask([{"query_id": "late", "text": "zip", "timeout_ms": 1}])
+    flow: Flow = system.start("run", replica="s")
+    terminals = system.terminals(before + 1)
+    assert_each_once(system, terminals)
+    (late,) = [t.value for t in terminals if t.value.get("query_id") == "late"]
+    assert late["status"] == "expired"
+    assert late["legs"] == []
+    assert flow.terminate() == 0

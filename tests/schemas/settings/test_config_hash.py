@@ -1,0 +1,113 @@
+"""The configuration's hash: two answers may differ by it exactly when they could differ."""
+
+import functools
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from schemas.settings import Settings, load
+
+LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
+
+
+def paths_of(section: type[BaseModel], path: str = "") -> list[str]:
+    """The path of every setting."""
+    found = []
+    for name, field in section.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found += paths_of(inner, f"{path}{name}.")
+        else:
+            found.append(f"{path}{name}")
+    return found
+
+
+def value_at(settings: Settings, path: str) -> Any:
+    """The setting at a path."""
+    return functools.reduce(getattr, path.split("."), settings)
+
+
+CHANGED = {
+    "qdrant.url": "http://other",
+    "qdrant.destinations": {"default": "others"},
+    "qdrant.idf": "collection",
+    "qdrant.bm25.b": 0.5,
+    "embedder.kind": "none",
+    "embedder.url": "http://other",
+    "rerank.kind": "none",
+    "rerank.url": "http://other",
+    "rerank.weight": 0.5,
+    "kafka.session_timeout": 7,
+    "kafka.compression": "zstd",
+    "delivery.mode": "at_least_once",
+    "telemetry.log_level": "debug",
+    "threads": 2,
+    "telemetry.log_format": "console",
+}
+"""Values for settings that can't be changed by adding to them."""
+
+
+def changed(path: str, value: object) -> Settings:
+    """The least configuration with one setting changed."""
+    if path in CHANGED:
+        new = CHANGED[path]
+    elif isinstance(value, bool):
+        new = not value
+    elif isinstance(value, int):
+        new = value - 1 if value > 1 else value + 1
+    elif isinstance(value, float):
+        new = value / 2
+    else:
+        new = f"{value or ''}other"
+    document: dict[str, Any] = {"qdrant": dict(LEAST["qdrant"])}
+    place = document
+    for step in path.split(".")[:-1]:
+        place = place.setdefault(step, {})
+    place[path.split(".")[-1]] = new
+    return load(None, document)
+
+
+DECIDES = {
+    "qdrant.dimension",
+    "qdrant.destinations",
+    "qdrant.idf",
+    "qdrant.vectors.dense",
+    "qdrant.vectors.sparse",
+    "qdrant.vectors.tokens",
+    "qdrant.bm25.k",
+    "qdrant.bm25.b",
+    "qdrant.bm25.avg_len",
+    "qdrant.bm25.language",
+    "embedder.kind",
+    "embedder.model",
+    "rerank.kind",
+    "rerank.model",
+    "rerank.top",
+    "rerank.weight",
+    "defaults.namespace",
+    "defaults.destination",
+    "defaults.over_sample",
+}
+"""The settings that can change an answer, written down a second time on purpose."""
+
+PATHS = sorted(set(paths_of(Settings)) - {"qdrant.path"})
+"""All but the other place for Qdrant, which excludes the first."""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_hash_changes_with_what_can_change_an_answer(path: str) -> None:
+    """Every single setting is tried: the hash changes with those that decide an answer, and with no other."""
+    before = load(None, LEAST)
+    after = changed(path, value_at(before, path))
+    assert value_at(after, path) != value_at(before, path)
+    assert (after.config_hash() != before.config_hash()) == (path in DECIDES)
+
+
+def test_the_hash_is_the_same_everywhere() -> None:
+    """Equal settings have equal hashes, the order of a mapping doesn't count, and every setting was tried."""
+    one = load(None, {"qdrant": {"url": "http://a", "destinations": {"x": "1", "y": "2"}}})
+    other = load(None, {"qdrant": {"url": "http://b", "destinations": {"y": "2", "x": "1"}}})
+    assert one.config_hash() == other.config_hash()
+    assert len(one.config_hash()) == 64
+    assert set(PATHS) >= DECIDES

@@ -1,0 +1,130 @@
+"""Reading the configuration: file, environment and overrides, and errors that name every path at once."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas.errors import ConfigError
+from schemas.settings import load
+
+LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
+
+
+def written(directory: Path, document: object) -> Path:
+    """A configuration file."""
+    path = directory / "rankstream.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def refusal(directory: Path, document: object) -> str:
+    """What is said about a file."""
+    with pytest.raises(ConfigError) as caught:
+        load(written(directory, document))
+    return str(caught.value)
+
+
+def test_the_least_configuration(tmp_path: Path) -> None:
+    """Where Qdrant is must be said; everything else has a default."""
+    settings = load(written(tmp_path, LEAST))
+    assert settings.qdrant.url == "http://qdrant:6333"
+    assert settings == load(None, LEAST)
+    assert (settings.delivery.mode, settings.delivery.max_in_flight) == ("exactly_once", 256)
+
+
+def test_the_environment_goes_over_the_file_and_the_file_over_the_overrides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three values for one path the environment's counts, then the file's; untouched ones of a section stay."""
+    under = {**LEAST, "limits": {"timeout": 1, "max_timeout": 2, "max_text_chars": 3}}
+    path = written(tmp_path, {"limits": {"timeout": 10, "max_timeout": 20}})
+    monkeypatch.setenv("RANKSTREAM_LIMITS__TIMEOUT", "50")
+    limits = load(path, under).limits
+    assert (limits.timeout, limits.max_timeout, limits.max_text_chars) == (50, 20, 3)
+
+
+def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
+    """Wrong types, unknown keys, values out of range and missing parts are one message, a line each."""
+    message = refusal(
+        tmp_path,
+        {
+            "qdrant": {"url": "not a url", "dimension": 0, "vectors": {"dence": "x"}},
+            "limits": {"timeout": -1},
+            "embedder": {"kind": "tei"},
+            "rerank": {"weight": 2, "top": "many"},
+            "kafka": {"topics": {"queries": "no spaces"}},
+            "colour": "blue",
+        },
+    )
+    paths = {line.split(":")[0] for line in message.splitlines()}
+    assert paths == {
+        "qdrant.url",
+        "qdrant.dimension",
+        "qdrant.vectors.dence",
+        "limits.timeout",
+        "embedder",
+        "rerank.weight",
+        "rerank.top",
+        "kafka.topics.queries",
+        "colour",
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({}, "qdrant: Field required"),
+        ({"qdrant": {}}, "set one of url and path"),
+        ({"qdrant": {"url": "http://q", "path": "/x"}}, "set one of url and path"),
+        ({**LEAST, "embedder": {"kind": "openai"}}, "openai needs url"),
+        ({**LEAST, "rerank": {"kind": "cohere"}}, "cohere needs url"),
+        ({**LEAST, "kafka": None}, "kafka: "),
+        ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
+        ({**LEAST, 1: 2}, "not a mapping of sections"),
+        ("- a\n- b\n", "not a mapping of sections"),
+        ("just text", "not a mapping of sections"),
+        ("a: [\n", "not YAML at line 2"),
+        ("a: !!python/object:os.system {}\n", "not YAML"),
+    ],
+)
+def test_what_cannot_be_used_is_a_config_error(tmp_path: Path, document: object, said: str) -> None:
+    """Whatever is wrong with a file is a ConfigError that says what."""
+    assert said in refusal(tmp_path, document)
+
+
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+    """A missing file, a directory and bytes that aren't UTF-8 are named by their path."""
+    (tmp_path / "latin").write_bytes(b"a: \xff")
+    for path in (tmp_path / "missing.yaml", tmp_path, tmp_path / "latin"):
+        with pytest.raises(ConfigError, match=path.name):
+            load(path)
+
+
+def test_an_empty_file_is_no_configuration(tmp_path: Path) -> None:
+    """Nothing in the file is the same as no file."""
+    assert load(written(tmp_path, ""), LEAST) == load(None, LEAST)
+
+
+def test_unknown_names_of_a_section_in_the_environment_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt variable of a section is named, too."""
+    monkeypatch.setenv("RANKSTREAM_KAFKA__BOOTSTRAP", "b:1")
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap"):
+        load(None, LEAST)
+
+
+def test_a_section_in_the_environment_that_is_no_json_is_a_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole section may come as JSON; what isn't is named by the section."""
+    monkeypatch.setenv("RANKSTREAM_QDRANT", '{"url": "http://elsewhere"}')
+    assert load(None, {}).qdrant.url == "http://elsewhere"
+    monkeypatch.setenv("RANKSTREAM_QDRANT", "http://elsewhere")
+    with pytest.raises(ConfigError, match="qdrant"):
+        load(None, {})
+
+
+def test_nothing_changes_after_start() -> None:
+    """The settings and their sections are frozen."""
+    settings = load(None, LEAST)
+    for section, name, value in ((settings, "threads", 2), (settings.limits, "timeout", 2.0)):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(section, name, value)

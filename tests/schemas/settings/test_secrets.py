@@ -1,0 +1,118 @@
+"""Secrets: given by the environment or by a file, and never seen again."""
+
+import logging
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import ConfigError
+from schemas.settings import EmbedderSettings, Settings, load
+
+CANARY = "sk-canary-5e1f0c8e2b46"
+LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
+SECTIONS = ("qdrant", "embedder", "rerank")
+
+
+def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings with a key in every section that takes one."""
+    for section in SECTIONS:
+        monkeypatch.setenv(f"RANKSTREAM_{section.upper()}__API_KEY", CANARY)
+    return load(None, LEAST)
+
+
+def test_a_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each backend's section has its key."""
+    settings = with_secrets(monkeypatch)
+    assert [getattr(settings, section).key() for section in SECTIONS] == [CANARY] * 3
+    assert load(None, LEAST).embedder.key() == CANARY
+    monkeypatch.delenv("RANKSTREAM_EMBEDDER__API_KEY")
+    assert load(None, LEAST).embedder.key() is None
+
+
+def test_a_key_comes_from_a_file(tmp_path: Path) -> None:
+    """The file is read at use, without the white space around the key; one that can't be read is an OSError."""
+    path = tmp_path / "key"
+    section = EmbedderSettings(api_key_file=path)
+    with pytest.raises(OSError, match="No such file"):
+        section.key()
+    path.write_text(f"  {CANARY}\n", encoding="utf-8")
+    assert section.key() == CANARY
+
+
+def test_two_places_for_one_key_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key and a file with a key is refused, not guessed."""
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", CANARY)
+    with pytest.raises(ConfigError, match="both set") as caught:
+        load(None, {"qdrant": {"url": "http://q", "api_key_file": str(tmp_path)}})
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_key_in_the_file_is_refused(tmp_path: Path, section: str) -> None:
+    """Every place of a key in the YAML is named, and none is repeated."""
+    path = tmp_path / "rankstream.yaml"
+    path.write_text(f"{section}:\n  api_key: {CANARY}\nother:\n  deeper:\n    api_key: {CANARY}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert f"{section}.api_key" in message
+    assert "other.deeper.api_key" in message
+    assert "come from the environment" in message
+    assert CANARY not in message
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        repr,
+        str,
+        lambda settings: f"{settings.qdrant!r} {settings.embedder} {settings.rerank!s}",
+        lambda settings: settings.model_dump_json(),
+        lambda settings: str(settings.model_dump()),
+        lambda settings: str(list(settings)),
+        lambda settings: settings.config_hash(),
+        lambda settings: str(settings.model_copy(update={"threads": 1})),
+        lambda settings: logging.LogRecord("n", 20, "p", 1, "%s", (settings,), None).getMessage(),
+    ],
+)
+def test_settings_can_be_shown(monkeypatch: pytest.MonkeyPatch, show: Any) -> None:
+    """No way to print, log or dump the settings holds a key."""
+    settings = with_secrets(monkeypatch)
+    assert CANARY in pickle.dumps(settings).decode("latin-1"), "the canary is there to be found"
+    assert CANARY not in show(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("RANKSTREAM_QDRANT", f'{{"api_key": "{CANARY}"', id="a section that is no JSON"),
+        pytest.param("RANKSTREAM_QDRANT", f'"{CANARY}"', id="a section that is a string"),
+        pytest.param("RANKSTREAM_QDRANT__API_KEY", f'["{CANARY}"]', id="a key that is a list"),
+        pytest.param("RANKSTREAM_QDRANT__APIKEY", CANARY, id="a misspelt key"),
+        pytest.param("RANKSTREAM_QDRANT__API_KEY__X", CANARY, id="a key that is a section"),
+        pytest.param("RANKSTREAM_QDRANT__DIMENSION", CANARY, id="a key in the wrong place"),
+        pytest.param("RANKSTREAM_EMBEDDER__URL", CANARY, id="a key for a URL"),
+        pytest.param("RANKSTREAM_RERANK__KIND", CANARY, id="a key for a choice"),
+        pytest.param("RANKSTREAM_KAFKA__TOPICS", CANARY, id="a key for a nested section"),
+    ],
+)
+def test_no_error_repeats_a_value(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Whatever is wrong around a key, neither the message nor the traceback that is logged holds it."""
+    monkeypatch.setenv(name, value)
+    try:
+        shown = str(load(None, LEAST))
+    except ConfigError as error:
+        shown = "".join(traceback.format_exception(error))
+    assert CANARY not in shown
+
+
+def test_no_yaml_error_repeats_a_value(tmp_path: Path) -> None:
+    """A file that isn't YAML is named by line, without the line, in the traceback too."""
+    path = tmp_path / "rankstream.yaml"
+    path.write_text(f"qdrant:\n  url: http://q\n api_key: {CANARY}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="not YAML at line 3") as caught:
+        load(path)
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
