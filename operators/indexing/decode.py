@@ -61,7 +61,7 @@ class DocumentDecoder:
             namespace=namespace,
             collection=collection,
             point_id=point_id(destination, namespace, event.id),
-            version=int(updated * 1000),
+            version=round(updated * 1000),
         )
 
 

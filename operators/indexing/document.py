@@ -64,7 +64,7 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     fields[NAMESPACE] = document.namespace
     fields["destination"] = document.destination
     fields[VERSION] = document.version
-    fields[CREATED] = int(event.created_at * 1000) if event.created_at is not None else 0
+    fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(event.content)) is not None:
         fields[CONTENT] = content
     return fields

@@ -32,4 +32,4 @@ class Backend(Section):
         """The key, read from its file if it is in one. Raises OSError if the file can't be read."""
         if self.api_key_file is not None:
             return self.api_key_file.read_text(encoding="utf-8").strip()
-        return self.api_key.get_secret_value() if self.api_key is not None else None
+        return self.api_key.get_secret_value().strip() if self.api_key is not None else None

@@ -1,7 +1,7 @@
 """Dead letters: the original message untouched, and headers that say what was wrong with it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.delivery.dead_letters import dead_letter, without_payload
@@ -19,6 +19,7 @@ def rejected(reason: str = "why", **changes: object) -> Rejected:
     return Rejected(message(**changes), DeadLetterClass.NOT_JSON, "decode", reason)
 
 
+@example(None, b"", (), 16_051)
 @given(bytes_or_none, bytes_or_none, headers, st.integers(0, 4_102_444_800_000))
 def test_the_original_is_untouched(
     key: bytes | None, value: bytes | None, before: tuple[tuple[str, bytes], ...], stamp: int

@@ -1,0 +1,39 @@
+# Every target makes what it needs by itself. PYTHON: 3.11 or 3.12.
+PYTHON ?= python3.11
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+PINNED := install --no-deps --require-hashes
+
+export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
+
+.PHONY: demo test check bench clean
+
+# What it takes to run: the demo needs no more.
+$(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $(PINNED) -r requirements/build.txt -r requirements/run.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+# What it takes to change it.
+$(VENV)/dev: requirements/dev.txt $(VENV)/run
+	$(PIP) $(PINNED) -r requirements/dev.txt
+	touch $@
+
+demo: $(VENV)/run
+	$(VENV)/bin/rankstream demo
+
+test: $(VENV)/dev
+	$(VENV)/bin/python -m pytest
+
+check: $(VENV)/dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q
+
+bench: $(VENV)/dev
+	$(VENV)/bin/python -m bench flow
+
+clean:
+	rm -rf $(VENV) .cache

@@ -1,0 +1,77 @@
+"""Applying documents: what is refused is refused alone, and what can't be reached is waited for."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.async_io import Finished
+from operators.indexing.apply import apart, applied, embedded, persistently
+from schemas.errors import (
+    BackendBadResponse,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    DeadLetterClass,
+    InputError,
+)
+from tests.operators.indexing.documents import document
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 20).flatmap(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1)))))
+def test_what_is_wrong_is_refused_alone(drawn: tuple[int, set[int]]) -> None:
+    """Of any batch exactly the bad ones are refused, and every good one is written once."""
+    count, bad = drawn
+    written: list[int] = []
+
+    async def write(batch: Sequence[int]) -> None:
+        if bad & set(batch):
+            raise BackendBadResponse("refused", 400)
+        written.extend(batch)
+
+    errors = asyncio.run(apart(range(count), write))
+    assert [place for place, error in enumerate(errors) if error is not None] == sorted(bad)
+    assert sorted(written) == sorted(set(range(count)) - bad)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BackendTimeout("x"), BackendUnavailable("x"), BackendBadResponse("garbage"), BackendBadResponse("missing", 404)],
+)
+def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) -> None:
+    """A backend that is away, a missing collection and garbage are tried again."""
+    failures = [error]
+
+    async def call() -> str:
+        if failures:
+            raise failures.pop()
+        return "done"
+
+    assert asyncio.run(persistently(call)) == "done"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refusal_is_not_tried_again(status: int) -> None:
+    """What was refused as a request would be refused again."""
+    calls = []
+
+    async def call() -> None:
+        calls.append(1)
+        raise BackendBadResponse("refused", status)
+
+    with pytest.raises(BackendBadResponse):
+        asyncio.run(persistently(call))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("take_over", [embedded, applied])
+def test_a_refused_document_is_a_dead_letter(take_over: object) -> None:
+    """The refusal is an InputError of class `invalid`; without one the document goes on."""
+    made = document()
+    with pytest.raises(InputError, match="refused: bad point") as caught:
+        take_over(Finished(made, {"documents": BackendBadResponse("bad point", 400)}))  # type: ignore[operator]
+    assert caught.value.kind is DeadLetterClass.INVALID
+    assert take_over(Finished(made, {"documents": None})) is made  # type: ignore[operator]

@@ -1,0 +1,88 @@
+"""Decoding documents: what a message says, what the configuration adds, and poison by its class."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from operators.clients.bm25 import Bm25
+from operators.indexing.document import point
+from schemas.document import point_id
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings.backends import Vectors
+from tests.operators.indexing.documents import decoder, document
+from tests.operators.samples import message
+
+Kind = DeadLetterClass
+BM25 = Bm25()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        pytest.param(None, Kind.NOT_JSON, id="no value"),
+        pytest.param(b"{", Kind.NOT_JSON, id="cut short"),
+        pytest.param(b'{"id": "d", "x": ' + b"[" * 300 + b"]" * 300 + b"}", Kind.NOT_JSON, id="300 nested arrays"),
+        pytest.param(b'{"id": "d", "text": "t", "id": "e"}', Kind.INVALID, id="a repeated key"),
+        pytest.param({"text": "t"}, Kind.INVALID, id="no id"),
+        pytest.param({"id": "d"}, Kind.INVALID, id="no content"),
+        pytest.param({"id": "d", "text": "t", "_version": 1}, Kind.INVALID, id="a name of the index"),
+        pytest.param({"id": "d", "text": "t", "destination": "moon"}, Kind.INVALID, id="an unknown destination"),
+        pytest.param({"id": "d", "text": "t", "created_at": 10**12}, Kind.INVALID, id="beyond the year 9999"),
+        pytest.param({"id": "d", "vector": [1.0]}, Kind.VECTOR_DIMENSION, id="another dimension"),
+        pytest.param({"id": "d", "text": "t", "schema_version": 2}, Kind.UNSUPPORTED_VERSION, id="another version"),
+        pytest.param(b" " * 10_001, Kind.TOO_LARGE, id="a message too long"),
+    ],
+)
+def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
+    """Each poison is refused as an error of its own class."""
+    with pytest.raises(InputError) as caught:
+        decoder()(message(value))
+    assert caught.value.kind is kind
+
+
+def test_a_document_has_what_the_event_does_not_say() -> None:
+    """Namespace, destination and collection are the configured defaults; the version is the record's timestamp."""
+    made = decoder()(message({"id": "d", "text": "t"}, timestamp=1_700_000_000.123))
+    assert (made.namespace, made.destination, made.collection) == ("public", "default", "documents")
+    assert made.version == 1_700_000_000_123
+    assert made.point_id == point_id("default", "public", "d")
+
+
+def test_what_the_event_says_counts() -> None:
+    """The event's own namespace, destination and update time go before the defaults."""
+    made = document(namespace="n", destination="other", updated_at="2023-11-14T22:13:20.500Z")
+    assert (made.namespace, made.destination, made.collection) == ("n", "other", "elsewhere")
+    assert made.version == 1_700_000_000_500
+    assert made.point_id == point_id("other", "n", "d")
+
+
+@example(16_051)
+@given(st.integers(0, 4_102_444_800_000))
+def test_a_version_is_the_timestamp_to_the_millisecond(stamp: int) -> None:
+    """No millisecond is lost on the way from Kafka's integer to the version."""
+    assert decoder()(message({"id": "d", "text": "t"}, timestamp=stamp / 1000)).version == stamp
+
+
+extras = st.dictionaries(
+    st.text(min_size=1, max_size=6) | st.sampled_from(["content", "model_dump", "id", "op", "created_at", "title"]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+        max_leaves=5,
+    ),
+    max_size=4,
+)
+
+
+@given(st.binary(max_size=40) | extras.map(lambda extra: json.dumps({"id": "d", "text": "t", **extra}).encode()))
+def test_any_bytes_are_a_point_or_an_input_error(value: bytes) -> None:
+    """Whatever can be decoded becomes a point that can be written as JSON; the rest is an InputError."""
+    try:
+        made = decoder()(message(value))
+    except InputError:
+        return
+    assert orjson.dumps(point(made, Vectors(), BM25))

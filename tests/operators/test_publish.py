@@ -1,0 +1,290 @@
+"""Publish: one terminal record a query, which always keeps the contract, and one a dead letter."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.inflight import InFlight, Rejected, Terminal
+from operators.publish import Publisher, publish, result_id, status_of, undeliverable
+from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg
+from operators.ranking.fusion import score
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass, InputError, Reason
+from schemas.result import LegStatus, ResultEvent, Status
+from tests.operators.ranking.pools import keyword, vector
+from tests.operators.samples import TRACER, decoder, message, origin, query
+
+PUBLISHER = Publisher("results", "dead-letters", 900_000, "0" * 64, "minilm", "cohere")
+
+
+def event_of(terminal: Terminal) -> dict[str, Any]:
+    """A result record's event, which must validate."""
+    assert terminal.value is not None
+    event: dict[str, Any] = orjson.loads(terminal.value)
+    ResultEvent.model_validate_json(terminal.value)
+    return event
+
+
+def published(asked: InFlight, publisher: Publisher = PUBLISHER) -> dict[str, Any]:
+    """The result event of a query."""
+    return event_of(publisher.result(asked))
+
+
+def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFlight:
+    """A query with candidates, fetched."""
+    asked = query(offset, **event)
+    legs = [vector(*((f"p{n}", 1.0 - n / 100) for n in range(count))), keyword(("p0", 3.5))]
+    asked.legs = {leg.name: leg for leg in legs}
+    asked.candidates = score(legs)
+    asked.payloads = {f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)}
+    return asked
+
+
+def test_a_result_by_hand() -> None:
+    """Every field of an answer with two hits, as the contract writes it."""
+    asked = found(count=2, metadata={"user": 1})
+    asked.now = 1_700_000_000.0
+    event = published(asked)
+    assert event.pop("result_id") == result_id(origin(0))
+    assert event == {
+        "schema_version": 1,
+        "query_id": "q0",
+        "status": "ok",
+        "results": [
+            {
+                "id": "doc-0",
+                "rank": 1,
+                "score": 1.0,
+                "text": "x" * 10,
+                "payload": {"a": [0]},
+                "legs": {"vector": {"rank": 0, "score": 1.0}, "keyword": {"rank": 0, "score": 3.5}},
+            },
+            {
+                "id": "doc-1",
+                "rank": 2,
+                "score": 0.0,
+                "text": "x" * 10,
+                "payload": {"a": [1]},
+                "legs": {"vector": {"rank": 1, "score": 0.99}},
+            },
+        ],
+        "total": 2,
+        "has_more": False,
+        "backends_used": ["vector", "keyword"],
+        "reranked": False,
+        "semantic_unavailable": False,
+        "legs": [
+            {"name": "vector", "status": "ok", "reason": None, "candidates": 2},
+            {"name": "keyword", "status": "ok", "reason": None, "candidates": 1},
+        ],
+        "degraded": [],
+        "warnings": [],
+        "provenance": {
+            "config_hash": "0" * 64,
+            "recipe": "hybrid",
+            "models": {"embedder": "minilm", "reranker": None},
+            "now": "2023-11-14T22:13:20.000Z",
+            "source": {"topic": "queries", "partition": 0, "offset": 0},
+        },
+        "metadata": {"user": 1},
+    }
+
+
+def test_the_record_keeps_the_querys_key_and_place() -> None:
+    """The result goes to its topic under the query's key, for the query's offset."""
+    record = PUBLISHER.result(found(7))
+    assert (record.topic, record.key, record.origin, record.compacts) == ("results", b"key", origin(7), False)
+
+
+@pytest.mark.parametrize(
+    ("expired", "failed", "lost", "status"),
+    [
+        (True, True, ["vector", "rerank"], Status.EXPIRED),
+        (False, True, ["vector", "keyword", "rerank"], Status.FAILED),
+        (False, False, ["rerank", "vector"], Status.PARTIAL),
+        (False, False, ["fetch"], Status.PARTIAL),
+        (False, False, ["embed"], Status.PARTIAL),
+        (False, False, ["result", "rerank"], Status.PARTIAL),
+        (False, False, ["rerank"], Status.UNRANKED),
+        (False, False, [], Status.OK),
+    ],
+)
+def test_the_first_status_that_applies_counts(expired: bool, failed: bool, lost: list[str], status: Status) -> None:
+    """Expired before failed before partial before unranked before ok; `degraded` lists all that was lost."""
+    asked = query()
+    asked.expired, asked.failed = expired, failed
+    for stage in lost:
+        asked.lose(stage, Reason.TIMEOUT)
+    assert status_of(asked) is status
+    event = published(asked)
+    assert event["status"] == status
+    assert [part["stage"] for part in event["degraded"]] == lost
+
+
+@pytest.mark.parametrize(("lost", "unavailable"), [("embed", True), ("vector", True), ("keyword", False)])
+def test_semantic_search_is_unavailable_without_embedder_or_vector_leg(lost: str, unavailable: bool) -> None:
+    """Only what the vector leg needs makes an answer say that it is missing."""
+    asked = query()
+    asked.lose(lost, Reason.UNAVAILABLE)
+    assert published(asked)["semantic_unavailable"] is unavailable
+
+
+def test_a_reranker_is_named_only_if_it_took_part() -> None:
+    """Provenance names the reranker of a reranked answer."""
+    asked = found()
+    asked.reranked = True
+    event = published(asked)
+    assert event["reranked"] is True
+    assert event["provenance"]["models"] == {"embedder": "minilm", "reranker": "cohere"}
+
+
+def test_the_page_is_the_first_of_the_candidates() -> None:
+    """A limit cuts the page; total and has_more tell of the rest."""
+    event = published(found(count=30, limit=5))
+    assert [hit["rank"] for hit in event["results"]] == [1, 2, 3, 4, 5]
+    assert (event["total"], event["has_more"]) == (30, True)
+    assert published(found(count=5, limit=5))["has_more"] is False
+
+
+def test_candidates_that_were_not_fetched_are_further_pages() -> None:
+    """Behind what was fetched nothing has a text: it is counted, and not shown."""
+    asked = found(count=10)
+    asked.payloads = {name: asked.payloads[name] for name in ("p0", "p1")}
+    event = published(asked)
+    assert [hit["id"] for hit in event["results"]] == ["doc-0", "doc-1"]
+    assert (event["total"], event["has_more"]) == (10, True)
+
+
+def test_a_lost_fetch_leaves_ids_and_scores() -> None:
+    """Without payloads the page is still there, by point id, and the answer says what is missing."""
+    asked = found(count=2)
+    asked.payloads = {}
+    asked.lose("fetch", Reason.TIMEOUT)
+    event = published(asked)
+    assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
+        ("p0", None, {}),
+        ("p1", None, {}),
+    ]
+    assert event["status"] == "partial"
+
+
+def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
+    """Over the topic's size texts and payloads go, ids and scores stay, and status and `degraded` tell."""
+    small = Publisher("results", "dead-letters", 5_000, "0" * 64, None, None)
+    asked = found(count=5, size=2_000)
+    record = small.result(asked)
+    assert record.value is not None
+    assert len(record.value) <= 5_000
+    event = event_of(record)
+    assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
+        (f"doc-{n}", None, {}) for n in range(5)
+    ]
+    assert event["status"] == "partial"
+    assert event["degraded"] == [{"stage": "result", "reason": "too_large"}]
+
+
+def test_a_result_at_the_limit_is_whole() -> None:
+    """A result of exactly the topic's size loses nothing."""
+    whole = PUBLISHER.result(found()).value
+    assert whole is not None
+    exact = Publisher("results", "dead-letters", len(whole), "0" * 64, "minilm", "cohere")
+    asked = found()
+    assert event_of(exact.result(asked))["results"][0]["text"] == "x" * 10
+
+
+def test_a_result_keeps_its_identity() -> None:
+    """The id is a hash of the place alone: the same on re-delivery, and of no other place."""
+    assert result_id(origin(5, epoch=1)) == result_id(origin(5, epoch=9)) == "36d5be1f20e304ee30f58f52193ffed5"
+    places = [origin(0), origin(1), origin(0, partition=1), origin(11, partition=1), origin(1, partition=11)]
+    places += [origin(0, topic="other")]
+    assert len({result_id(place) for place in places}) == len(places)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{"id": 7, "text": ["a"]}, {"id": None, "text": None}, {"text": 5, "id": {"a": 1}}, {}, {"id": "", "text": ""}],
+)
+def test_whatever_a_collection_holds_the_result_keeps_the_contract(payload: dict[str, Any]) -> None:
+    """Other tools' points may hold anything as id and text: what is no string stays in the payload."""
+    asked = found(count=1)
+    asked.payloads = {"p0": payload}
+    (hit,) = published(asked)["results"]
+    assert hit["id"] == (payload["id"] if isinstance(payload.get("id"), str) else "p0")
+    assert hit["payload"] == {name: value for name, value in payload.items() if not isinstance(value, str)}
+
+
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3) | st.none(), max_size=3),
+        "now": st.floats(-1e12, 1e12) | st.datetimes().map(lambda moment: moment.isoformat() + "+14:00"),
+        "limit": st.integers(0, 300),
+        "query_id": st.text(min_size=1, max_size=5),
+    },
+)
+legs = st.sampled_from(
+    [
+        Leg(VECTOR, LegStatus.OK),
+        Leg(KEYWORD, LegStatus.SKIPPED, reason=Reason.NO_TERMS),
+        Leg(VECTOR, LegStatus.TIMEOUT, reason=Reason.TIMEOUT),
+        vector(("p1", -1e308), ("p2", 0.1)),
+        keyword(("p2", 1e300)),
+    ]
+)
+losses = st.tuples(
+    st.sampled_from(["embed", "vector", "keyword", "fetch", "rerank", "queue"]), st.sampled_from(list(Reason))
+)
+
+
+@given(fields, st.lists(legs, max_size=2), st.lists(losses, max_size=3), st.booleans(), st.booleans(), st.booleans())
+def test_every_result_validates(
+    event: dict[str, Any], answered: list[Leg], lost: list[Any], expired: bool, failed: bool, fetched: bool
+) -> None:
+    """Whatever was asked and whatever became of it, the record's value is a result event."""
+    sent = json.dumps({"query_id": "q", "text": "t", **event}).encode()
+    try:
+        asked = decoder()(message(sent))
+    except InputError:
+        return
+    asked.legs = {leg.name: leg for leg in answered}
+    asked.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
+    asked.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
+    asked.expired, asked.failed = expired, failed
+    for stage, reason in lost:
+        asked.lose(stage, reason)
+    assert published(asked)["metadata"] == event.get("metadata")
+
+
+def test_a_dead_letter_is_a_record_with_its_reason() -> None:
+    """A rejected message becomes its dead letter: original bytes, and the class in the headers."""
+    rejected = Rejected(message(b"{", 9, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
+    record = undeliverable(rejected, "dead-letters", TRACER)
+    assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"key", b"{", origin(9))
+    assert record.headers[0] == ("a", b"b")
+    assert dict(record.headers)[names.CLASS] == b"not_json"
+    assert record.timestamp_ms is not None
+
+
+def test_the_flow_answers_queries_and_dead_letters() -> None:
+    """Through the engine: two batches of queries and one of dead letters are as many lists of terminal records."""
+    out: list[list[Terminal]] = []
+    flow = Dataflow("publish")
+    answered = op.input("answered", flow, TestingSource([[found(0), found(1)], [found(2)]]))
+    rejected = Rejected(message(b"{", 3), DeadLetterClass.NOT_JSON, "decode", "why")
+    dead = op.input("dead", flow, TestingSource([[rejected]]))
+    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
+    run_main(flow)
+    assert sorted((record.origin.offset, record.topic) for batch in out for record in batch) == [
+        (0, "results"),
+        (1, "results"),
+        (2, "results"),
+        (3, "dead-letters"),
+    ]
+    assert sorted(map(len, out)) == [1, 1, 2]
