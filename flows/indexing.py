@@ -11,9 +11,9 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from opentelemetry.trace import Tracer
 
-from operators.async_io import EventLoopThread
 from operators.delivery.sink import Delivery, DeliverySink
 from operators.delivery.source import Intake, QuerySource
+from operators.event_loop import EventLoopThread
 from operators.indexing.apply import DocumentEmbedder, Writer, apply, embed_document
 from operators.indexing.decode import DocumentDecoder, decode_document
 from operators.indexing.watermark import publish_watermarks

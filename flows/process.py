@@ -23,10 +23,10 @@ from flows.parts import Parts, StageBounds, depth
 from flows.replica import Replica
 from flows.search import search
 from flows.signals import StopSignals
-from operators.async_io import EventLoopThread
 from operators.decode import Decoder
 from operators.delivery import topics
 from operators.delivery.kafka_python import KAFKA, Dialect
+from operators.event_loop import EventLoopThread
 from operators.indexing import collection
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.decode import DocumentDecoder

@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.backends import Clients
-from operators.async_io import EventLoopThread
 from operators.delivery import topics
 from operators.delivery.client import Consumer, Producer
 from operators.delivery.kafka_python import (
@@ -31,6 +30,7 @@ from operators.delivery.kafka_python import (
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
+from operators.event_loop import EventLoopThread
 from operators.telemetry import tracer_provider
 from operators.wakeup import Wakeup
 from schemas.errors import BackendError

@@ -16,7 +16,6 @@ Rules
 """
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -28,7 +27,7 @@ from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from bytewax.operators import StatefulBatchLogic
 
-from operators.wakeup import Wakeup
+from operators.event_loop import EventLoopThread
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 
 T = TypeVar("T")
@@ -36,39 +35,6 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 Lane = Hashable
-
-
-class EventLoopThread:
-    """The thread on which every call of this process runs."""
-
-    def __init__(self, wakeup: Wakeup) -> None:
-        self.wakeup = wakeup
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Awaitable[R], timeout: float) -> R:
-        """Run one awaitable from another thread and wait for it."""
-
-        async def awaited() -> R:
-            return await work
-
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
-
-    def close(self) -> None:
-        """Cancel what is under way and end the thread."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
 
 
 @dataclass(frozen=True, slots=True)

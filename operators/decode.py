@@ -22,6 +22,7 @@ from schemas.timestamp import unix_seconds
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
 _MAX_QUOTED: Final = 80
 
+_NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
 """Levels of nesting: what is written again, to Qdrant and into results, must stay within the writer's 254."""
 
@@ -158,7 +159,9 @@ def _shape(document: Any) -> tuple[int, int]:
             if isinstance(value, dict):
                 keys += len(value)
                 items = value.values()
-            below += [item for item in items if isinstance(item, dict | list)]
+            # A vector's hundreds of numbers are passed over at once.
+            if not _NESTING.isdisjoint(map(type, items)):
+                below += [item for item in items if type(item) in _NESTING]
         level = below
     return keys, levels
 

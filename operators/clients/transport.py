@@ -15,6 +15,7 @@ What an endpoint promises of every call:
 """
 
 import asyncio
+import functools
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ from httpx_aiohttp import AiohttpTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
 
 MIB = 1024 * 1024
+
+
+# Parsing a URL costs as much as writing a small request.
+_url = functools.lru_cache(maxsize=256)(httpx.URL)
 
 
 class _Answer(aiohttp.ClientResponse):
@@ -129,7 +134,7 @@ class Endpoint:
         if body is not None:
             content = self._json(body)
             headers["content-type"] = "application/json"
-        return httpx.Request(method, self.base_url.rstrip("/") + path, headers=headers, content=content)
+        return httpx.Request(method, _url(self.base_url.rstrip("/") + path), headers=headers, content=content)
 
     def _json(self, body: object) -> bytes:
         try:

@@ -1,5 +1,6 @@
 """Fusion: the legs' lists become one."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,11 +14,12 @@ def min_max(scores: Sequence[float]) -> list[float]:
     if not scores:
         return []
     low, high = min(scores), max(scores)
-    # Halves, so that a spread wider than the largest float stays finite.
-    spread = high / 2 - low / 2
-    if not spread > 0:
+    spread = high - low
+    if math.isinf(spread):
+        return min_max([score / 2 for score in scores])
+    if spread <= 0:
         return [1.0] * len(scores)
-    return [(score / 2 - low / 2) / spread for score in scores]
+    return [(score - low) / spread for score in scores]
 
 
 def by_score(candidates: Iterable[Candidate]) -> list[Candidate]:

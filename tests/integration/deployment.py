@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +47,9 @@ class Flow:
 
     def ready(self) -> bool:
         """Whether the health port says that it is in its group."""
-        with contextlib.suppress(OSError, urllib.error.URLError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
-                return answer.status == 200
+        url = f"http://127.0.0.1:{self.port}/readyz"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
         return False
 
     def wait_ready(self) -> Self:

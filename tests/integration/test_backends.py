@@ -71,7 +71,9 @@ def is_result(terminal: Terminal) -> bool:
 
 @pytest.mark.parametrize(("fault", "reason"), REASONS.items())
 @pytest.mark.parametrize(("using", "leg", "other"), [("dense", "vector", "keyword"), ("bm25", "keyword", "vector")])
-def test_a_lost_leg_leaves_the_other(answers: Answers, fault: str, reason: str, using: str, leg: str, other: str) -> None:
+def test_a_lost_leg_leaves_the_other(
+    answers: Answers, fault: str, reason: str, using: str, leg: str, other: str
+) -> None:
     """With one leg lost the answer is `partial`, has the other's results, and names the leg and the reason."""
     results = answers(using, fault)
     assert len(results) == QUERIES

@@ -16,7 +16,8 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.async_io import Bounds, EventLoopThread, Finished, Lane, async_io
+from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
@@ -176,10 +177,11 @@ def test_a_failing_lane_leaves_the_other() -> None:
 
 
 def test_a_call_under_way_ends_at_the_deadline() -> None:
-    """A call that hangs gives BackendTimeout at the item's deadline and is cancelled: nobody waits for it."""
+    """A call that hangs gives BackendTimeout at the item's deadline and is cancelled: the next one gets its slot."""
     backend = Backend()
-    outcomes = ran([[Item(0, deadline=0.05, latency=60)]], backend)
+    outcomes = ran([[Item(0, deadline=0.05, latency=60), Item(1)]], backend, Bounds(5, 1, 1))
     assert isinstance(outcomes[0]["a"], BackendTimeout)
+    assert outcomes[1] == {"a": "a1"}
     assert backend.cancelled == ["a"]
 
 

@@ -4,7 +4,8 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from operators.async_io import Bounds, Dispatcher, EventLoopThread, Finished, Lane
+from operators.async_io import Bounds, Dispatcher, Finished, Lane
+from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
 from tests.operators.delivery.scripted import until
 
@@ -71,19 +72,29 @@ def test_whatever_finishes_wakes_the_process() -> None:
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
 
-    def woken(item: int, *, deadline: float = math.inf, asks: bool = True, opened: bool = True) -> None:
-        gate.open = opened
-        dispatcher: Dispatcher[int, int, int] = Dispatcher(
-            calls, lambda item: {"a": item} if asks else {}, gate, lambda _: deadline, WIDE
+    def dispatching(*, asks: bool = True) -> Dispatcher[int, int, int]:
+        # Even items have passed their deadline.
+        return Dispatcher(
+            calls,
+            lambda item: {"a": item} if asks else {},
+            gate,
+            lambda item: math.inf if item % 2 else -1.0,
+            WIDE,
         )
+
+    def woken(dispatcher: Dispatcher[int, int, int], item: int) -> None:
         before = wakeup.times
         dispatcher.submit([item])
         until(dispatcher.drain)
         assert wakeup.times > before
 
-    woken(1)
-    woken(2, asks=False)
-    woken(3, deadline=-1.0, opened=False)
+    busy = dispatching()
+    busy.submit([1])
+    until(lambda: gate.calls)
+    woken(busy, 2)
+    woken(dispatching(asks=False), 3)
+    gate.open = True
+    woken(dispatching(), 5)
     calls.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 
 from operators.inflight import Rejected
@@ -23,12 +23,29 @@ PUBLISHER = Publisher("results", "dead-letters", 900_000, "0" * 64, None, None)
 Headers = tuple[tuple[str, bytes], ...]
 
 
+class Dropping(Sampler):
+    """Samples nothing, and counts the spans that were begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def should_sample(self, parent_context: object, *args: object, **kwargs: object) -> SamplingResult:
+        """No."""
+        self.begun += 1
+        return SamplingResult(Decision.DROP)
+
+    def get_description(self) -> str:
+        """Its name."""
+        return "dropping"
+
+
 class Recorded:
     """A tracer and the spans that it has ended."""
 
     def __init__(self, *, sampled: bool = True) -> None:
         self.exporter = InMemorySpanExporter()
-        provider = TracerProvider() if sampled else TracerProvider(sampler=ParentBased(ALWAYS_OFF))
+        self.sampler = Dropping()
+        provider = TracerProvider() if sampled else TracerProvider(sampler=self.sampler)
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.tracer: Tracer = provider.get_tracer("test")
 
@@ -121,10 +138,16 @@ def test_an_unsampled_query_makes_no_spans() -> None:
     recorded = Recorded()
     trace = recorded.trace(("traceparent", f"00-{TRACE}-{PARENT}-00".encode()))
     assert not trace.recording
-    use(trace)
-    assert recorded.exporter.get_finished_spans() == ()
-    trace_id, _, flags = trace.send("results", "ok")[0][1].decode().split("-")[1:]
+    trace_id, _, flags = use(trace)[0][1].decode().split("-")[1:]
     assert (trace_id, flags) == (TRACE, "00")
+    assert recorded.exporter.get_finished_spans() == ()
+
+
+def test_one_span_is_begun_for_a_query_that_is_not_recorded() -> None:
+    """To learn that nothing is recorded takes one span; no other is begun for such a query."""
+    recorded = Recorded(sampled=False)
+    use(recorded.trace(TRACEPARENT))
+    assert recorded.sampler.begun == 1
 
 
 def use(trace: QueryTrace) -> Headers:

@@ -16,7 +16,7 @@ from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 
 # onnxruntime reports to its makers unless it is told not to before it is loaded.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-import onnxruntime  # noqa: E402
+import onnxruntime
 
 TOKEN_BUDGET = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""

@@ -36,15 +36,17 @@ def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
 
 
 def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:
-    """After `stop` nothing new is handed over; the source ends with the last commit and not before."""
-    consumer = ScriptedConsumer({FIRST: range(3)})
-    with reading(consumer) as reader:
+    """After `stop` nothing new is handed over, not even what was fetched and waits for credit; the source ends with the
+    last commit and not before.
+    """
+    consumer = ScriptedConsumer({FIRST: range(5)})
+    with reading(consumer, most=3) as reader:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [0, 1, 2])
         reader.intake.stop()
         until(lambda: FIRST in consumer.paused)
-        consumer.log[FIRST] += [3, 4]
+        consumer.log[FIRST] += [5, 6]
         reader.answer(0, 2)
         polled(consumer)
         assert not reader.ended()

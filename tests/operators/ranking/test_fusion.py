@@ -121,11 +121,11 @@ def test_huge_magnitudes_stay_finite() -> None:
         ([4.0, 1.0, 2.0], [1.0, 0.0, 1 / 3]),
         ([-1.0, -3.0], [1.0, 0.0]),
         ([0.0, -0.0], [1.0, 1.0]),
-        ([5e-324, 0.0], [1.0, 1.0]),
+        ([5e-324, 0.0], [1.0, 0.0]),
     ],
 )
 def test_min_max_by_hand(raw: list[float], rescaled: list[float]) -> None:
-    """Best 1, worst 0, linear in between; what can't be told apart is 1, down to the smallest float."""
+    """Best 1, worst 0, linear in between; what is equal is 1, and the smallest float is not equal to 0."""
     assert min_max(raw) == pytest.approx(rescaled)
 
 

@@ -1,0 +1,47 @@
+"""How every client of a broker is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import kafka
+from kafka.structs import OffsetAndMetadata
+
+from operators.delivery.client import TopicPartition
+from operators.delivery.tracker import Commit
+from schemas.settings import KafkaSettings
+
+PATIENCE: Final = 3.0
+"""Seconds for what a broker answers at once, and the shortest poll while a group forms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How to speak to a broker that isn't quite Kafka: options of kafka-python for any client, and for consumers."""
+
+    every: Mapping[str, Any] = field(default_factory=dict)
+    consumer: Mapping[str, Any] = field(default_factory=dict)
+
+
+KAFKA: Final = Dialect()
+
+EMBEDDED: Final = Dialect({"api_version": (2, 3)}, {"check_crcs": False, "fetch_max_wait_ms": 10})
+"""The embedded broker's: it has every topic as soon as it is named, and no transactions."""
+
+
+def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
+    """What every client of this broker is made with."""
+    return {
+        "bootstrap_servers": settings.bootstrap_servers.split(","),
+        "client_id": settings.group_id,
+        "request_timeout_ms": int(settings.request_timeout * 1000),
+        **dialect.every,
+    }
+
+
+def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
+    """Commits in the client's own types."""
+    return {
+        kafka.TopicPartition(*partition): OffsetAndMetadata(commit.offset, commit.metadata, -1)
+        for partition, commit in commits.items()
+    }

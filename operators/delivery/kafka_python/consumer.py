@@ -1,0 +1,168 @@
+"""A member of a consumer group, by kafka-python."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import kafka
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+
+from operators.delivery.client import GroupMetadata, Record, TopicPartition
+from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
+from operators.delivery.tracker import Commit
+from schemas.errors import RetriableDelivery
+from schemas.settings import KafkaSettings
+
+_ALL: Final = 1_000_000
+_FETCH_BYTES: Final = 4 * 1024 * 1024
+"""What one fetch brings at most, and so what may wait in this process, unless a single record is larger."""
+
+
+class _UnstableOffsets(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "UnstableOffsetCommit" not in record.getMessage()
+
+
+logging.getLogger("kafka.coordinator.consumer").addFilter(_UnstableOffsets())
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(
+        self,
+        assigned: Callable[[Iterable[TopicPartition]], None],
+        revoked: Callable[[Iterable[TopicPartition]], None],
+    ) -> None:
+        self._assigned = assigned
+        self._revoked = revoked
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._assigned([TopicPartition(*partition) for partition in assigned])
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self._revoked([TopicPartition(*partition) for partition in revoked])
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self.on_partitions_revoked(lost)
+
+
+class KafkaPythonConsumer:
+    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+
+    def __init__(self, settings: KafkaSettings, dialect: Dialect) -> None:
+        self._consumer = kafka.KafkaConsumer(
+            **{
+                "group_id": settings.group_id,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "session_timeout_ms": int(settings.session_timeout * 1000),
+                "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
+                "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
+                "fetch_max_bytes": _FETCH_BYTES,
+                "partition_assignment_strategy": (RangePartitionAssignor,),
+                "metrics_enabled": False,
+                **connection(settings, dialect),
+                **dialect.consumer,
+            }
+        )
+
+    def subscribe(
+        self,
+        topic: str,
+        assigned: Callable[[Iterable[TopicPartition]], None],
+        revoked: Callable[[Iterable[TopicPartition]], None],
+    ) -> None:
+        """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
+        try:
+            known = self._consumer.partitions_for_topic(topic)
+        except KafkaError as error:
+            raise RetriableDelivery(f"metadata of {topic}: {type(error).__name__}") from error
+        if not known:
+            raise RetriableDelivery(f"topic {topic} doesn't exist")
+        self._consumer.subscribe([topic], listener=_Listener(assigned, revoked))
+
+    def poll(self, timeout: float) -> list[Record]:
+        """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
+        patience = timeout if self.stable() else max(timeout, PATIENCE)
+        try:
+            fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=_ALL)
+        except KafkaError as error:
+            raise RetriableDelivery(f"poll: {type(error).__name__}") from error
+        return [
+            Record(
+                TopicPartition(*partition),
+                record.offset,
+                record.key,
+                record.value,
+                tuple((name, value or b"") for name, value in record.headers),
+                record.timestamp / 1000,
+            )
+            for partition, records in fetched.items()
+            for record in records
+        ]
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
+        """What the group has committed, metadata included. Raises RetriableDelivery."""
+        commits: dict[TopicPartition, Commit | None] = {}
+        for partition in partitions:
+            try:
+                committed = self._consumer.committed(
+                    kafka.TopicPartition(*partition), metadata=True, timeout_ms=PATIENCE * 1000
+                )
+            except KafkaError as error:
+                raise RetriableDelivery(f"committed offsets: {type(error).__name__}") from error
+            commits[partition] = Commit(committed.offset, committed.metadata or "") if committed else None
+        return commits
+
+    def beginning(self, partition: TopicPartition) -> int:
+        """The first offset that the partition still holds. Raises RetriableDelivery."""
+        kafka_partition = kafka.TopicPartition(*partition)
+        try:
+            offset: int = self._consumer.beginning_offsets([kafka_partition])[kafka_partition]
+        except KafkaError as error:
+            raise RetriableDelivery(f"beginning offsets: {type(error).__name__}") from error
+        return offset
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from `offset`. Raises RetriableDelivery if the partition was taken away meanwhile."""
+        try:
+            self._consumer.seek(kafka.TopicPartition(*partition), offset)
+        except (ValueError, AssertionError) as error:
+            raise RetriableDelivery("the partition is gone") from error
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop fetching those of `partitions` that are still assigned."""
+        for partition in partitions:
+            try:
+                self._consumer.pause(kafka.TopicPartition(*partition))
+            except KeyError:
+                continue
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch those of `partitions` that are still assigned."""
+        for partition in partitions:
+            try:
+                self._consumer.resume(kafka.TopicPartition(*partition))
+            except KeyError:
+                continue
+
+    def stable(self) -> bool:
+        """Whether the member has joined and no rebalance is under way."""
+        return bool(self._consumer.group_metadata().state == "<stable>")
+
+    def group_metadata(self) -> GroupMetadata:
+        """The member's id and generation."""
+        return self._consumer.group_metadata()
+
+    def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
+        """Commit offsets outside a transaction. Raises RetriableDelivery."""
+        try:
+            self._consumer.commit(offsets(commits), timeout_ms=PATIENCE * 1000)
+        except KafkaError as error:
+            raise RetriableDelivery(f"commit: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close(autocommit=False, timeout_ms=PATIENCE * 1000)

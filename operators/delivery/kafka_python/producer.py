@@ -1,0 +1,133 @@
+"""Producers, in transactions or acknowledged, by kafka-python."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import kafka
+from kafka.errors import KafkaError, MessageSizeTooLargeError
+
+from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
+from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
+from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.settings import KafkaSettings
+
+_LINGER_MS: Final = 1000
+_RETRY_BACKOFF_MS: Final = 5
+_MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
+"""Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
+
+
+class _Sending:
+    def __init__(self, settings: KafkaSettings, dialect: Dialect, own: Mapping[str, Any]) -> None:
+        self._config = {
+            "acks": "all",
+            "compression_type": settings.compression,
+            "linger_ms": _LINGER_MS,
+            "retry_backoff_ms": _RETRY_BACKOFF_MS,
+            "max_request_size": _MAX_REQUEST_SIZE,
+            "metrics_enabled": False,
+            **own,
+            **connection(settings, dialect),
+        }
+        self._sent: list[tuple[Outgoing, Any]] = []
+        self._producer = self._made()
+
+    def close(self) -> None:
+        """Release connections; what is under way is lost."""
+        self._producer.close(timeout=1)
+
+    def _made(self) -> Any:
+        return kafka.KafkaProducer(**self._config)
+
+    def _send(self, records: Sequence[Outgoing]) -> None:
+        self._sent = []
+        for record in records:
+            future = self._producer.send(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+                timestamp_ms=record.timestamp_ms,
+            )
+            self._sent.append((record, future))
+
+    def _raise_refused(self, cause: KafkaError | None) -> None:
+        refused = [
+            record
+            for record, future in self._sent
+            if future.is_done and isinstance(future.exception, MessageSizeTooLargeError)
+        ]
+        if refused:
+            # What a refusal leaves in the producer's queues disturbs its later sends: start afresh.
+            self.close()
+            self._producer = self._made()
+            raise RecordTooLarge(refused) from cause
+
+
+class TransactionalProducer(_Sending):
+    """Records and offsets in one transaction."""
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str, dialect: Dialect) -> None:
+        """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
+        own = {
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
+        }
+        super().__init__(settings, dialect, own)
+
+    def deliver(
+        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+    ) -> None:
+        """Produce and commit in one transaction."""
+        if group.generation_id < 0:
+            # The broker takes offsets of nobody's generation without fencing them.
+            raise RetriableDelivery("not a member of the group")
+        try:
+            self._producer.begin_transaction()
+            self._send(records)
+            self._producer.send_offsets_to_transaction(offsets(commits), group)
+            self._producer.commit_transaction()
+        except KafkaError as error:
+            self._abort(error)
+            self._raise_refused(error)
+            raise RetriableDelivery(f"transaction: {type(error).__name__}") from error
+
+    def _made(self) -> Any:
+        producer = super()._made()
+        try:
+            producer.init_transactions()
+        except KafkaError as error:
+            raise FatalDelivery(f"init_transactions: {type(error).__name__}") from error
+        return producer
+
+    def _abort(self, cause: KafkaError) -> None:
+        try:
+            self._producer.abort_transaction()
+        except KafkaError as error:
+            raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
+
+
+class AcknowledgedProducer(_Sending):
+    """Records first, then offsets: for brokers without transactions, where a crash in between answers twice."""
+
+    def __init__(self, settings: KafkaSettings, consumer: Consumer, dialect: Dialect) -> None:
+        super().__init__(settings, dialect, {"enable_idempotence": True})
+        self._consumer = consumer
+
+    def deliver(
+        self,
+        records: Sequence[Outgoing],
+        commits: Mapping[TopicPartition, Commit],
+        group: GroupMetadata,  # noqa: ARG002  the consumer knows its own
+    ) -> None:
+        """Produce, wait for every acknowledgement, then commit."""
+        try:
+            self._send(records)
+            self._producer.flush()
+            self._raise_refused(None)
+            for _, future in self._sent:
+                future.get(timeout=PATIENCE)
+        except KafkaError as error:
+            raise RetriableDelivery(f"produce: {type(error).__name__}") from error
+        self._consumer.commit(commits)

@@ -1,0 +1,185 @@
+"""The compose file, deploy/compose.yaml, and the configuration of its collector."""
+
+import re
+import subprocess
+import sys
+from contextlib import closing
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from flows.health import Health
+from schemas.settings import Settings, load
+from tests.deploy.files import DEPLOY, EXAMPLE, FLOWS, MARGIN_S, PROJECT, ROOT, check_command
+
+
+@cache
+def compose() -> dict[str, Any]:
+    """The compose file."""
+    document: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return document
+
+
+SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+OURS = sorted(name for name, service in SERVICES.items() if service["image"].startswith("rankstream:"))
+
+
+def composed(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings that a service of ours runs with."""
+    service = SERVICES[name]
+    for variable, value in service["environment"].items():
+        assert isinstance(value, str), variable
+        monkeypatch.setenv(variable, value)
+    [mount] = service["volumes"]
+    source, target, mode = mount.split(":")
+    assert mode == "ro"
+    command = service["command"]
+    assert command[command.index("--config") + 1] == target
+    return load((DEPLOY / source).resolve())
+
+
+def seconds(duration: str) -> float:
+    """A duration as compose writes it."""
+    matched = re.fullmatch(r"(\d+)s", duration)
+    assert matched
+    return float(matched[1])
+
+
+def test_compose_runs_the_flows_and_makes_their_topics() -> None:
+    """Three services are ours, each a command of the command line."""
+    assert OURS == ["indexing", "search", "topics"]
+    for name in OURS:
+        check_command(SERVICES[name]["command"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_composed_configuration_names_composed_services(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration loads, and every address in it is that of a service of the same file."""
+    settings = composed(name, monkeypatch)
+    assert f"://{settings.kafka.bootstrap_servers}," in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    otlp = SERVICES[name]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    for url in (f"kafka://{settings.kafka.bootstrap_servers}", settings.qdrant.url, settings.rerank.url, otlp):
+        assert urlsplit(url).hostname in SERVICES
+    assert settings.rerank.kind == "tei"
+    assert settings.rerank.model in SERVICES["reranker"]["command"]
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_compose_outlasts_the_drain(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker compose stop` kills no flow that still finishes queries or closes its connections."""
+    drain = composed(name, monkeypatch).delivery.drain_timeout
+    assert seconds(SERVICES[name]["stop_grace_period"]) >= drain + MARGIN_S
+
+
+def test_composed_replicas_have_names_of_their_own() -> None:
+    """The names are set, so that they outlive a container, and no two flows share one."""
+    names = {SERVICES[name]["environment"]["RANKSTREAM_DELIVERY__REPLICA"] for name in FLOWS}
+    assert len(names) == len(FLOWS)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_composed_containers_are_restricted(name: str) -> None:
+    """Ours run on a read-only file system, without capabilities."""
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_services_wait_only_for_what_can_happen() -> None:
+    """Whoever is waited for exists; to be healthy it has a check, to complete it isn't started again."""
+    waits = 0
+    for service in SERVICES.values():
+        for name, wait in service.get("depends_on", {}).items():
+            waits += 1
+            match wait["condition"]:
+                case "service_healthy":
+                    assert "healthcheck" in SERVICES[name]
+                case "service_completed_successfully":
+                    assert "restart" not in SERVICES[name]
+                case condition:
+                    assert condition == "service_started"
+                    assert name in SERVICES
+    assert waits >= 6
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_flows_wait_for_their_topics(name: str) -> None:
+    """A flow starts once the topics are there, which themselves wait for a healthy broker and Qdrant."""
+    assert SERVICES[name]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
+    healthy = {"condition": "service_healthy"}
+    assert SERVICES["topics"]["depends_on"] == {"kafka": healthy, "qdrant": healthy}
+
+
+@pytest.mark.parametrize("name", [*FLOWS, "qdrant"])
+def test_health_checks_tell_ready_from_not(name: str) -> None:
+    """The check's own command succeeds while `/readyz` answers 200, and fails when it doesn't or nobody listens."""
+    form, program, *arguments = SERVICES[name]["healthcheck"]["test"]
+    assert form == "CMD"
+    program = sys.executable if program == "python" else program
+    ready = True
+    with closing(Health("127.0.0.1", 0, {}, {"part": lambda: ready})) as health:
+        command = [program, *(re.sub(r"(?<=127\.0\.0\.1[:/])\d+", str(health.port), word) for word in arguments)]
+        assert command[1:] != arguments
+        assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+        ready = False
+        assert subprocess.run(command, check=False, capture_output=True).returncode != 0
+    assert subprocess.run(command, check=False, capture_output=True).returncode != 0
+
+
+def test_composed_health_checks_ask_the_ports_of_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow's check asks the health port of its configuration, Qdrant's the port that the flows use."""
+    settings = composed("search", monkeypatch)
+    assert f"127.0.0.1:{settings.telemetry.port}/readyz" in SERVICES["search"]["healthcheck"]["test"][-1]
+    assert settings.qdrant.url is not None
+    assert f"127.0.0.1/{urlsplit(settings.qdrant.url).port} " in SERVICES["qdrant"]["healthcheck"]["test"][-1]
+
+
+def test_composed_images_are_pinned() -> None:
+    """Every image has a version, ours the project's."""
+    for service in SERVICES.values():
+        tag = service["image"].rpartition(":")[2]
+        assert re.search(r"\d+\.\d+", tag), service["image"]
+    assert {SERVICES[name]["image"] for name in OURS} == {f"rankstream:{PROJECT['version']}"}
+
+
+def test_composed_files_and_volumes_exist() -> None:
+    """What is mounted or built from is there; ports are open to this machine alone."""
+    for service in SERVICES.values():
+        for mount in service.get("volumes", []):
+            source = mount.split(":")[0]
+            assert (DEPLOY / source).is_file() if source.startswith(".") else source in compose()["volumes"]
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:")
+    for name in OURS:
+        build = SERVICES[name]["build"]
+        assert (DEPLOY / build["context"]).resolve() == ROOT
+        assert (ROOT / build["dockerfile"]).is_file()
+
+
+def test_the_example_configuration_reaches_compose_from_the_host() -> None:
+    """The addresses in deploy/rankstream.yaml are the ports that compose opens on this machine."""
+    settings = load(EXAMPLE)
+    opened = {port for name in ("kafka", "qdrant") for port in SERVICES[name]["ports"]}
+    advertised = SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert settings.qdrant.url is not None
+    for url in (f"kafka://{settings.kafka.bootstrap_servers}", settings.qdrant.url):
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+        assert host == "localhost"
+        assert f"127.0.0.1:{port}:{port}" in opened
+    assert f"HOST://{settings.kafka.bootstrap_servers}" in advertised
+
+
+def test_the_collector_listens_where_the_flows_send() -> None:
+    """The receiver's port is that of the flows' endpoint, and each pipeline is made of parts that are configured."""
+    config = yaml.safe_load((DEPLOY / "otel-collector.yaml").read_text())
+    sent = urlsplit(SERVICES["search"]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"])
+    assert sent.hostname == "otel-collector"
+    assert config["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == f"0.0.0.0:{sent.port}"
+    for parts in config["service"]["pipelines"].values():
+        for kind, names in parts.items():
+            assert set(names) <= config[kind].keys()
+    assert "traces" in config["service"]["pipelines"]
