@@ -166,11 +166,17 @@ class Dispatcher(Generic[T, Q, R]):
                 for request in batch:
                     request.call = call
                 state.running += 1
-                call.task = self._calls.loop.create_task(self._run(lane, state, batch))
+                call.task = self._calls.loop.create_task(self._run(lane, batch))
+                # Not at the end of the call: one that is cancelled before it begins never gets there.
+                call.task.add_done_callback(lambda _: self._freed(lane, state))
         if not state.queue and not state.running:
             del self._lanes[lane]
 
-    async def _run(self, lane: Lane, state: _LaneState[T, Q, R], batch: Sequence[_Request[T, Q, R]]) -> None:
+    def _freed(self, lane: Lane, state: _LaneState[T, Q, R]) -> None:
+        state.running -= 1
+        self._fill(lane)
+
+    async def _run(self, lane: Lane, batch: Sequence[_Request[T, Q, R]]) -> None:
         outcomes: Sequence[R | BackendError] = ()
         try:
             left = max(request.deadline for request in batch) - time.monotonic()
@@ -185,8 +191,6 @@ class Dispatcher(Generic[T, Q, R]):
             self._defect = error
         for request, outcome in zip(batch, outcomes, strict=False):
             self._settle(request, outcome)
-        state.running -= 1
-        self._fill(lane)
         self._calls.wakeup.set()
 
     def _settle(self, request: _Request[T, Q, R], outcome: R | BackendError) -> None:

@@ -8,7 +8,7 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import Bounds, Finished, Lane, async_io
-from operators.clients.rerankers import Reranker, RerankRequest, Scores
+from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.ranking.relevance import merge
@@ -18,15 +18,27 @@ from schemas.errors import BackendError, Reason
 _LANE: Final = "rerank"
 
 
-def plan(top: int) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
-    """Ask for the first `top` candidates of each query that has a text and wants it."""
+def wanted(query: InFlight) -> bool:
+    """Whether there is something to rerank, and the query wants it."""
+    return query.event.rerank and query.text is not None and bool(query.candidates)
+
+
+def missing(query: InFlight, reads: Reads) -> Reason | None:
+    """Why the reranker can't read this query or its candidates, if it can't."""
+    lost = dict(query.degraded)
+    return lost.get("embed") if reads == "tokens" and query.embedding is None else lost.get("fetch")
+
+
+def plan(top: int, reads: Reads) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
+    """Ask for the first `top` candidates of each query that wants it and has what the reranker reads."""
 
     def asked(query: InFlight) -> Mapping[Lane, RerankRequest]:
         query.started = monotonic()
-        if not query.event.rerank or query.text is None or not query.candidates:
+        if not wanted(query) or missing(query, reads) or (reads == "tokens" and query.embedding is None):
             return {}
+        assert query.text is not None
         documents = {
-            candidate.id: str(query.payloads.get(candidate.id, {}).get("text", ""))
+            candidate.id: str(query.payloads.get(candidate.id, {}).get("text") or "")
             for candidate in query.candidates[:top]
         }
         return {_LANE: RerankRequest(query.text, documents, query.collection, query.embedding)}
@@ -34,10 +46,12 @@ def plan(top: int) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
     return asked
 
 
-def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, model: str) -> InFlight:
+def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, reranker: Reranker) -> InFlight:
     """Merge the scores into the order, or note why the fused order stands."""
     query, outcome = finished.item, finished.outcomes.get(_LANE)
     if outcome is None:
+        if wanted(query) and (reason := missing(query, reranker.reads)):
+            query.lose("rerank", reason)
         return query
     error = None
     if isinstance(outcome, BackendError):
@@ -46,7 +60,7 @@ def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, mode
     else:
         query.candidates = merge(query.candidates, outcome, top, weight)
         query.reranked = True
-    attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": model}
+    attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": reranker.model}
     query.trace.child("rerank", query.started, attributes, error=error, kind=SpanKind.CLIENT)
     return query
 
@@ -68,10 +82,10 @@ def rerank(
     async def call(_: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
         return await reranker.rerank(requests, timeout=timeout)
 
-    done = async_io("reranker", up, calls, plan(top), call, lambda query: query.deadline, bounds)
+    done = async_io("reranker", up, calls, plan(top, reranker.reads), call, lambda query: query.deadline, bounds)
     return stage(
         "rerank",
         done,
         lambda done: done.item.message,
-        lambda done: reranked(done, top, weight, reranker.model),
+        lambda done: reranked(done, top, weight, reranker),
     )

@@ -109,7 +109,7 @@ items = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(items, max_size=6), max_size=6), st.integers(1, 4), st.integers(1, 3))
 def test_no_outcome_is_anothers(batches: list[list[Any]], max_batch: int, max_concurrency: int) -> None:
     """Whatever is slow, fails or is late: an item leaves once, with an outcome of its own for each lane it asked."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Sequence
 
 from operators.async_io import Bounds, Dispatcher, Finished, Lane
@@ -119,3 +120,25 @@ def test_closing_cancels_what_is_under_way() -> None:
     until(lambda: gate.calls)
     calls.close()
     assert calls.loop.is_closed()
+
+
+def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
+    """A deadline that passes in the moment in which the call is made leaves the lane free for the next."""
+    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    soon = time.monotonic() + 0.02
+    deadlines = {1: soon, 2: soon + 0.01, 3: math.inf}
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE
+    )
+    dispatcher.submit([1])
+    until(lambda: gate.calls)
+    # The loop is held up over the first item's deadline: its timer and the second item come in one turn.
+    calls.loop.call_soon_threadsafe(time.sleep, 0.1)
+    dispatcher.submit([2])
+    late: list[Finished[int, int]] = []
+    until(lambda: late.extend(dispatcher.drain()) or len(late) == 2)
+    gate.open = True
+    dispatcher.submit([3])
+    until(lambda: late.extend(dispatcher.drain()) or len(late) == 3)
+    assert late[-1].outcomes == {"a": -3}
+    calls.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from operators.clients.embedders import Embedding
 from schemas.errors import BackendError
@@ -22,8 +22,17 @@ Scores = Mapping[str, float]
 """Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
 
 
+Reads = Literal["text", "tokens"]
+"""What a reranker reads: texts, or the query's token vectors and those that the index keeps."""
+
+
 class Reranker(Protocol):
     """What the rerank stage asks of a reranker."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it can't do without."""
+        ...
 
     @property
     def model(self) -> str:

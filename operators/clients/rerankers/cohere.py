@@ -1,6 +1,7 @@
 """The Cohere-style reranker: `POST {base}/rerank`, a request a query."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from operators.clients.rerankers import RerankRequest, Scores
 from operators.clients.rerankers.judgements import judgements, outcomes
@@ -15,6 +16,8 @@ class CohereReranker:
     At most `max_concurrency` requests are in flight, over all calls; 0 or less is no bound. A document that the answer
     leaves out is judged irrelevant.
     """
+
+    reads: Final = "text"
 
     def __init__(self, endpoint: Endpoint, model: str, *, max_concurrency: int) -> None:
         self.endpoint = endpoint

@@ -7,7 +7,7 @@ indexed, and Qdrant computes MaxSim over the candidates alone.
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class LateInteraction:
     A score is the mean over the query's tokens of the best dot product with a token of the document, -1 to 1. The
     queries of one call share one request a collection. `embedder` names the model that made both sides' token vectors.
     """
+
+    reads: Final = "tokens"
 
     def __init__(self, client: Searching, embedder: str, *, using: str = "tokens") -> None:
         self.model = f"late-interaction:{embedder}"

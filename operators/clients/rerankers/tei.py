@@ -1,6 +1,7 @@
 """The reranker of text-embeddings-inference: `POST {base}/rerank`, a request a query or more."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from operators.clients.batches import in_batches
 from operators.clients.rerankers import RerankRequest, Scores
@@ -16,6 +17,8 @@ class TeiReranker:
     Documents above `max_batch`, the server's `max-client-batch-size`, go out as several requests, and one that fails
     fails the query. At most `max_concurrency` requests are in flight, over all calls; 0 or less is no bound.
     """
+
+    reads: Final = "text"
 
     def __init__(self, endpoint: Endpoint, model: str, *, max_concurrency: int, max_batch: int = 32) -> None:
         self.endpoint = endpoint

@@ -141,7 +141,7 @@ class Assignments(RuleBasedStateMachine):
         return partition in self.open and self.epochs[partition] == answer.origin.epoch
 
 
-Assignments.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+Assignments.TestCase.settings = settings(max_examples=80, stateful_step_count=30)
 test_credit_and_epochs_hold_in_any_order = Assignments.TestCase
 
 

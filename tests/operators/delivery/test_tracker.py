@@ -99,7 +99,7 @@ class Partition(RuleBasedStateMachine):
         assert all(offset >= self.tracker.position for offset in self.in_flight)
 
 
-Partition.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Partition.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 test_no_owner_loses_or_repeats = Partition.TestCase
 
 

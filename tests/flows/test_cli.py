@@ -1,0 +1,105 @@
+"""The command line: what it prints, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.demo import answer_table
+from flows.evaluate import events
+
+CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
+COMMANDS = ("demo", "run", "index", "query", "evaluate", "topics")
+
+
+def rankstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        env={**env, "RANKSTREAM_CACHE_DIR": str(CACHE), "TERM": "dumb", **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_help_names_every_command() -> None:
+    """Help exits 0 and has a line for each command."""
+    done = rankstream("--help")
+    assert done.returncode == 0
+    assert all(f" {command} " in done.stdout for command in COMMANDS)
+
+
+def test_a_wrong_configuration_is_said_at_once(tmp_path: Path) -> None:
+    """Every wrong path is named, no value is repeated, and the exit code is 2."""
+    config = tmp_path / "c.yaml"
+    config.write_text("kafka: {session_timeout: 1}\nqdrant: {url: canary}\nbogus: canary\n")
+    done = rankstream("run", "--config", str(config))
+    assert done.returncode == 2
+    assert all(path in done.stderr for path in ("kafka.session_timeout", "qdrant.url", "bogus"))
+    assert "canary" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_option_is_usage() -> None:
+    """An option that there isn't exits 2."""
+    assert rankstream("run", "--bogus").returncode == 2
+
+
+def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
+    """A broken line of a file is an error with the file's name and the line's number, exit 1."""
+    for name, text in {"d": '{"id": "a", "text": "b"}\n{', "q": "", "r": ""}.items():
+        (tmp_path / name).write_text(text)
+    done = rankstream(
+        "evaluate",
+        *("--documents", str(tmp_path / "d"), "--queries", str(tmp_path / "q"), "--qrels", str(tmp_path / "r")),
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path / 'd'}:2" in done.stderr.replace("\n", "")
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
+    """Documents are indexed and queries answered with nothing but this process; the figures are the answers'."""
+    texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises with yeast.", "law": "A law of motion."}
+    lines = [json.dumps({"id": name, "text": text, "namespace": "n"}) for name, text in texts.items()]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    queries = [("q1", "what makes dough grow"), ("q2", "why does the sea come in")]
+    (tmp_path / "q.jsonl").write_text(
+        "\n".join(json.dumps({"query_id": q, "text": t, "namespace": "n", "kind": 1}) for q, t in queries)
+    )
+    (tmp_path / "qrels").write_text("q1 0 bread 1\nq2 0 tide 1\n")
+    done = rankstream(
+        "evaluate",
+        *("--documents", str(tmp_path / "d.jsonl"), "--queries", str(tmp_path / "q.jsonl")),
+        *("--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "runs"), "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["recipe"] for row in rows] == ["hybrid", "hybrid+rerank"]
+    assert [row["answers"] for row in rows] == [{"ok": 2}, {"ok": 2}]
+    assert rows[1]["MRR@10"] == 1.0
+    run = (tmp_path / "runs" / "hybrid+rerank.run").read_text().splitlines()
+    assert next(line.split()[:4] for line in run if line.startswith("q1")) == ["q1", "Q0", "bread", "1"]
+
+
+def test_unknown_columns_of_queries_are_metadata(tmp_path: Path) -> None:
+    """What an event has no field for travels in its metadata."""
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"query_id": "a", "text": "b", "category": 2, "now": "2023-01-01T00:00:00Z"}')
+    (event,) = events(path, rerank=False)
+    assert event["metadata"] == {"category": 2}
+    assert event["now"] == "2023-01-01T00:00:00Z"
+
+
+def test_markup_in_answers_is_text() -> None:
+    """Brackets in documents and queries are printed, not obeyed."""
+    hit = {"id": "[red]x", "rank": 1, "score": 1.0, "text": "[bold]y", "legs": {}}
+    result = {"results": [hit], "legs": [], "degraded": [], "status": "ok", "total": 1}
+    table = answer_table(result, "[blink]q")
+    assert "\\[blink]q" in str(table.title)
