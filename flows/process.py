@@ -27,7 +27,6 @@ from operators.decode import Decoder
 from operators.delivery import topics
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.event_loop import EventLoopThread
-from operators.indexing import collection
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.decode import DocumentDecoder
 from operators.publish import Publisher
@@ -111,6 +110,9 @@ def indexing_replica(
 
 def ensure_collections(settings: Settings, resources: Resources) -> list[str]:
     """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError."""
+    # Qdrant's models take a second to import: only who makes collections waits for them.
+    from operators.indexing import collection
+
     calls = EventLoopThread(Wakeup())
     client = backends.qdrant(settings.qdrant, lambda: resources.engine)
     try:

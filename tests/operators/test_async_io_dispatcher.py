@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import Sequence
 
@@ -132,8 +133,10 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)
-    # The loop is held up over the first item's deadline: its timer and the second item come in one turn.
-    calls.loop.call_soon_threadsafe(time.sleep, 0.1)
+    # The loop is held up over both deadlines: the first item's timer and the second item come in one turn.
+    held = threading.Event()
+    calls.loop.call_soon_threadsafe(lambda: (held.set(), time.sleep(0.1)))
+    held.wait()
     dispatcher.submit([2])
     late: list[Finished[int, int]] = []
     until(lambda: late.extend(dispatcher.drain()) or len(late) == 2)
