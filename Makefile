@@ -30,7 +30,7 @@ check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q
+	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 2
 
 bench: $(VENV)/dev
 	$(VENV)/bin/python -m bench flow

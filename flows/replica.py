@@ -2,7 +2,7 @@
 
 Rules
 -----
-- It starts only if every topic that it writes to exists.
+- It starts only if every topic that it writes to exists, and dead letters may be larger than what is read.
 - `stop`: reading ends, what is in flight is finished and committed, the member leaves its group, `run` returns.
 - A failure of the worker, the intake or the delivery is raised by `run`. The partitions' next owner reads again what
   was not committed.
@@ -59,6 +59,7 @@ class Replica:
         dead_letters = kafka.topics.dead_letters
         if dialect is KAFKA:
             topics.require(kafka, [topic, writes, dead_letters])
+            topics.require_room(kafka, topic)
         self.max_record = topics.max_message_bytes(kafka, writes) if dialect is KAFKA else topics.DEFAULT_MAX
         self._provider = provider if provider is not None else tracer_provider()
         self.tracer = self._provider.get_tracer("rankstream")

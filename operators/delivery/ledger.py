@@ -76,6 +76,11 @@ class Ledger:
         with self._lock:
             return sorted(self._assignments)
 
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Where reading goes on, by partition."""
+        with self._lock:
+            return {partition: assignment.tracker.next_offset for partition, assignment in self._assignments.items()}
+
     def assign(self, partition: TopicPartition, committed: Commit) -> int:
         """Start an epoch of `partition` at what its last owner committed, and return it."""
         with self._lock:

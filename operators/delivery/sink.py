@@ -23,7 +23,7 @@ from operators.delivery.client import Consumer, Producer, RecordTooLarge
 from operators.delivery.dead_letters import without_payload
 from operators.delivery.ledger import Ledger, Settlement
 from operators.inflight import Terminal
-from schemas.errors import RetriableDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +111,8 @@ class Delivery:
             except RecordTooLarge as error:
                 log.error("%d records were refused for their size: dead letters instead", len(error.records))
                 refused = {id(record) for record in error.records}
+                if any(record.topic == self._dead_letters and record.value is None for record in error.records):
+                    raise FatalDelivery(f"{self._dead_letters} refuses even a dead letter without payload") from error
                 answers = [self._smaller(answer) if id(answer) in refused else answer for answer in answers]
             except RetriableDelivery as error:
                 log.warning("%s; trying again", error)

@@ -12,6 +12,7 @@ Rules
 - A failure of the polling thread or the sink's ends the source, and with it the process.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -134,6 +135,7 @@ class Intake:
             self._ahead += self._consumer.poll(_IDLE_POLL if wanted else _PAUSED_POLL)
         except RetriableDelivery as error:
             log.warning("kafka: %s; trying again", error)
+            self._reread()
         if messages := self._messages():
             self._batches.append(messages)
             self._wakeup.set()
@@ -141,6 +143,14 @@ class Intake:
         left = began + _PACE - time.monotonic()
         if left > 0:
             time.sleep(left)
+
+    def _reread(self) -> None:
+        # A client may have moved its positions over records that it didn't hand out.
+        self._ahead.clear()
+        for partition, offset in self._ledger.next_offsets().items():
+            # A partition that was taken away meanwhile is its next owner's.
+            with contextlib.suppress(RetriableDelivery):
+                self._consumer.seek(partition, offset)
 
     def _gate(self, wanted: bool) -> None:
         if wanted and self._paused is not False:

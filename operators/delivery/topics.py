@@ -28,6 +28,15 @@ def require(settings: KafkaSettings, names: Sequence[str]) -> None:
         raise FatalDelivery(f"topics that don't exist: {', '.join(missing)}; `rankstream topics` creates them")
 
 
+def require_room(settings: KafkaSettings, topic: str) -> None:
+    """Raise FatalDelivery if the dead-letter topic doesn't take more than `topic`, whose messages it must hold."""
+    letters = settings.topics.dead_letters
+    if max_message_bytes(settings, letters) <= max_message_bytes(settings, topic):
+        raise FatalDelivery(
+            f"{letters}: {_MAX} must be larger than that of {topic}, a dead letter is the larger record"
+        )
+
+
 def max_message_bytes(settings: KafkaSettings, topic: str) -> int:
     """The largest record batch that the topic takes, in bytes. Raises FatalDelivery."""
     with _Admin(settings) as admin:

@@ -59,6 +59,11 @@ class OffsetTracker:
         return self._position
 
     @property
+    def next_offset(self) -> int:
+        """The lowest offset that may still come."""
+        return self._seen[-1] + 1 if self._seen else self._position
+
+    @property
     def in_flight(self) -> int:
         """Offsets seen but not done."""
         return sum(1 for offset in self._seen if offset not in self._done)

@@ -21,6 +21,7 @@ from schemas import dead_letter
 from tests.kafka.broker import Broker, free_port
 
 PARTITIONS = 4
+_CONFIGS = {"watermarks": {"cleanup.policy": "compact"}, "dead_letters": {"max.message.bytes": "1200000"}}
 PATIENCE = 60.0
 """Seconds to wait for what must happen in the end; no test asserts how long it takes."""
 
@@ -95,8 +96,7 @@ class Deployment:
         roles = ("queries", "results", "dead_letters", "documents", "watermarks")
         names = {role: name(role.replace("_", "-")) for role in roles}
         for role, topic in names.items():
-            compact = {"cleanup.policy": "compact"} if role == "watermarks" else None
-            broker.create_topic(topic, PARTITIONS, compact)
+            broker.create_topic(topic, PARTITIONS, _CONFIGS.get(role))
         settings = {
             "kafka": {"bootstrap_servers": broker.bootstrap, "group_id": name("group"), "topics": names},
             "embedder": {"kind": "none"},

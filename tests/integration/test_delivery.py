@@ -97,3 +97,12 @@ def test_topics_that_are_missing_are_named(deployment: Deployment) -> None:
     wait_until(lambda: flow.process.poll() is not None)
     assert flow.process.returncode == 1
     assert "nowhere" in flow.log.read_text()
+
+
+def test_dead_letters_need_room(deployment: Deployment) -> None:
+    """A flow whose dead-letter topic takes no more than the queries topic exits 1 and says so."""
+    deployment.settings["kafka"]["topics"] = {**deployment.names, "dead_letters": deployment.names["results"]}
+    flow = deployment.start(wait=False)
+    wait_until(lambda: flow.process.poll() is not None)
+    assert flow.process.returncode == 1
+    assert "max.message.bytes" in flow.log.read_text()

@@ -271,3 +271,15 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
         delivery.put(marks)
         until(lambda: ledger.in_flight == 0)
     assert producer.taken == [([marks[1]], {PARTITION: Commit(2, "")}, 0)]
+
+
+def test_a_dead_letter_that_is_refused_without_payload_is_fatal() -> None:
+    """Where even the smallest dead letter isn't taken there is nothing smaller to try: the process must end."""
+    ledger, answers = read(1)
+    producer = ScriptedProducer(refusing(0), refusing(0))
+    with delivering(producer, ledger) as (delivery, failures):
+        delivery.put(answers)
+        until(lambda: failures)
+    assert isinstance(failures[0], FatalDelivery)
+    assert producer.taken == []
+    assert ledger.in_flight == 1

@@ -163,3 +163,24 @@ def test_what_waits_for_credit_is_dropped_when_its_partition_goes() -> None:
         until(lambda: reader.offsets(SECOND) == [0, 1])
         assert reader.offsets() == [0, 1]
         assert reader.ledger.partitions == [SECOND]
+
+
+def test_a_failed_poll_reads_again_what_it_passed_over() -> None:
+    """A poll that fails after the client has moved its position loses nothing: reading goes on where it stopped."""
+    consumer = ScriptedConsumer({FIRST: range(6)})
+    failures = iter([RetriableDelivery("half a poll")])
+
+    def fail_once() -> None:
+        if consumer.positions.get(FIRST) and (failure := next(failures, None)):
+            consumer.positions[FIRST] += 2
+            raise failure
+
+    consumer.log[FIRST] = [0, 1]
+    consumer.before_poll = fail_once
+    with reading(consumer, most=10) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1])
+        consumer.log[FIRST] += [2, 3, 4, 5]
+        until(lambda: reader.offsets() == list(range(6)))
+    assert next(failures, None) is None
