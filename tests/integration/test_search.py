@@ -66,7 +66,7 @@ def test_the_best_document_comes_first(ask: Ask) -> None:
     """Vector and keyword legs and the reranker agree on what answers the question; scores fall with rank."""
     result = ask({"text": "parse a date from a string", "metadata": {"mine": [1]}})
     assert result["status"] == "ok"
-    assert result["results"][0]["id"] == "strptime"
+    assert result["results"][0]["id"].startswith("strptime")
     assert result["results"][0]["legs"].keys() == {"vector", "keyword"}
     scores = [hit["score"] for hit in result["results"]]
     assert scores == sorted(scores, reverse=True)
