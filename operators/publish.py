@@ -14,7 +14,7 @@ from operators.delivery.dead_letters import dead_letter
 from operators.fuse import RECIPE
 from operators.inflight import InFlight, Origin, Rejected, Terminal
 from operators.ranking.candidate import Candidate
-from operators.stage import Batch
+from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import Reason
 from schemas.result import LegStatus, Status
@@ -148,8 +148,16 @@ def undeliverable(rejected: Rejected, topic: str, tracer: Tracer) -> Terminal:
 def publish(
     step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], publisher: Publisher, tracer: Tracer
 ) -> Stream[list[Terminal]]:
-    """Queries and dead letters in, their terminal records out."""
-    results = op.map("results", answered, lambda batch: [publisher.result(query) for query in batch])
+    """Queries and dead letters in, their terminal records out; a query whose answer can't be written is a dead letter."""
+
+    def written(query: InFlight) -> Terminal:
+        try:
+            return publisher.result(query)
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            rejected = defect("publish", query.message, error)
+            return undeliverable(rejected, publisher.dead_letters, tracer)
+
+    results = op.map("results", answered, lambda batch: [written(query) for query in batch])
     letters = op.map(
         "dead_letters",
         dead,

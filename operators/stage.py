@@ -59,13 +59,18 @@ def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: C
         except InputError as error:
             out.dead.append(Rejected(message(item), error.kind, name, str(error)))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            # Not the error's own message: it may quote the query.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, message(item).origin, where)
-            out.dead.append(Rejected(message(item), DeadLetterClass.INTERNAL, name, type(error).__name__))
+            out.dead.append(defect(name, message(item), error))
         else:
             (out.answered if done.answered else out.on).append(done)
     return out
+
+
+def defect(name: str, message: Message, error: Exception) -> Rejected:
+    """Log what went wrong in our own code, and reject the message that met it."""
+    # Not the error's own message: it may quote the query.
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, message.origin, where)
+    return Rejected(message, DeadLetterClass.INTERNAL, name, type(error).__name__)
 
 
 @operator

@@ -288,3 +288,20 @@ def test_the_flow_answers_queries_and_dead_letters() -> None:
         (3, "dead-letters"),
     ]
     assert sorted(map(len, out)) == [1, 1, 2]
+
+
+def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
+    """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
+    out: list[list[Terminal]] = []
+    broken = found(1)
+    broken.now = float("nan")
+    flow = Dataflow("publish")
+    answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
+    dead = op.input("dead", flow, TestingSource([]))
+    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
+    run_main(flow)
+    assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [
+        (0, "results"),
+        (1, "dead-letters"),
+        (2, "results"),
+    ]
