@@ -2,7 +2,8 @@
 PYTHON ?= python3.11
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
-PINNED := install --no-deps --require-hashes
+# Without compiling: Python compiles what is used, when it is used.
+PINNED := install --no-compile --no-deps --require-hashes
 
 export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 

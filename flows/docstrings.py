@@ -26,10 +26,10 @@ _IDLE = frozenset({"distutils", "encodings", "genericpath", "lib2to3", "test", "
 def docstrings() -> Iterator[dict[str, str]]:
     """Yield a document event for each public module, class, function, method and property with a docstring.
 
-    `id` is the qualified name, `title` that name with its parameters, `text` the docstring; `module` and `kind` say
-    where it was found and what it is. An object with several names is one document, under the name nearest
-    the library's top. The order and the texts are the same in every process of one Python version. All public
-    modules of the library are imported; those that this platform lacks are left out.
+    `id` and `title` are the qualified name, `text` is the docstring; `module` and `kind` say where it was found and what
+    it is. An object with several names is one document, under the name nearest the library's top. The order and the
+    texts are the same in every process of one Python version. All public modules of the library are imported; those
+    that this platform lacks are left out.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -104,7 +104,7 @@ class _Corpus:
             self.events[name] = {
                 "id": name,
                 "namespace": NAMESPACE,
-                "title": name + _parameters(thing),
+                "title": name,
                 "text": doc,
                 "module": module,
                 "kind": kind,
@@ -118,16 +118,3 @@ def _belongs(member: object, module: ModuleType, listed: bool) -> bool:
         # A debugger or a test runner may have put its own function in place of the library's.
         return home.partition(".")[0] in sys.stdlib_module_names
     return home in (module.__name__, f"_{module.__name__}")
-
-
-def _parameters(thing: object) -> str:
-    """The parameters' names alone: defaults may show addresses, paths or sets in random order."""
-    if not callable(thing):
-        return ""
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (AttributeError, NameError, TypeError, ValueError):
-        return ""
-    marks: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    names = [marks.get(parameter.kind, "") + parameter.name for parameter in parameters]
-    return f"({', '.join(name for name in names if name not in ('self', 'cls', '$self'))})"

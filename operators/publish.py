@@ -148,7 +148,7 @@ def undeliverable(rejected: Rejected, topic: str, tracer: Tracer) -> Terminal:
 def publish(
     step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], publisher: Publisher, tracer: Tracer
 ) -> Stream[list[Terminal]]:
-    """Queries and dead letters in, their terminal records out; a query whose answer can't be written is a dead letter."""
+    """Queries and dead letters in, their terminal records out; an answer that can't be written is a dead letter."""
 
     def written(query: InFlight) -> Terminal:
         try:

@@ -5,21 +5,17 @@ from typing import Any
 
 import orjson
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.inflight import InFlight, Rejected, Terminal
-from operators.publish import Publisher, publish, result_id, status_of, undeliverable
+from operators.inflight import InFlight, Terminal
+from operators.publish import Publisher, result_id, status_of
 from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg
 from operators.ranking.fusion import score
-from schemas import dead_letter as names
-from schemas.errors import DeadLetterClass, InputError, Reason
+from schemas.errors import InputError, Reason
 from schemas.result import LegStatus, ResultEvent, Status
 from tests.operators.ranking.pools import keyword, vector
-from tests.operators.samples import TRACER, decoder, message, origin, query
+from tests.operators.samples import decoder, message, origin, query
 
 PUBLISHER = Publisher("results", "dead-letters", 900_000, "0" * 64, "minilm", "cohere")
 
@@ -260,48 +256,3 @@ def test_every_result_validates(
     for stage, reason in lost:
         asked.lose(stage, reason)
     assert published(asked)["metadata"] == event.get("metadata")
-
-
-def test_a_dead_letter_is_a_record_with_its_reason() -> None:
-    """A rejected message becomes its dead letter: original bytes, and the class in the headers."""
-    rejected = Rejected(message(b"{", 9, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    record = undeliverable(rejected, "dead-letters", TRACER)
-    assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"key", b"{", origin(9))
-    assert record.headers[0] == ("a", b"b")
-    assert dict(record.headers)[names.CLASS] == b"not_json"
-    assert record.timestamp_ms is not None
-
-
-def test_the_flow_answers_queries_and_dead_letters() -> None:
-    """Through the engine: two batches of queries and one of dead letters are as many lists of terminal records."""
-    out: list[list[Terminal]] = []
-    flow = Dataflow("publish")
-    answered = op.input("answered", flow, TestingSource([[found(0), found(1)], [found(2)]]))
-    rejected = Rejected(message(b"{", 3), DeadLetterClass.NOT_JSON, "decode", "why")
-    dead = op.input("dead", flow, TestingSource([[rejected]]))
-    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
-    run_main(flow)
-    assert sorted((record.origin.offset, record.topic) for batch in out for record in batch) == [
-        (0, "results"),
-        (1, "results"),
-        (2, "results"),
-        (3, "dead-letters"),
-    ]
-    assert sorted(map(len, out)) == [1, 1, 2]
-
-
-def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
-    """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
-    out: list[list[Terminal]] = []
-    broken = found(1)
-    broken.now = float("nan")
-    flow = Dataflow("publish")
-    answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
-    dead = op.input("dead", flow, TestingSource([]))
-    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
-    run_main(flow)
-    assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [
-        (0, "results"),
-        (1, "dead-letters"),
-        (2, "results"),
-    ]
