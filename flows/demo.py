@@ -24,8 +24,8 @@ from operators.delivery.kafka_python import EMBEDDED
 QUERIES: Final = (
     "parse a date from a string",
     "run a command and capture its output",
-    "remove duplicates while keeping order",
-    "compress bytes",
+    "create a temporary directory that is removed afterwards",
+    "read the rows of a CSV file",
 )
 
 _ANSWER_TIMEOUT: Final = 60.0
@@ -63,7 +63,12 @@ def demo(cache: Path, queries: Sequence[str], *, limit: int, serve: bool, consol
 def answer_table(result: dict[str, Any], query: str) -> Table:
     """One result event for people."""
     legs = [leg["name"] for leg in result["legs"]]
-    shown = Table("", "document", "score", *legs, "text", title=escape(query), title_justify="left")
+    shown = Table(title=escape(query), title_justify="left")
+    shown.add_column("")
+    shown.add_column("document", no_wrap=True)
+    for name in ("score", *legs):
+        shown.add_column(name, justify="right")
+    shown.add_column("text", no_wrap=True, overflow="ellipsis")
     for hit in result["results"]:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
