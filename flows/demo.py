@@ -9,6 +9,7 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -29,7 +30,8 @@ QUERIES: Final = (
 )
 
 _ANSWER_TIMEOUT: Final = 60.0
-_SNIPPET: Final = 70
+_SNIPPET: Final = 200
+_NAME_WIDTH: Final = 32
 
 
 def demo(cache: Path, queries: Sequence[str], *, limit: int, serve: bool, console: Console) -> Iterator[dict[str, Any]]:
@@ -63,12 +65,14 @@ def demo(cache: Path, queries: Sequence[str], *, limit: int, serve: bool, consol
 def answer_table(result: dict[str, Any], query: str) -> Table:
     """One result event for people."""
     legs = [leg["name"] for leg in result["legs"]]
-    shown = Table(title=escape(query), title_justify="left")
-    shown.add_column("")
-    shown.add_column("document", no_wrap=True)
+    shown = Table(title=escape(query), title_justify="left", expand=True)
+    names = [hit["id"] for hit in result["results"]]
+    shown.add_column("", min_width=2)
+    shown.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
-        shown.add_column(name, justify="right")
-    shown.add_column("text", no_wrap=True, overflow="ellipsis")
+        shown.add_column(name, justify="right", min_width=max(len(name), len("10.000")))
+    # What is left of the line.
+    shown.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result["results"]:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
@@ -81,11 +85,19 @@ def answer_table(result: dict[str, Any], query: str) -> Table:
 
 def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
     """The spans of a trace, children under their parents, in the order in which they began."""
+    # The trace before may have ended late: the last one that a producer began is meant, and the batches it links to.
+    began = max(
+        (span for span in spans if span.kind is SpanKind.PRODUCER and not span.parent), key=_start, default=None
+    )
+    trace_id = began.context.trace_id if began is not None and began.context is not None else None
+    own = [span for span in spans if span.context is not None and span.context.trace_id == trace_id]
+    linked = {link.context.span_id for span in own for link in span.links}
+    spans = own + [span for span in spans if span.context is not None and span.context.span_id in linked]
     ids = {span.context.span_id for span in spans if span.context is not None}
     tree = Tree("trace")
 
     def add(branch: Tree, parent: int | None) -> None:
-        for span in sorted(spans, key=lambda span: span.start_time or 0):
+        for span in sorted(spans, key=_start):
             above = span.parent.span_id if span.parent is not None and span.parent.span_id in ids else None
             if above == parent and span.context is not None:
                 taken = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
@@ -93,3 +105,7 @@ def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
 
     add(tree, None)
     return tree
+
+
+def _start(span: ReadableSpan) -> int:
+    return span.start_time or 0
