@@ -11,12 +11,15 @@ Rules
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout. A call
   is cancelled when nobody waits for it any more.
 - An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect and ends the worker.
+  is a defect of ours: the log has its traceback, and the call's requests a BackendBadResponse. A defect in `plan` ends
+  the worker.
 - An item leaves when its last request has an outcome.
 """
 
 import asyncio
+import logging
 import time
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +31,9 @@ from bytewax.dataflow import Stream, operator
 from bytewax.operators import StatefulBatchLogic
 
 from operators.event_loop import EventLoopThread
-from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -119,7 +124,7 @@ class Dispatcher(Generic[T, Q, R]):
         self._calls.loop.call_soon_threadsafe(self._accept, items[: max(0, room)], items[max(0, room) :])
 
     def drain(self) -> list[Finished[T, R]]:
-        """What has finished since. Raises what a call raised that isn't a BackendError."""
+        """What has finished since. Raises what `plan` raised."""
         if self._defect is not None:
             raise self._defect
         drained = []
@@ -182,13 +187,16 @@ class Dispatcher(Generic[T, Q, R]):
             left = max(request.deadline for request in batch) - time.monotonic()
             outcomes = await self._call(lane, [request.query for request in batch], max(left, 0.001))
             if len(outcomes) != len(batch):
-                self._defect = RuntimeError(f"{len(outcomes)} outcomes for {len(batch)} requests")
+                raise RuntimeError(f"{len(outcomes)} outcomes for {len(batch)} requests")
         except BackendError as error:
             outcomes = [error] * len(batch)
         except asyncio.CancelledError:
             pass
-        except BaseException as error:  # noqa: BLE001  the worker raises it
-            self._defect = error
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            # Not the error's own message: it may quote a query.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("defect in a call: %s\n%s", type(error).__name__, where)
+            outcomes = [BackendBadResponse(f"a defect of ours: {type(error).__name__}")] * len(batch)
         for request, outcome in zip(batch, outcomes, strict=False):
             self._settle(request, outcome)
         self._calls.wakeup.set()

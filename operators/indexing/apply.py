@@ -105,7 +105,7 @@ def embedded(finished: Finished[DocumentInFlight, Embedding | None]) -> Document
     """Take over the embedding. Raises InputError if the embedder refuses the text."""
     document, outcome = finished.item, finished.outcomes[_LANE]
     if isinstance(outcome, BackendError):
-        raise InputError(DeadLetterClass.INVALID, f"refused: {outcome}")
+        raise _given_up(outcome)
     document.embedding = outcome
     return document
 
@@ -147,8 +147,14 @@ def applied(finished: Finished[DocumentInFlight, None]) -> DocumentInFlight:
     """Let a written document go on. Raises InputError if Qdrant refuses it."""
     outcome = finished.outcomes[_LANE]
     if isinstance(outcome, BackendError):
-        raise InputError(DeadLetterClass.INVALID, f"refused: {outcome}")
+        raise _given_up(outcome)
     return finished.item
+
+
+def _given_up(error: BackendError) -> InputError:
+    # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
+    refused = isinstance(error, BackendBadResponse) and error.status is not None
+    return InputError(DeadLetterClass.INVALID if refused else DeadLetterClass.INTERNAL, f"refused: {error}")
 
 
 @operator

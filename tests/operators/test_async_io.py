@@ -242,10 +242,15 @@ async def _one_too_few(lane: Lane, queries: Sequence[Any], timeout: float) -> li
 
 
 @pytest.mark.parametrize("call", [_defective, _one_too_few])
-def test_a_defect_of_a_call_ends_the_run(call: Call) -> None:
-    """An exception that isn't a BackendError, or a wrong number of outcomes, ends the worker: nothing is guessed."""
-    with pytest.raises((BytewaxRuntimeError, KeyError, RuntimeError)):
-        ran([[Item(0), Item(1)]], call)
+def test_a_defect_of_a_call_is_its_requests_outcome(call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    """An exception that isn't a BackendError, or a wrong number of outcomes, fails the call's requests and no more:
+    nothing is guessed, the log has the traceback, and the worker goes on.
+    """
+    outcomes = ran([[Item(0), Item(1)]], call)
+    assert outcomes.keys() == {0, 1}
+    for by_lane in outcomes.values():
+        assert [type(outcome) for outcome in by_lane.values()] == [BackendBadResponse]
+    assert "defect in a call" in caplog.text
 
 
 def test_a_defect_of_the_plan_ends_the_run() -> None:

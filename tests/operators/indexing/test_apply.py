@@ -1,7 +1,8 @@
 """Applying documents: what is refused is refused alone, and what can't be reached is waited for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -68,10 +69,18 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
 
 
 @pytest.mark.parametrize("take_over", [embedded, applied])
-def test_a_refused_document_is_a_dead_letter(take_over: object) -> None:
+def test_a_refused_document_is_a_dead_letter(take_over: Callable[[Finished[Any, Any]], Any]) -> None:
     """The refusal is an InputError of class `invalid`; without one the document goes on."""
     made = document()
     with pytest.raises(InputError, match="refused: bad point") as caught:
-        take_over(Finished(made, {"documents": BackendBadResponse("bad point", 400)}))  # type: ignore[operator]
+        take_over(Finished(made, {"documents": BackendBadResponse("bad point", 400)}))
     assert caught.value.kind is DeadLetterClass.INVALID
-    assert take_over(Finished(made, {"documents": None})) is made  # type: ignore[operator]
+    assert take_over(Finished(made, {"documents": None})) is made
+
+
+@pytest.mark.parametrize("take_over", [embedded, applied])
+def test_a_defect_of_ours_is_no_fault_of_the_document(take_over: Callable[[Finished[Any, Any]], Any]) -> None:
+    """What failed by our own defect is a dead letter of class `internal`."""
+    with pytest.raises(InputError) as caught:
+        take_over(Finished(document(), {"documents": BackendBadResponse("a defect of ours")}))
+    assert caught.value.kind is DeadLetterClass.INTERNAL
