@@ -1,0 +1,81 @@
+"""The commands against servers: topics, index, run with replicas and query, as an operator would use them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from bench.stubs import DIMENSION, stub_backends
+from tests import qdrant_server
+from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
+from tests.kafka.broker import Broker, free_port
+
+
+def rankstream(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; it must succeed."""
+    command = [sys.executable, "-m", "flows.cli", *arguments, "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
+    """Topics and collection made, a file indexed, two replicas up: a query is answered, SIGTERM ends all with 0."""
+    roles = ("queries", "results", "dead_letters", "documents", "watermarks")
+    with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
+        config = tmp_path / "rankstream.yaml"
+        port = free_port()
+        settings = {
+            "kafka": {
+                "bootstrap_servers": broker.bootstrap,
+                "group_id": topic_names("group"),
+                "topics": {role: topic_names(role.replace("_", "-")) for role in roles},
+                "partitions": 2,
+            },
+            "qdrant": {"url": qdrant, "dimension": DIMENSION},
+            "embedder": {"kind": "openai", "url": stubs.embed},
+            "rerank": {"kind": "cohere", "url": stubs.rerank},
+            "telemetry": {"host": "127.0.0.1", "port": port},
+        }
+        config.write_text(yaml.safe_dump(settings))
+        documents = tmp_path / "documents.jsonl"
+        documents.write_text("\n".join(json.dumps({"id": f"d{n}", "text": f"blue lantern {n}"}) for n in range(30)))
+
+        made = rankstream(config, "topics").stdout
+        assert made.count("created topic") == len(roles)
+        assert "created collection documents" in made
+        assert rankstream(config, "topics").stdout == ""
+
+        command = [sys.executable, "-m", "flows.cli"]
+        own = {**os.environ, "RANKSTREAM_TELEMETRY__PORT": str(free_port())}
+        indexing = subprocess.Popen([*command, "index", "--config", str(config)], env=own)
+        running = subprocess.Popen([*command, "run", "--replicas", "2", "--config", str(config)])
+        try:
+            assert "indexed 30 documents" in rankstream(config, "index", "--from", str(documents)).stdout
+            answer = json.loads(rankstream(config, "query", "blue lantern 7", "--json").stdout)
+            assert answer["status"] == "ok"
+            assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
+            for process in (indexing, running):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(PATIENCE) == 0
+        finally:
+            for process in (indexing, running):
+                process.kill()
+
+
+def test_at_least_once_answers_every_query(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
+    """Without transactions, and without a crash, each query is answered once, and its successor has nothing to do."""
+    with stub_backends() as stubs:
+        sections = {"qdrant": {"url": stubs.qdrant}, "delivery": {"mode": "at_least_once"}}
+        with Deployment.on(broker, tmp_path, topic_names, sections) as running:
+            first = running.start()
+            running.ask([{"query_id": f"q{n}", "text": "harbor"} for n in range(200)])
+            assert_each_once(running, running.terminals(200))
+            assert first.terminate() == 0
+            running.start()
+            assert_each_once(running, running.terminals(200))
