@@ -2,14 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import Tracer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from operators.inflight import InFlight, Message
 from operators.stage import Stage, stage
@@ -18,6 +18,8 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.query import SCHEMA_VERSION, QueryEvent
 from schemas.settings import Limits, Settings
 from schemas.timestamp import unix_seconds
+
+E = TypeVar("E", bound=BaseModel)
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
 _MAX_QUOTED: Final = 80
@@ -69,6 +71,28 @@ def explain(error: ValidationError) -> str:
     return "; ".join(problems)
 
 
+def validated(model: type[E], document: dict[str, Any]) -> E:
+    """The event that the object is. Raises InputError `invalid` with every problem."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+
+
+def collection_of(destination: str, destinations: Mapping[str, str]) -> str:
+    """The Qdrant collection of a destination. Raises InputError `invalid` if it isn't configured."""
+    collection = destinations.get(destination)
+    if collection is None:
+        raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:_MAX_QUOTED]!r})")
+    return collection
+
+
+def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
+    """Raise InputError `vector_dimension` for a vector of another length than the collection's."""
+    if vector is not None and len(vector) != dimension:
+        raise InputError(DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(vector)} numbers, expected {dimension}")
+
+
 @dataclass(frozen=True, slots=True)
 class Decoder:
     """Turns messages into queries under one configuration."""
@@ -98,13 +122,8 @@ class Decoder:
         """The query that the message asks. Raises InputError."""
         event = self._event(parse(message.value, self.limits.max_message_bytes))
         destination = event.destination if event.destination is not None else self.default_destination
-        collection = self.destinations.get(destination)
-        if collection is None:
-            raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:_MAX_QUOTED]!r})")
-        if event.vector is not None and len(event.vector) != self.dimension:
-            raise InputError(
-                DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(event.vector)} numbers, expected {self.dimension}"
-            )
+        collection = collection_of(destination, self.destinations)
+        check_dimension(event.vector, self.dimension)
         patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         # A producer whose clock is ahead gains no time by it.
         age = max(0.0, message.received - message.timestamp)
@@ -134,10 +153,7 @@ class Decoder:
             raise InputError(
                 DeadLetterClass.TOO_LARGE, f"text: {len(text)} characters, at most {self.limits.max_text_chars}"
             )
-        try:
-            return QueryEvent.model_validate(document)
-        except ValidationError as error:
-            raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+        return validated(QueryEvent, document)
 
 
 def _clock(message: Message) -> float:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from bytewax.dataflow import Stream, operator
-from pydantic import ValidationError
 
-from operators.decode import explain, parse
+from operators.decode import check_dimension, collection_of, parse, validated
 from operators.indexing.document import DocumentInFlight
 from operators.inflight import Message
 from operators.stage import Stage, stage
 from schemas.document import DocumentEvent, point_id
-from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Settings
 
 
@@ -39,19 +37,10 @@ class DocumentDecoder:
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
-        document = parse(message.value, self.max_bytes)
-        try:
-            event = DocumentEvent.model_validate(document)
-        except ValidationError as error:
-            raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+        event = validated(DocumentEvent, parse(message.value, self.max_bytes))
         destination = event.destination if event.destination is not None else self.default_destination
-        collection = self.destinations.get(destination)
-        if collection is None:
-            raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:80]!r})")
-        if event.vector is not None and len(event.vector) != self.dimension:
-            raise InputError(
-                DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(event.vector)} numbers, expected {self.dimension}"
-            )
+        collection = collection_of(destination, self.destinations)
+        check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         updated = event.updated_at if event.updated_at is not None else message.timestamp
         return DocumentInFlight(
