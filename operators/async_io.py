@@ -135,15 +135,17 @@ class Dispatcher(Generic[T, Q, R]):
 
     def _accept(self, items: Sequence[T], refused: Sequence[T]) -> None:
         try:
-            now = time.monotonic()
-            for item in items:
-                self._enqueue(item, self._plan(item), min(self._deadline(item), now + self._bounds.timeout))
+            latest = time.monotonic() + self._bounds.timeout
+            deadlines = [min(self._deadline(item), latest) for item in items]
+            for item, deadline in zip(items, deadlines, strict=True):
+                self._enqueue(item, self._plan(item), deadline)
             for item in refused:
                 error = BackendUnavailable("the stage is full")
                 self._finished.append(Finished(item, dict.fromkeys(self._plan(item), error)))
             for lane in list(self._lanes):
                 self._fill(lane)
-            self._arm()
+            if deadlines:
+                self._arm(min(deadlines))
         except Exception as error:  # noqa: BLE001  the worker raises it
             self._defect = error
         if self._finished or self._defect:
@@ -213,12 +215,10 @@ class Dispatcher(Generic[T, Q, R]):
         if not job.waiting:
             self._finished.append(Finished(job.item, job.outcomes))
 
-    def _arm(self) -> None:
-        if not self._live:
-            return
-        earliest = min(request.deadline for request in self._live)
+    def _arm(self, earliest: float) -> None:
+        # The timer that is set covers what was there before.
         if self._timer is not None:
-            if self._timer.when() <= earliest and not self._timer.cancelled():
+            if self._timer.when() <= earliest:
                 return
             self._timer.cancel()
         self._timer = self._calls.loop.call_at(earliest, self._expire)
@@ -232,7 +232,8 @@ class Dispatcher(Generic[T, Q, R]):
             call = request.call
             if call is not None and not call.waiting and call.task is not None:
                 call.task.cancel()
-        self._arm()
+        if self._live:
+            self._arm(min(request.deadline for request in self._live))
         if late:
             self._calls.wakeup.set()
 
