@@ -7,7 +7,7 @@ PINNED := install --no-compile --no-deps --require-hashes
 
 export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check faults bench clean
 
 # What it takes to run: the demo needs no more.
 $(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
@@ -25,13 +25,16 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 2
+
+faults: $(VENV)/dev
+	$(VENV)/bin/python -m tests.faults
 
 bench: $(VENV)/dev
 	$(VENV)/bin/python -m bench flow

@@ -1,7 +1,8 @@
-"""`python -m bench flow`: CPU a query, latency and saturation of the search flow.
+"""`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
 
 Everything between the topics is real except the backends, whose latency is fixed, so that only the pipeline's own cost
-is seen. Exit codes: 0 ok, 1 if it failed or queries were lost, 2 usage.
+is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
+answered twice, or something grew; 2 usage.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import math
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +22,61 @@ from bench.figures import BenchError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
+from bench.soak import Soak, soak, sound
 from bench.subject import RANKSTREAM
 from tests.kafka.broker import BrokerError
+
+BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 
 out = Console()
 stderr = Console(stderr=True)
 
 
-def flow(plan: Plan, as_json: bool) -> int:
-    """Measure the flow under every load of the plan; the exit code. Raises BenchError and BrokerError."""
+def flow(plan: Plan, clients: Sequence[str], as_json: bool) -> int:
+    """Measure the flow on each client under every load; the exit code. Raises BenchError and BrokerError."""
     # Before the rig starts, which is a load too.
     machine = report.machine()
     with rig() as started:
-        outcome = compare(started, [RANKSTREAM], plan, stderr.print)[RANKSTREAM.name]
-    backends = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
-    figures = {"machine": machine, "backends": backends, "rounds": plan.rounds, **outcome.report()}
+        outcomes = compare(started, [RANKSTREAM[client] for client in clients], plan, stderr.print)
+    figures = {
+        "machine": machine,
+        "backends": BACKENDS,
+        "rounds": plan.rounds,
+        "subjects": {name: outcome.report() for name, outcome in outcomes.items()},
+    }
     if as_json:
         _emit(figures)
     else:
         out.print(report.figures_table(figures), report.busy_table(figures))
-    if lost := outcome.lost():
+    if lost := sum(outcome.lost() for outcome in outcomes.values()):
         stderr.print(f"{lost} queries without an answer", style="red")
     return 1 if lost else 0
 
 
-def profile(plan: Plan, as_json: bool) -> int:
+def soaked(plan: Soak, client: str, as_json: bool) -> int:
+    """Soak the flow on a client; the exit code. Raises BenchError and BrokerError."""
+    machine = report.machine()
+    with rig() as started:
+        figures = soak(started, RANKSTREAM[client], plan, stderr)
+    if as_json:
+        _emit({"machine": machine, "backends": BACKENDS, "client": client, **figures})
+    else:
+        out.print(report.windows_table(figures), report.held_table(figures))
+        out.print(f"{figures['sent']} sent, {figures['lost']} lost, {figures['twice']} twice: {figures['statuses']}")
+    if not (figures["flat"] or figures["steady"]):
+        stderr.print(
+            "something grew, but the load was not steady: measure again with nothing else running", style="red"
+        )
+    return 0 if sound(figures) else 1
+
+
+def profile(plan: Plan, client: str, as_json: bool) -> int:
     """Profile the flow at the plan's highest rate; the exit code. Raises BenchError and BrokerError."""
     machine = report.machine()
     phase = plan.phase(max(plan.rates))
-    with rig() as started, started.running(RANKSTREAM) as running, tempfile.TemporaryDirectory() as scratch:
-        warm_up(running, plan, stderr.print, RANKSTREAM.name)
-        stderr.print(f"{RANKSTREAM.name}: profile at {phase.rate:g} queries/s")
+    with rig() as started, started.running(RANKSTREAM[client]) as running, tempfile.TemporaryDirectory() as scratch:
+        warm_up(running, plan, stderr.print, client)
+        stderr.print(f"{client}: profile at {phase.rate:g} queries/s")
         output = Path(scratch) / "stacks"
         with sampling(running.pid, plan.seconds, output):
             measurement = running.measure(phase)
@@ -68,17 +94,41 @@ def _emit(value: dict[str, Any]) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench")
-    command = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("flow", help="measure the search flow")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("flow", help="measure the search flow")
+    command.set_defaults(run=_flow)
     command.add_argument("--rates", type=_positive, nargs="+", default=[100, 200, 350], help="queries a second")
     command.add_argument("--seconds", type=_positive, default=20, help="at each rate")
     command.add_argument("--rounds", type=_count, default=3)
     command.add_argument("--burst", type=_none_or_more, default=4000, help="queries at once; 0: no burst")
     command.add_argument("--warm-up", type=_count, default=500, help="queries before each round")
     command.add_argument(
-        "--profile", action="store_true", help="where time goes at the highest rate, in place of figures"
+        "--client", choices=RANKSTREAM, nargs="+", default=["kafka-python"], help="several: in interleaved rounds"
+    )
+    command.add_argument(
+        "--profile",
+        action="store_true",
+        help="where time goes at the highest rate, on the first client, in place of figures",
     )
     command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("soak", help="load the search flow for long and look for growth")
+    command.set_defaults(run=_soak)
+    command.add_argument("--queries", type=_count, default=100_000)
+    command.add_argument("--rate", type=_positive, default=200.0, help="queries a second; below saturation")
+    command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
+
+
+def _flow(arguments: argparse.Namespace) -> int:
+    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    if arguments.profile:
+        return profile(plan, arguments.client[0], arguments.json)
+    return flow(plan, arguments.client, arguments.json)
+
+
+def _soak(arguments: argparse.Namespace) -> int:
+    return soaked(Soak(arguments.queries, arguments.rate), arguments.client, arguments.json)
 
 
 def _positive(text: str) -> float:
@@ -99,11 +149,10 @@ def _none_or_more(text: str) -> int:
 def main() -> None:
     """Run the command line."""
     arguments = _arguments()
-    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
     # So that the processes of the rig end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        raise SystemExit((profile if arguments.profile else flow)(plan, arguments.json))
+        raise SystemExit(arguments.run(arguments))
     except (BenchError, BrokerError) as error:
         stderr.print(str(error), style="red", highlight=False, markup=False)
         raise SystemExit(1) from None

@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -15,20 +16,21 @@ TIMEOUT_MS: Final = 60_000
 _WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
 
-def query_events(run: str, count: int) -> list[tuple[bytes, bytes]]:
-    """Keys and values of `count` events with the ids `RUN-0`, `RUN-1`...; the same for the same `run`."""
+def query_events(run: str, count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of `count` events with the ids `RUN-0`, `RUN-1`..., each made when it is asked for.
+
+    The same for the same `run`.
+    """
     seed = zlib.crc32(run.encode())
     words = random.Random(seed)
-    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    events = []
-    for number, vector in enumerate(vectors):
+    vectors = np.random.default_rng(seed)
+    for number in range(count):
+        vector = vectors.standard_normal(DIMENSION, dtype=np.float32)
         query_id = f"{run}-{number}"
         event = {
             "query_id": query_id,
             "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
-            "vector": vector,
+            "vector": vector / np.linalg.norm(vector),
             "timeout_ms": TIMEOUT_MS,
         }
-        events.append((query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)))
-    return events
+        yield query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -23,6 +23,7 @@ class Measurement:
     """What came of one phase.
 
     The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
+    Latencies are in the order of sending, None for a query that was lost.
     """
 
     sent: int
@@ -31,7 +32,7 @@ class Measurement:
     statuses: dict[str, int]
     seconds: float
     cpu: dict[str, float]
-    latencies_ms: list[float]
+    latencies_ms: list[float | None]
     lateness_ms: list[float]
 
     @classmethod
@@ -43,7 +44,7 @@ class Measurement:
         """The figures that are compared. Raises BenchError if no query was answered."""
         if not self.answered:
             raise BenchError(f"none of {self.sent} queries was answered")
-        latencies = sorted(self.latencies_ms)
+        latencies = sorted(each for each in self.latencies_ms if each is not None)
         return {
             "cpu_ms_per_query": 1000 * self.cpu["subject"] / self.answered,
             "p50_ms": percentile(latencies, 500),

@@ -8,13 +8,15 @@ It reads phases from its input, one JSON object a line, and writes a measurement
 
 import argparse
 import gc
+import math
 import os
 import sys
 import threading
 import time
 import uuid
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,9 +40,12 @@ _REQUEST: Final = 10.0
 
 @dataclass(slots=True)
 class _Tally:
+    """What has come back; for each query its arrival, NaN until then, in eight bytes: a load may be long."""
+
     run: str
     expected: int
-    arrivals: dict[int, float] = field(default_factory=dict)
+    arrivals: "array[float]"
+    answered: int = 0
     twice: set[int] = field(default_factory=set)
     statuses: Counter[str] = field(default_factory=Counter)
     last_arrival: float = 0.0
@@ -50,13 +55,15 @@ class _Tally:
 
     def add(self, value: bytes, arrival: float) -> None:
         result = orjson.loads(value)
-        run, _, number = result["query_id"].rpartition("-")
+        run, _, digits = result["query_id"].rpartition("-")
         if run != self.run:
             return
-        if int(number) in self.arrivals:
-            self.twice.add(int(number))
+        number = int(digits)
+        if not math.isnan(self.arrivals[number]):
+            self.twice.add(number)
             return
-        self.arrivals[int(number)] = self.last_arrival = arrival
+        self.arrivals[number] = self.last_arrival = arrival
+        self.answered += 1
         self.statuses[result["status"]] += 1
 
 
@@ -93,21 +100,21 @@ class Meter:
     def measure(self, phase: Phase) -> Measurement:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
         run = uuid.uuid4().hex[:12]
-        events = query_events(run, phase.count)
-        tally = _Tally(run, phase.count)
+        events: Iterable[tuple[bytes, bytes]] = query_events(run, phase.count)
+        interval = 0.0
+        if phase.rate is None:
+            # A burst is made before it is sent; else each query is made while its time hasn't come.
+            events = list(events)
+        else:
+            interval = 1 / phase.rate
+        tally = _Tally(run, phase.count, array("d", [math.nan]) * phase.count)
         stop = threading.Event()
         reader = threading.Thread(target=self._read, args=(tally, stop), daemon=True)
         reader.start()
-        lateness = []
         before = self._cpu()
-        start = time.perf_counter()
-        due = [start + (number / phase.rate if phase.rate else 0.0) for number in range(phase.count)]
-        for (key, value), then in zip(events, due, strict=True):
-            while (wait := then - time.perf_counter()) > 0:
-                time.sleep(wait)
-            lateness.append(-1000 * wait)
-            self._producer.produce(self._queries, value, key, on_delivery=self._delivered)
-            self._producer.poll(0)
+        start = tally.last_arrival = time.perf_counter()
+        lateness = self._send(events, start, interval, tally)
+        tally.expected = len(lateness)
         self._await_answers(tally)
         after = tally.cpu or self._cpu()
         time.sleep(_QUIET)
@@ -116,20 +123,39 @@ class Meter:
         if failure := tally.failure or self._failed:
             raise failure
         return Measurement(
-            sent=phase.count,
-            answered=len(tally.arrivals),
+            sent=len(lateness),
+            answered=tally.answered,
             twice=len(tally.twice),
             statuses=dict(tally.statuses),
-            seconds=max(tally.last_arrival - start, 0.0),
+            seconds=tally.last_arrival - start,
             cpu={name: after[name] - spent for name, spent in before.items()},
-            latencies_ms=[1000 * (arrival - due[number]) for number, arrival in tally.arrivals.items()],
-            lateness_ms=lateness,
+            latencies_ms=[
+                None if math.isnan(arrival) else 1000 * (arrival - start - number * interval)
+                for number, arrival in enumerate(tally.arrivals[: len(lateness)])
+            ],
+            lateness_ms=lateness.tolist(),
         )
 
     def close(self) -> None:
         """Leave the broker."""
         self._producer.flush(_REQUEST)
         self._consumer.close()
+
+    def _send(
+        self, events: Iterable[tuple[bytes, bytes]], start: float, interval: float, tally: _Tally
+    ) -> "array[float]":
+        """Send each event at its time, unless nothing comes back any more; by how many ms each was late."""
+        lateness = array("d")
+        for number, (key, value) in enumerate(events):
+            due = start + number * interval
+            while (wait := due - time.perf_counter()) > 0:
+                time.sleep(wait)
+            if interval and due - tally.last_arrival > PATIENCE + interval:
+                break
+            lateness.append(-1000 * wait)
+            self._producer.produce(self._queries, value, key, on_delivery=self._delivered)
+            self._producer.poll(0)
+        return lateness
 
     def _await_answers(self, tally: _Tally) -> None:
         heard = time.perf_counter()
@@ -151,7 +177,7 @@ class Meter:
                 arrival = time.perf_counter()
                 for message in (first, *rest):
                     tally.add(_value(message), arrival)
-                if len(tally.arrivals) == tally.expected and not tally.complete.is_set():
+                if tally.answered == tally.expected and not tally.complete.is_set():
                     tally.cpu = self._cpu()
                     tally.complete.set()
         except Exception as error:  # noqa: BLE001  it is the sending thread's to raise

@@ -40,12 +40,13 @@ def machine() -> dict[str, Any]:
 
 def figures_table(report: Mapping[str, Any]) -> Table:
     """A row a load: medians, with the range over the rounds beneath."""
-    shown = _table("CPU a query and latency, ms", "load", "CPU", "p50", "p99", "p99.9", "a second", "answers")
-    for row in _rows(report):
+    shown = _table("CPU a query and latency, ms", "client", "load", "CPU", "p50", "p99", "p99.9", "a second", "answers")
+    for client, row in _rows(report):
         answers = [f"{count} {status}" for status, count in sorted(row["statuses"].items())]
         answers += [f"{count} lost" for count in (row["sent"] - row["answered"],) if count]
         answers += [f"{count} twice" for count in (row["twice"],) if count]
         shown.add_row(
+            client,
             _load(row),
             _ranged(row["cpu_ms_per_query"], 2),
             *(_ranged(row[name], 0) for name in ("p50_ms", "p99_ms", "p999_ms", "answered_per_s")),
@@ -56,13 +57,39 @@ def figures_table(report: Mapping[str, Any]) -> Table:
 
 def busy_table(report: Mapping[str, Any]) -> Table:
     """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
-    shown = _table("Cores busy", "load", "subject", "stubs", "generator", "machine", "late, ms")
-    for row in _rows(report):
+    shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")
+    for client, row in _rows(report):
         shown.add_row(
+            client,
             _load(row),
             *(_ranged(row[f"cores_{name}"], 2) for name in ("subject", "stubs", "load", "machine")),
             # Of a burst everything but the first is late by definition.
             _ranged(row["late_send_p99_ms"], 1) if "rate" in row else "",
+        )
+    return shown
+
+
+def windows_table(report: Mapping[str, Any]) -> Table:
+    """A row a window of a soak."""
+    shown = _table("Latency over time, ms", "from, s", "sent", "answered", "in flight", "p50", "p99")
+    for row in report["windows"]:
+        latencies = ("" if row[name] is None else f"{row[name]:.0f}" for name in ("p50_ms", "p99_ms"))
+        shown.add_row(
+            f"{row['from_s']:.0f}", str(row["sent"]), str(row["answered"]), f"{row['in_flight']:.0f}", *latencies
+        )
+    return shown
+
+
+def held_table(report: Mapping[str, Any]) -> Table:
+    """A row for each thing that a process of a soak holds; of the quarters the medians."""
+    shown = _table("Held", "", "first", "last", "most", "2nd q.", "4th q.", "a million queries", "flat")
+    for name, row in report["held"].items():
+        slope = row["slope_per_million_queries"]
+        shown.add_row(
+            name,
+            *(f"{row[figure]:.1f}" for figure in ("first", "last", "max", "second_quarter", "last_quarter")),
+            f"{slope['estimate']:+.1f} ({slope['low']:+.1f}..{slope['high']:+.1f})",
+            {True: "yes", False: "no"}.get(row.get("flat"), ""),
         )
     return shown
 
@@ -87,8 +114,11 @@ def _table(title: str, *columns: str) -> Table:
     return shown
 
 
-def _rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*report["rates"], *([report["burst"]] if report["burst"] else [])]
+def _rows(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Each load of each client; those of one load follow each other."""
+    subjects = report["subjects"]
+    loads = {name: [*each["rates"], *([each["burst"]] if each["burst"] else [])] for name, each in subjects.items()}
+    return [(name, row) for rows in zip(*loads.values(), strict=True) for name, row in zip(loads, rows, strict=True)]
 
 
 def _load(row: Mapping[str, Any]) -> str:

@@ -1,10 +1,12 @@
 """Subjects: the processes under test, and how each is started among the same broker and backends."""
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import orjson
 
@@ -38,10 +40,10 @@ class Subject:
     launch: Callable[[Surroundings], Launch]
 
 
-def _rankstream(around: Surroundings) -> Launch:
+def _rankstream(client: str, around: Surroundings) -> Launch:
     port = free_port()
     settings = {
-        "kafka": around.kafka.model_dump(mode="json", exclude_unset=True),
+        "kafka": {**around.kafka.model_dump(mode="json", exclude_unset=True), "client": client},
         "delivery": {"replica": "bench-0"},
         "qdrant": {"url": around.qdrant},
         "embedder": {"kind": "none"},
@@ -56,7 +58,10 @@ def _rankstream(around: Surroundings) -> Launch:
     )
 
 
-RANKSTREAM = Subject("rankstream", _rankstream)
+RANKSTREAM: Final = {
+    client: Subject(client, functools.partial(_rankstream, client)) for client in ("kafka-python", "librdkafka")
+}
+"""The search flow by the Kafka client that it runs on."""
 
 
 def environment() -> dict[str, str]:

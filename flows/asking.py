@@ -13,7 +13,7 @@ import orjson
 from opentelemetry import propagate, trace
 from opentelemetry.trace import SpanKind, Tracer
 
-from operators.delivery.kafka_python import Dialect, connection
+from operators.delivery.kafka_python import Dialect, connection, naming
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
@@ -32,7 +32,15 @@ class Asker:
         self._tracer = tracer if tracer is not None else trace.NoOpTracer()
 
     def __enter__(self) -> Self:
-        """Connect, and read from the topic's present end. Raises FatalDelivery if a topic doesn't exist."""
+        """Connect, and read from the topic's present end.
+
+        Raises FatalDelivery if a topic doesn't exist or the broker can't be asked.
+        """
+        with naming(self._settings.bootstrap_servers):
+            self._connect()
+        return self
+
+    def _connect(self) -> None:
         common = connection(self._settings, self._dialect)
         self._producer = kafka.KafkaProducer(acks="all", metrics_enabled=False, **common)
         self._consumer = kafka.KafkaConsumer(
@@ -54,7 +62,6 @@ class Asker:
         ends = self._consumer.end_offsets(partitions)
         for partition in partitions:
             self._consumer.seek(partition, ends[partition])
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -80,8 +87,9 @@ class Asker:
                 self._send(event)
                 waiting.add(event["query_id"])
             for result in self._results():
-                if result["query_id"] in waiting:
-                    waiting.remove(result["query_id"])
+                # Others may be answered in envelopes.
+                if (query_id := result.get("query_id")) in waiting:
+                    waiting.remove(query_id)
                     heard = time.monotonic()
                     yield result
             if waiting and time.monotonic() - heard > timeout:
@@ -95,9 +103,12 @@ class Asker:
             carrier: dict[str, str] = {}
             propagate.inject(carrier)
         headers = [(name, value.encode()) for name, value in carrier.items()]
-        self._producer.send(topic, key=event["query_id"].encode(), value=orjson.dumps(event), headers=headers)
+        with naming(topic):
+            self._producer.send(topic, key=event["query_id"].encode(), value=orjson.dumps(event), headers=headers)
 
     def _results(self) -> Iterator[dict[str, Any]]:
-        for records in self._consumer.poll(timeout_ms=20).values():
+        with naming(self._settings.topics.results):
+            polled = self._consumer.poll(timeout_ms=20)
+        for records in polled.values():
             for record in records:
                 yield orjson.loads(record.value)

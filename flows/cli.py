@@ -12,16 +12,19 @@ from rich.console import Console
 from flows import demo as demonstration
 from flows import evaluate as evaluation
 from flows import logs
+from flows import replay as replaying
 from flows.asking import Asker
 from flows.backends import Resources
 from flows.process import ensure_collections, indexing_replica, search_replica, serve
 from flows.progress import index_file
+from flows.replay import moment
 from flows.replicas import run_replicas
 from operators.delivery import topics as kafka_topics
 from operators.delivery.kafka_python import KAFKA
+from operators.delivery.replay import Filter, Place
 from operators.fuse import RECIPE
 from operators.telemetry import tracer_provider
-from schemas.errors import ConfigError, RankstreamError
+from schemas.errors import ConfigError, DeadLetterClass, RankstreamError
 from schemas.query import MAX_LIMIT
 from schemas.settings import TelemetrySettings, load
 
@@ -143,6 +146,51 @@ def topics(config: Config = None) -> None:
     resources.close()
 
 
+@app.command()
+def replay(
+    config: Config = None,
+    kinds: Annotated[list[DeadLetterClass] | None, typer.Option("--class", help="Of this class.")] = None,
+    stage: Annotated[str | None, typer.Option(help="Rejected by this stage.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Of this original topic.")] = None,
+    places: Annotated[
+        list[Place] | None,
+        typer.Option("--offset", parser=Place.parse, metavar="TOPIC:PARTITION:OFFSET", help="Of this original place."),
+    ] = None,
+    since: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent then or later.")] = None,
+    until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before then.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many.")] = None,
+    rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="At most so many a second.")] = replaying.RATE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, send nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters back as new queries and documents: those for which every given filter holds.
+
+    --class and --offset may be repeated: any of them. A TIME is RFC 3339 with an offset, or Unix seconds, and compared
+    with the time at which the original was sent. Replaying twice sends twice: by law two queries, two answers.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
+    tally = replaying.Tally()
+    try:
+        if dry_run:
+            rows = replaying.rehearse(settings.kafka, wanted, limit, stderr, tally)
+            if as_json:
+                for row in rows:
+                    emit(row)
+            else:
+                out.print(replaying.table(rows))
+        else:
+            replaying.replay(settings.kafka, wanted, limit, rate, stderr, tally)
+    finally:
+        if as_json and not dry_run:
+            emit(tally.report())
+        else:
+            for line in tally.lines("would be sent" if dry_run else "sent"):
+                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(1 if tally.refused else 0)
+
+
 def show(result: dict[str, Any], text: str, as_json: bool) -> None:
     """Print one result event."""
     if as_json:
@@ -162,10 +210,10 @@ def main() -> None:
     try:
         app()
     except ConfigError as error:
-        stderr.print(f"configuration: {error}", style="red", highlight=False, markup=False)
+        stderr.print(f"configuration: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         raise SystemExit(2) from None
     except RankstreamError as error:
-        stderr.print(str(error), style="red", highlight=False, markup=False)
+        stderr.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
         raise SystemExit(1) from None
 
 

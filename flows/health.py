@@ -1,13 +1,19 @@
 """The health port: `/livez` and `/readyz`, for probes."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+log = logging.getLogger(__name__)
+
 Check = Callable[[], bool]
+
+_PATIENCE: Final = 5.0
+"""Seconds in which a probe must have asked: connections that say nothing don't add up."""
 
 
 class Health:
@@ -18,12 +24,14 @@ class Health:
         paths = {"/livez": live, "/readyz": {**live, **ready}}
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = _PATIENCE
+
             def do_GET(self) -> None:
                 checks = paths.get(self.path)
                 if checks is None:
                     self.send_error(404)
                     return
-                results = {name: check() for name, check in checks.items()}
+                results = {name: _holds(name, check) for name, check in checks.items()}
                 body = orjson.dumps({"ok": all(results.values()), "checks": results})
                 self.send_response(200 if all(results.values()) else 503)
                 self.send_header("content-type", "application/json")
@@ -44,3 +52,11 @@ class Health:
         """Listen no more."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _holds(name: str, check: Check) -> bool:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001  a probe must have an answer
+        log.warning("the check of %s failed: %s", name, type(error).__name__)
+        return False

@@ -53,5 +53,9 @@ def configure(settings: TelemetrySettings) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
-    # A client's chatter about every connection is of use only when asked for.
-    logging.getLogger("kafka").setLevel(max(root.level, logging.WARNING) if root.level > logging.DEBUG else root.level)
+    # A client's chatter about every connection is of use only when asked for; at DEBUG both print what is on the wire,
+    # passwords and texts.
+    for name in ("kafka", "httpcore"):
+        logging.getLogger(name).setLevel(
+            logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
+        )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from opentelemetry.trace import Tracer
 
-from operators.async_io import Bounds
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder
 from operators.clients.qdrant.client import QdrantClient
@@ -13,6 +12,7 @@ from operators.clients.rerankers import Reranker
 from operators.decode import Decoder
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
+from operators.dispatcher import Bounds
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.publish import Publisher

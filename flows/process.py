@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import quote
 
 import structlog
 from bytewax.dataflow import Dataflow
@@ -24,7 +25,6 @@ from flows.replica import Replica
 from flows.search import search
 from flows.signals import StopSignals
 from operators.decode import Decoder
-from operators.delivery import topics
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.event_loop import EventLoopThread
 from operators.indexing.apply import DocumentEmbedder, Writer
@@ -52,7 +52,8 @@ def search_replica(
     """A replica of the search flow. Raises ConfigError and FatalDelivery."""
     kafka = settings.kafka
     clients = Clients.of(settings, resources)
-    replica = Replica(settings, kafka, kafka.topics.queries, kafka.topics.results, clients, dialect, provider)
+    writes = [kafka.topics.results, *kafka.topics.reply_to]
+    replica = Replica(settings, kafka, kafka.topics.queries, writes, clients, dialect, provider)
     parts = Parts(
         intake=replica.intake,
         delivery=replica.delivery,
@@ -73,7 +74,8 @@ def search_replica(
         publisher=Publisher(
             kafka.topics.results,
             kafka.topics.dead_letters,
-            replica.max_record - topics.RECORD_OVERHEAD,
+            replica.max_bytes,
+            f"/rankstream/{quote(kafka.group_id, safe='')}",
             settings.config_hash(),
             clients.embedder.model if clients.embedder is not None else None,
             clients.reranker.model if clients.reranker is not None else None,
@@ -92,7 +94,7 @@ def indexing_replica(
     ensure_collections(settings, resources)
     kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-indexing"})
     clients = Clients.of(settings, resources)
-    replica = Replica(settings, kafka, kafka.topics.documents, kafka.topics.watermarks, clients, dialect, provider)
+    replica = Replica(settings, kafka, kafka.topics.documents, [kafka.topics.watermarks], clients, dialect, provider)
     parts = IndexingParts(
         intake=replica.intake,
         delivery=replica.delivery,

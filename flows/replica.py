@@ -9,7 +9,7 @@ Rules
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bytewax.dataflow import Dataflow
@@ -19,22 +19,19 @@ from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.backends import Clients
 from operators.delivery import topics
-from operators.delivery.client import Consumer, Producer
-from operators.delivery.kafka_python import (
-    KAFKA,
-    AcknowledgedProducer,
-    Dialect,
-    KafkaPythonConsumer,
-    TransactionalProducer,
-)
+from operators.delivery.client import KafkaClient
+from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
 from operators.event_loop import EventLoopThread
 from operators.telemetry import tracer_provider
 from operators.wakeup import Wakeup
-from schemas.errors import BackendError
+from schemas.errors import BackendError, ConfigError
 from schemas.settings import KafkaSettings, Settings
+
+_TRANSACTION_END: Final = 5.0
+"""Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
 
 _PROBE_TIMEOUT: Final = 1.0
 _CLOSE_TIMEOUT: Final = 10.0
@@ -43,7 +40,7 @@ _CLOSE_TIMEOUT: Final = 10.0
 class Replica:
     """The Kafka side of one process, and the loop on which its calls run.
 
-    Raises FatalDelivery if it can't start.
+    Raises ConfigError and FatalDelivery if it can't start.
     """
 
     def __init__(
@@ -51,32 +48,46 @@ class Replica:
         settings: Settings,
         kafka: KafkaSettings,
         topic: str,
-        writes: str,
+        writes: Sequence[str],
         clients: Clients,
         dialect: Dialect,
         provider: AnyTracerProvider | None,
     ) -> None:
         dead_letters = kafka.topics.dead_letters
         if dialect is KAFKA:
-            topics.require(kafka, [topic, writes, dead_letters])
+            topics.require(kafka, [topic, *writes, dead_letters])
             topics.require_room(kafka, topic)
-        self.max_record = topics.max_message_bytes(kafka, writes) if dialect is KAFKA else topics.DEFAULT_MAX
+        # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
+        bounded = list(writes) if kafka.compression else [*writes, dead_letters]
+        defaults = dict.fromkeys(bounded, topics.DEFAULT_MAX)
+        self.max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
         self._provider = provider if provider is not None else tracer_provider()
         self.tracer = self._provider.get_tracer("rankstream")
         self.wakeup = Wakeup()
         self.calls = EventLoopThread(self.wakeup)
         self._settings = settings
         self._clients = clients
-        ledger = Ledger(settings.delivery.max_in_flight)
-        producer, consumer = _kafka_clients(settings, kafka, dialect)
-        drain = settings.delivery.drain_timeout
-        self.intake = Intake(consumer, ledger, topic, self.wakeup, drain)
-        interval = settings.delivery.transaction_interval
+        client = _kafka_client(kafka, dialect)
+        max_batch = min(self.max_bytes.values())
+        delivery = settings.delivery
+        ledger = Ledger(delivery.max_in_flight)
+        if delivery.mode == "exactly_once":
+            # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
+            producer = client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch)
+            consumer = client.consumer()
+        else:
+            consumer = client.consumer()
+            producer = client.acknowledged_producer(consumer, max_batch)
+        self.intake = Intake(consumer, ledger, topic, self.wakeup, delivery.drain_timeout)
+        self._longest_try = delivery.watchdog
+        if delivery.mode == "exactly_once":
+            self._longest_try = min(delivery.watchdog, kafka.transaction_timeout + _TRANSACTION_END)
+        interval = delivery.transaction_interval or client.transaction_interval
         self.delivery = Delivery(producer, consumer, ledger, dead_letters, interval, self.intake.fail)
 
     def run(self, flow: Dataflow) -> None:
         """Feed the flow until `stop`. Raises what ended it otherwise."""
-        self.intake.start()
+        self.intake.start(self.delivery.flush)
         self.delivery.start()
         try:
             _run(flow)
@@ -98,7 +109,7 @@ class Replica:
 
     def delivering(self) -> bool:
         """Whether the delivery isn't stuck in one try."""
-        return self.delivery.stuck_for() < self._settings.delivery.watchdog
+        return self.delivery.stuck_for() < self._longest_try
 
     def stable(self) -> bool:
         """Whether the group has this member and no rebalance is under way."""
@@ -117,10 +128,11 @@ class Replica:
 _run: Callable[[Dataflow], None] = run_main
 
 
-def _kafka_clients(settings: Settings, kafka: KafkaSettings, dialect: Dialect) -> tuple[Producer, Consumer]:
-    # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
-    if settings.delivery.mode == "exactly_once":
-        producer = TransactionalProducer(kafka, f"{kafka.group_id}-{settings.delivery.replica}", dialect)
-        return producer, KafkaPythonConsumer(kafka, dialect)
-    consumer = KafkaPythonConsumer(kafka, dialect)
-    return AcknowledgedProducer(kafka, consumer, dialect), consumer
+def _kafka_client(kafka: KafkaSettings, dialect: Dialect) -> KafkaClient:
+    if kafka.client == "kafka-python":
+        return KafkaPython(kafka, dialect)
+    try:
+        from operators.delivery.librdkafka import Librdkafka
+    except ImportError as error:
+        raise ConfigError("kafka.client: librdkafka needs the extra `librdkafka` (confluent-kafka)") from error
+    return Librdkafka(kafka)

@@ -11,10 +11,12 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import Tracer
 from pydantic import BaseModel, ValidationError
 
+from operators import cloud_event
+from operators.cloud_event import CloudEvent, Mode
 from operators.inflight import InFlight, Message
 from operators.stage import Stage, stage
 from operators.telemetry import QueryTrace
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import SCHEMA_VERSION, QueryEvent
 from schemas.settings import Limits, Settings
 from schemas.timestamp import unix_seconds
@@ -22,7 +24,6 @@ from schemas.timestamp import unix_seconds
 E = TypeVar("E", bound=BaseModel)
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
-_MAX_QUOTED: Final = 80
 
 _NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
@@ -30,10 +31,15 @@ MAX_DEPTH: Final = 100
 
 
 def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
+    """Read one event. Raises InputError as `json_object` does, and `unsupported_version`."""
+    return readable(json_object(value, max_bytes))
+
+
+def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
     """Read one JSON object.
 
-    Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), `unsupported_version`, or `invalid`
-    for anything but an object and for a repeated key.
+    Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), or `invalid` for anything but an object
+    and for a repeated key.
     """
     if value is None:
         raise InputError(DeadLetterClass.NOT_JSON, "the message has no value")
@@ -51,8 +57,14 @@ def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
     # The parser keeps the last of repeated keys without a word: count what was written.
     if sum(1 for match in _STRINGS.finditer(value) if match[1]) != keys:
         raise InputError(DeadLetterClass.INVALID, "a key is repeated")
+    return document
+
+
+def readable(document: dict[str, Any]) -> dict[str, Any]:
+    """The same event, if its schema version is ours. Raises InputError `unsupported_version`."""
     version = document.get("schema_version", SCHEMA_VERSION)
-    if isinstance(version, int) and version != SCHEMA_VERSION:
+    # What isn't an integer is no version at all, and the schema's to refuse.
+    if type(version) is int and version != SCHEMA_VERSION:
         raise InputError(
             DeadLetterClass.UNSUPPORTED_VERSION, f"schema_version: {version}, this version reads {SCHEMA_VERSION}"
         )
@@ -64,10 +76,7 @@ def explain(error: ValidationError) -> str:
     problems = []
     for item in error.errors(include_url=False):
         field = ".".join(str(part) for part in item["loc"])
-        if field:
-            problems.append(f"{field}: {item['msg']} ({str(item['input'])[:_MAX_QUOTED]!r})")
-        else:
-            problems.append(item["msg"])
+        problems.append(problem(field, item["msg"], item["input"]) if field else item["msg"])
     return "; ".join(problems)
 
 
@@ -83,8 +92,14 @@ def collection_of(destination: str, destinations: Mapping[str, str]) -> str:
     """The Qdrant collection of a destination. Raises InputError `invalid` if it isn't configured."""
     collection = destinations.get(destination)
     if collection is None:
-        raise InputError(DeadLetterClass.INVALID, f"destination: not configured ({destination[:_MAX_QUOTED]!r})")
+        raise invalid("destination", "not configured", destination)
     return collection
+
+
+def check_headers(message: Message) -> None:
+    """Raise InputError `invalid` for a message whose headers can't be read."""
+    if not message.legible:
+        raise InputError(DeadLetterClass.INVALID, "headers: a name isn't UTF-8")
 
 
 def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
@@ -101,6 +116,7 @@ class Decoder:
     destinations: Mapping[str, str]
     default_destination: str
     default_namespace: str
+    reply_to: frozenset[str]
     dimension: int
     record_content: bool
     tracer: Tracer
@@ -113,6 +129,7 @@ class Decoder:
             settings.qdrant.destinations,
             settings.defaults.destination,
             settings.defaults.namespace,
+            frozenset((settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
             settings.qdrant.dimension,
             settings.telemetry.record_content,
             tracer,
@@ -120,13 +137,15 @@ class Decoder:
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
-        event = self._event(parse(message.value, self.limits.max_message_bytes))
+        check_headers(message)
+        envelope, document = self._opened(message)
+        event = self._event(document)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = collection_of(destination, self.destinations)
         check_dimension(event.vector, self.dimension)
+        if event.reply_to is not None and event.reply_to not in self.reply_to:
+            raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
         patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
-        # A producer whose clock is ahead gains no time by it.
-        age = max(0.0, message.received - message.timestamp)
         attributes: dict[str, str | int] = {
             "messaging.destination.partition.id": str(message.origin.partition),
             "messaging.kafka.offset": message.origin.offset,
@@ -135,7 +154,8 @@ class Decoder:
         }
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
-        trace = QueryTrace(self.tracer, message.headers, message.origin.topic, message.received, attributes)
+        headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
+        trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
         return InFlight(
             message=message,
             event=event,
@@ -143,9 +163,24 @@ class Decoder:
             namespace=event.namespace if event.namespace is not None else self.default_namespace,
             collection=collection,
             now=event.now if event.now is not None else _clock(message),
-            deadline=message.clock - age + min(patience, self.limits.max_timeout),
+            deadline=message.clock - message.age + min(patience, self.limits.max_timeout),
             trace=trace,
+            envelope=envelope,
         )
+
+    def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
+        limit = self.limits.max_message_bytes
+        mode = cloud_event.content_mode(message.headers)
+        if mode is None:
+            return None, parse(message.value, limit)
+        if mode is Mode.BINARY:
+            return cloud_event.from_headers(message.headers), parse(message.value, limit)
+        envelope, data = cloud_event.from_envelope(json_object(message.value, limit))
+        if isinstance(data, bytes):
+            return envelope, parse(data, limit)
+        if not isinstance(data, dict):
+            raise invalid("data", "an object is expected", data)
+        return envelope, readable(data)
 
     def _event(self, document: dict[str, Any]) -> QueryEvent:
         text = document.get("text")
@@ -158,7 +193,7 @@ class Decoder:
 
 def _clock(message: Message) -> float:
     try:
-        return unix_seconds(message.timestamp)
+        return unix_seconds(message.sent)
     except ValueError as error:
         raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
 

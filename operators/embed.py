@@ -6,8 +6,9 @@ from time import monotonic
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
-from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.async_io import async_io
 from operators.clients.embedders import Embedder, Embedding
+from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.stage import Batch, Stage, stage

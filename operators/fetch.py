@@ -7,8 +7,9 @@ from typing import Any, Final
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
-from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.async_io import async_io
 from operators.clients.qdrant.client import QdrantClient
+from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.stage import Batch, Stage, stage

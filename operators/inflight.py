@@ -6,6 +6,7 @@ from typing import Any
 
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
+from operators.cloud_event import CloudEvent
 from operators.ranking.candidate import Candidate, Leg
 from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, Reason
@@ -26,8 +27,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as it was read. `timestamp` is Kafka's, `received` this process's wall clock, both in seconds;
-    `clock` is this process's monotonic clock at that moment.
+    """One message as it was read. `timestamp` is Kafka's, negative if there is none, `received` this process's wall
+    clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers, but
+    a name of them isn't UTF-8.
     """
 
     origin: Origin
@@ -37,6 +39,17 @@ class Message:
     timestamp: float
     received: float
     clock: float
+    legible: bool = True
+
+    @property
+    def sent(self) -> float:
+        """Kafka's timestamp; without one, when the message was received."""
+        return self.timestamp if self.timestamp >= 0 else self.received
+
+    @property
+    def age(self) -> float:
+        """Seconds from sending to receiving; none for a producer whose clock is ahead, which gains nothing by it."""
+        return max(0.0, self.received - self.sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,7 @@ class InFlight:
     now: float
     deadline: float
     trace: QueryTrace
+    envelope: CloudEvent | None = None
     embedding: Embedding | None = None
     terms: Sparse | None = None
     legs: dict[str, Leg] = field(default_factory=dict)

@@ -7,8 +7,9 @@ from typing import Final
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
-from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.async_io import async_io
 from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores
+from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.ranking.relevance import merge
@@ -55,7 +56,7 @@ def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, rera
         return query
     error = None
     if isinstance(outcome, BackendError):
-        error = Reason.DEADLINE if query.deadline <= monotonic() else outcome.reason
+        error = outcome.reason
         query.lose("rerank", error)
     else:
         query.candidates = merge(query.candidates, outcome, top, weight)

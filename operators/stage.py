@@ -76,7 +76,9 @@ def defect(name: str, message: Message, error: Exception) -> Rejected:
 @operator
 def stage(step_id: str, up: Stream[list[T]], message: Callable[[T], Message], step: Callable[[T], I]) -> Stage[I]:
     """Apply a pure step to every item of every batch and part the outcome into a stage's streams."""
-    parted = op.map("apply", up, lambda items: sort(step_id, items, message, step))
+    # The engine's id of the step begins with the flow's and the operator's.
+    name = step_id.rpartition(".")[2]
+    parted = op.map("apply", up, lambda items: sort(name, items, message, step))
     return Stage(
         on=op.filter_map("on", parted, lambda out: out.on or None),
         answered=op.filter_map("answered", parted, lambda out: out.answered or None),

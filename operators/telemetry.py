@@ -11,6 +11,7 @@ Names and attributes follow OpenTelemetry's conventions for messaging, databases
 a query whose trace isn't recorded. No attribute holds a text, unless `record_content` asks for the query's.
 """
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,10 @@ Headers = tuple[tuple[str, bytes], ...]
 Attributes = Mapping[str, str | int | float | bool]
 
 _NAME: Final = "rankstream"
+
+for _quoting in ("baggage.propagation", "trace.propagation.tracecontext", "trace.span"):
+    # Of a header that can't be used they warn with what a producer wrote in it, whatever and however much that is.
+    logging.getLogger(f"opentelemetry.{_quoting}").setLevel(logging.ERROR)
 
 
 class _HeaderGetter(Getter[Headers]):
@@ -149,10 +154,13 @@ class QueryTrace:
         self._process.set_status(Status(StatusCode.ERROR, kind))
 
     def send(self, topic: str, status: str) -> Headers:
-        """Begin to send the terminal record; the headers that hand the trace on."""
+        """Begin to send the terminal record, or another one in its place; the headers that hand the trace on."""
         self._process.set_attribute("rankstream.status", status)
         context = self._context
-        if self._process.is_recording():
+        if self._send is not None:
+            self._send.update_name(f"send {topic}")
+            self._send.set_attribute("messaging.destination.name", topic)
+        elif self._process.is_recording():
             self._send = self._tracer.start_span(
                 f"send {topic}",
                 context,
@@ -164,10 +172,16 @@ class QueryTrace:
                     "messaging.operation.name": "send",
                 },
             )
+        if self._send is not None:
             context = trace.set_span_in_context(self._send, context)
         carrier: dict[str, str] = {}
         propagate.inject(carrier, context=context)
         return tuple((name, value.encode("latin-1", "replace")) for name, value in carrier.items())
+
+    def abandoned(self) -> None:
+        """The partition was taken away: its new owner answers the query anew, in the same trace."""
+        self._process.set_attribute("rankstream.status", "abandoned")
+        self._process.end()
 
     def sent(self) -> None:
         """The terminal record is durable: the trace's part in this process ends."""

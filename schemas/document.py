@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.query import SCHEMA_VERSION, Name, Vector
+from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
 from schemas.timestamp import Timestamp
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
@@ -20,7 +20,7 @@ class DocumentEvent(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     op: Literal["upsert", "delete"] = "upsert"
     text: str | None = None

@@ -4,6 +4,7 @@ RankstreamError
 ├── InputError        the message's fault    -> a dead letter; the next message is unaffected
 ├── BackendError      a backend's fault      -> the query goes on without it, and its answer says so
 │   ├── BackendTimeout
+│   │   └── DeadlinePassed
 │   ├── BackendUnavailable
 │   └── BackendBadResponse
 ├── DeliveryError     Kafka's fault          -> never swallowed
@@ -13,6 +14,9 @@ RankstreamError
 """
 
 from enum import StrEnum
+from typing import Final
+
+_MAX_QUOTED: Final = 80
 
 
 class RankstreamError(Exception):
@@ -36,6 +40,17 @@ class InputError(RankstreamError):
     def __init__(self, kind: DeadLetterClass, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def problem(field: str, what: str, value: object) -> str:
+    """A named problem, `field: what is wrong (value)`, the value cut short."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return f"{field}: {what} ({text[:_MAX_QUOTED]!r})"
+
+
+def invalid(field: str, what: str, value: object) -> InputError:
+    """The error for one wrong field, of class `invalid`."""
+    return InputError(DeadLetterClass.INVALID, problem(field, what, value))
 
 
 class Reason(StrEnum):
@@ -64,6 +79,12 @@ class BackendTimeout(BackendError):
     """No answer in time."""
 
     reason = Reason.TIMEOUT
+
+
+class DeadlinePassed(BackendTimeout):
+    """The query's own time is over; the backend wasn't asked, or not long enough to blame it."""
+
+    reason = Reason.DEADLINE
 
 
 class BackendUnavailable(BackendError):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import orjson
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -37,14 +38,28 @@ RESERVED: Final = frozenset(
         "record",
         "reflection_boost",
         "reflections_only",
-        "reply_to",
         "source",
         "subject",
     }
 )
 """Names that the contract gives a meaning which this version doesn't act on: an error, never ignored."""
 
-Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=65_536)]
+MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
+"""The largest number that a vector in the index can hold."""
+
+
+def _integer(value: object) -> object:
+    # True and 1.0 are equal to 1, and no version.
+    if type(value) is not int:
+        raise ValueError("an integer is expected")
+    return value
+
+
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
+"""The version of an event that says so: the integer 1."""
+
+Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
@@ -53,7 +68,7 @@ class QueryEvent(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     query_id: Annotated[str, StringConstraints(min_length=1, max_length=512)] = Field(
         description="The caller's own identifier, echoed. Two events with one id are two queries."
     )
@@ -68,8 +83,11 @@ class QueryEvent(BaseModel):
     rerank: bool = Field(default=True, description="False leaves the fused order.")
     now: Timestamp | None = Field(default=None, description="The caller's clock; missing: the message's timestamp.")
     timeout_ms: Annotated[int, Field(gt=0)] | None = Field(default=None, description="How long an answer is of use.")
+    reply_to: str | None = Field(
+        default=None, description="The topic for the result: one of those that the configuration lets a query choose."
+    )
     metadata: dict[str, JsonValue] | None = Field(
-        default=None, description=f"Echoed untouched; at most {MAX_METADATA_BYTES} bytes of JSON."
+        default=None, description=f"Echoed untouched; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits."
     )
 
     @model_validator(mode="before")

@@ -43,6 +43,8 @@ class Proxy:
         # Bound and never listening: refuses while the listener is closed, and keeps the port for it.
         self._reserved = _bound(0)
         self.port: int = self._reserved.getsockname()[1]
+        self.requests = 0
+        """Chunks that clients have sent."""
 
     def switch(self, mode: str) -> None:
         """Change to the mode of that name; on return every connection, old or new, is treated by it."""
@@ -94,6 +96,7 @@ class Proxy:
         self, connection: "_Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
     ) -> None:
         while chunk := await source.read(CHUNK):
+            self.requests += sink is not connection.client
             if self._mode is Mode.SLOW:
                 await asyncio.sleep(self._latency)
             # Read again: the mode may have changed while the chunk was held back.

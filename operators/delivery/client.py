@@ -6,12 +6,16 @@ what a broker does.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from operators.delivery.tracker import Commit
 
 GroupMetadata = Any
 """A client's own description of its membership; only handed back to the same client."""
+
+
+METADATA_AGE: Final = 30.0
+"""Seconds in which a consumer finds partitions that were added; by default it takes either client 5 minutes."""
 
 
 class TopicPartition(NamedTuple):
@@ -23,18 +27,21 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as a consumer read it; `timestamp` in seconds."""
+    """One record as a consumer read it; `timestamp` in seconds, no `headers` if a name of them isn't UTF-8."""
 
     partition: TopicPartition
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes], ...] | None
     timestamp: float
 
 
 class RecordTooLarge(Exception):
-    """The broker or the client refuses these records for their size; nothing of their transaction was committed."""
+    """The broker or the client refuses one of these records for its size; nothing of their transaction was committed.
+
+    Of several, which a client sent in one batch, any may be the one.
+    """
 
     def __init__(self, records: Sequence["Outgoing"]) -> None:
         super().__init__(f"{len(records)} records too large")
@@ -70,16 +77,25 @@ class Outgoing(Protocol):
         ...
 
 
-class Consumer(Protocol):
-    """A member of a consumer group. One thread calls everything but `group_metadata`."""
+Partitions = Iterable[TopicPartition]
 
-    def subscribe(
-        self,
-        topic: str,
-        assigned: Callable[[Iterable[TopicPartition]], None],
-        revoked: Callable[[Iterable[TopicPartition]], None],
-    ) -> None:
-        """Join the group. The two callbacks run on any thread and must not block."""
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """What a consumer tells, on any thread, and waits for: partitions are `assigned`; are about to be `revoked`, while
+    the member may still commit under its generation; or were `lost` already. Nothing of it may take over a second.
+    """
+
+    assigned: Callable[[Partitions], None]
+    revoked: Callable[[Partitions], None]
+    lost: Callable[[Partitions], None]
+
+
+class Consumer(Protocol):
+    """A member of a consumer group. One thread calls everything but `group_metadata`, `commit` and `stable`."""
+
+    def subscribe(self, topic: str, rebalance: Rebalance) -> None:
+        """Join the group. Raises RetriableDelivery while the topic isn't known."""
         ...
 
     def poll(self, timeout: float) -> list[Record]:
@@ -97,8 +113,11 @@ class Consumer(Protocol):
         """The first offset that the partition still holds."""
         ...
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from `offset`."""
+    def start(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions, and no others, from these offsets.
+
+        Raises RetriableDelivery, also if one was taken away meanwhile.
+        """
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -140,4 +159,28 @@ class Producer(Protocol):
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""
+        ...
+
+
+class KafkaClient(Protocol):
+    """What makes consumers and producers of one kind, and what suits that kind."""
+
+    @property
+    def transaction_interval(self) -> float:
+        """Seconds from one transaction's begin to the next's."""
+        ...
+
+    def consumer(self) -> Consumer:
+        """A member of the group."""
+        ...
+
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
+        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
+
+        Raises FatalDelivery.
+        """
+        ...
+
+    def acknowledged_producer(self, consumer: Consumer, max_batch: int) -> Producer:
+        """A producer that commits by `consumer` what was acknowledged."""
         ...

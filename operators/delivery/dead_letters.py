@@ -1,8 +1,12 @@
 """Dead letters: rejected messages become records of their own, the original untouched."""
 
+from typing import Final
+
 from operators.inflight import Headers, Rejected, Terminal
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
+
+_MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> Terminal:
@@ -16,12 +20,12 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> Termina
         key,
         message.value,
         message.headers + _why(rejected, trace_id),
-        timestamp_ms=round(message.timestamp * 1000),
+        timestamp_ms=_timestamp_ms(message.timestamp),
     )
 
 
 def without_payload(refused: Terminal, topic: str) -> Terminal:
-    """The record in place of one that the broker refuses for its size: no value, headers that name the query."""
+    """The record in place of one that is too large for its topic: no value, headers that name the query."""
     origin = refused.origin
     headers: Headers = (
         *_place(origin.topic, origin.partition, origin.offset),
@@ -31,6 +35,11 @@ def without_payload(refused: Terminal, topic: str) -> Terminal:
     )
     key = refused.key if refused.key is not None and len(refused.key) <= names.MAX_MESSAGE_CHARS else b""
     return Terminal(origin, topic, key, None, headers)
+
+
+def _timestamp_ms(timestamp: float) -> int | None:
+    # A record without a timestamp can't be produced; and seconds in a float round the last milliseconds of time up.
+    return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
 
 
 def _why(rejected: Rejected, trace_id: str | None) -> Headers:

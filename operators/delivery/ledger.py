@@ -28,7 +28,7 @@ class Settlement:
     plans: Mapping[TopicPartition, tuple[int, Plan]]
     group: GroupMetadata
     waiting: Sequence[Terminal]
-    dropped: int
+    dropped: Sequence[Terminal]
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
@@ -108,17 +108,19 @@ class Ledger:
         """Choose what the next transaction carries: the answers of running epochs, and the offsets they complete."""
         with self._lock:
             offsets: dict[TopicPartition, dict[int, Terminal]] = defaultdict(dict)
+            dropped = []
             for answer in answers:
                 if self._runs(answer.origin):
                     partition = TopicPartition(answer.origin.topic, answer.origin.partition)
                     offsets[partition][answer.origin.offset] = answer
+                else:
+                    dropped.append(answer)
             plans = {
                 partition: (self._assignments[partition].epoch, self._assignments[partition].tracker.plan(terminals))
                 for partition, terminals in offsets.items()
             }
             records = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.accepted]
             waiting = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.waiting]
-            dropped = len(answers) - len(records) - len(waiting)
             return Settlement(records, plans, member.group_metadata(), waiting, dropped)
 
     def confirm(self, settlement: Settlement) -> None:

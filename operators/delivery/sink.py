@@ -5,7 +5,8 @@ Rules
 - The engine's worker only queues; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, else it gathers until then.
 - Each try asks the ledger anew what may be committed: answers of epochs that are over are dropped.
-- A record that is refused for its size becomes a dead letter without payload; the rest is tried again.
+- A record that is refused for its size becomes a dead letter without payload; the rest is tried again. Where it could
+  be any of several, they are tried in halves.
 - Whatever may be tried again is, for ever; whatever may not ends the process.
 """
 
@@ -49,8 +50,10 @@ class Delivery:
         self._interval = interval
         self._failed = failed
         self._queue: deque[Terminal] = deque()
-        self._filled = threading.Condition()
+        self._changed = threading.Condition()
         self._closing = False
+        self._hurried = False
+        self._idle = True
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._began: float | None = None
 
@@ -60,9 +63,17 @@ class Delivery:
 
     def put(self, terminals: Sequence[Terminal]) -> None:
         """Queue terminal records. From any thread."""
-        with self._filled:
+        with self._changed:
             self._queue.extend(terminals)
-            self._filled.notify()
+            self._changed.notify_all()
+
+    def flush(self, patience: float) -> None:
+        """Deliver what is queued without gathering more; returns when it is durable, or after `patience` seconds."""
+        with self._changed:
+            self._hurried = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._idle and not self._queue, patience)
+            self._hurried = False
 
     def stuck_for(self) -> float:
         """Seconds that the present try has taken; 0 between tries."""
@@ -71,9 +82,9 @@ class Delivery:
 
     def close(self) -> None:
         """Deliver what is queued, then end the thread."""
-        with self._filled:
+        with self._changed:
             self._closing = True
-            self._filled.notify()
+            self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
         self._producer.close()
@@ -83,17 +94,22 @@ class Delivery:
         waiting: list[Terminal] = []
         try:
             while True:
-                with self._filled:
+                with self._changed:
                     while not self._queue and not self._closing:
-                        self._filled.wait()
+                        self._changed.wait()
                     if self._closing and not self._queue:
                         return
                     # Until the interval is over, more gathers.
-                    self._filled.wait_for(lambda: self._closing, began + self._interval - time.monotonic())
+                    left = began + self._interval - time.monotonic()
+                    self._changed.wait_for(lambda: self._closing or self._hurried, left)
                     answers = waiting + list(self._queue)
                     self._queue.clear()
+                    self._idle = False
                 began = time.monotonic()
                 waiting = self._deliver(answers)
+                with self._changed:
+                    self._idle = True
+                    self._changed.notify_all()
         except Exception as error:  # noqa: BLE001  the process ends with it
             log.error("delivery failed: %s: %s", type(error).__name__, error)
             self._failed(error)
@@ -102,18 +118,22 @@ class Delivery:
         while True:
             settlement = self._ledger.settle(answers, self._consumer)
             if settlement.dropped:
-                log.info("dropped %d answers of partitions that were taken away", settlement.dropped)
+                self._abandon(settlement.dropped)
+                answers = [*settlement.records, *settlement.waiting]
             if not settlement.records:
                 return list(settlement.waiting)
             self._began = time.monotonic()
             try:
                 self._producer.deliver(compacted(settlement.records), settlement.commits, settlement.group)
             except RecordTooLarge as error:
-                log.error("%d records were refused for their size: dead letters instead", len(error.records))
-                refused = {id(record) for record in error.records}
-                if any(record.topic == self._dead_letters and record.value is None for record in error.records):
+                if len(error.records) > 1:
+                    middle = len(answers) // 2
+                    return self._deliver(answers[:middle]) + self._deliver(answers[middle:])
+                [refused] = error.records
+                if refused.topic == self._dead_letters and refused.value is None:
                     raise FatalDelivery(f"{self._dead_letters} refuses even a dead letter without payload") from error
-                answers = [self._smaller(answer) if id(answer) in refused else answer for answer in answers]
+                log.error("a record for %s was refused for its size: a dead letter instead", refused.topic)
+                answers = [self._smaller(answer) if answer is refused else answer for answer in answers]
             except RetriableDelivery as error:
                 log.warning("%s; trying again", error)
                 time.sleep(_RETRY)
@@ -122,6 +142,12 @@ class Delivery:
                 return list(settlement.waiting)
             finally:
                 self._began = None
+
+    def _abandon(self, answers: Sequence[Terminal]) -> None:
+        log.info("dropped %d answers of partitions that were taken away", len(answers))
+        for answer in answers:
+            if answer.trace is not None:
+                answer.trace.abandoned()
 
     def _smaller(self, answer: Terminal) -> Terminal:
         return replace(without_payload(answer, self._dead_letters), trace=answer.trace)

@@ -7,23 +7,24 @@ Rules
   and polling goes on, so that the member stays in its group.
 - A newly assigned partition is read from what the group has committed, never from a kept position. Records of a
   partition that isn't (or isn't any more) in the ledger are dropped: they are read again.
+- Before a partition is given up, what has been answered is committed, for as long as the group waits without harm. What
+  hasn't is its next owner's.
 - Stopping: nothing more is read; the source ends when every query read is committed, or at `drain_timeout`. Whoever
   takes the partitions over reads what was left.
 - A failure of the polling thread or the sink's ends the source, and with it the process.
 """
 
-import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
-from operators.delivery.client import Consumer, Record, TopicPartition
+from operators.delivery.client import Consumer, Rebalance, Record, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit
 from operators.inflight import Message, Origin
@@ -37,7 +38,11 @@ _PACE: Final = 0.005
 
 _IDLE_POLL: Final = 0.1
 _PAUSED_POLL: Final = 0.01
+_FAILED_POLL: Final = 0.1
 _RETRY: Final = 0.5
+_LAST_COMMIT: Final = 0.5
+"""Seconds that a rebalance is held up, so that what is answered needn't be answered anew by the next owner."""
+
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -56,16 +61,20 @@ class Intake:
         self._assigned: dict[TopicPartition, int] = {}
         self._assignments = 0
         self._paused: bool | None = None
+        # A client moves its positions over records that it doesn't hand out when it fails, and keeps old ones.
+        self._misplaced = False
         self._stop_at: float | None = None
         self._closing = False
         self._failure: BaseException | None = None
         self._drained = False
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+        self._flush: Callable[[float], None] = lambda _: None
         self.moved_at = time.monotonic()
         """When the engine last came by, on the monotonic clock."""
 
-    def start(self) -> None:
-        """Join the group and read."""
+    def start(self, flush: Callable[[float], None]) -> None:
+        """Join the group and read; `flush` commits what is answered, within the given seconds."""
+        self._flush = flush
         self._thread.start()
 
     def stop(self) -> None:
@@ -120,7 +129,7 @@ class Intake:
             self._finish_if_drained()
             return False
         try:
-            self._consumer.subscribe(self._topic, self._on_assigned, self._on_revoked)
+            self._consumer.subscribe(self._topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
         except RetriableDelivery as error:
             log.warning("kafka: %s; trying again", error)
             return False
@@ -129,13 +138,18 @@ class Intake:
     def _poll_once(self) -> None:
         began = time.monotonic()
         self._take_over()
+        self._find_place()
         wanted = self._stop_at is None and self._ledger.credit > 0 and not self._ahead
         self._gate(wanted)
         try:
             self._ahead += self._consumer.poll(_IDLE_POLL if wanted else _PAUSED_POLL)
         except RetriableDelivery as error:
             log.warning("kafka: %s; trying again", error)
-            self._reread()
+            self._misplaced = True
+            time.sleep(_FAILED_POLL)
+        if self._misplaced:
+            # Read again once the client is where it should be.
+            self._ahead.clear()
         if messages := self._messages():
             self._batches.append(messages)
             self._wakeup.set()
@@ -144,13 +158,17 @@ class Intake:
         if left > 0:
             time.sleep(left)
 
-    def _reread(self) -> None:
-        # A client may have moved its positions over records that it didn't hand out.
-        self._ahead.clear()
-        for partition, offset in self._ledger.next_offsets().items():
-            # A partition that was taken away meanwhile is its next owner's.
-            with contextlib.suppress(RetriableDelivery):
-                self._consumer.seek(partition, offset)
+    def _find_place(self) -> None:
+        if not self._misplaced:
+            return
+        try:
+            self._consumer.start(self._ledger.next_offsets())
+        except RetriableDelivery as error:
+            log.warning("kafka: %s; trying again", error)
+        else:
+            self._misplaced = False
+            # A client may keep a partition paused over this, or not.
+            self._paused = None
 
     def _gate(self, wanted: bool) -> None:
         if wanted and self._paused is not False:
@@ -179,8 +197,9 @@ class Intake:
             epoch = self._ledger.see(record.partition, record.offset)
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
+                headers, legible = record.headers or (), record.headers is not None
                 messages.append(
-                    Message(origin, record.key, record.value, record.headers, record.timestamp, received, clock)
+                    Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
                 )
         return messages
 
@@ -191,6 +210,10 @@ class Intake:
                 self._assigned[partition] = self._assignments
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        self._flush(_LAST_COMMIT)
+        self._on_lost(partitions)
+
+    def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
         with self._lock:
             for partition in partitions:
                 self._assigned.pop(partition, None)
@@ -210,21 +233,15 @@ class Intake:
         except RetriableDelivery as error:
             log.warning("kafka: %s; trying again", error)
             return
-        for partition, start in starts.items():
-            with self._lock:
-                # A revocation meanwhile has ended this assignment: what was read about it is out of date.
-                if self._assigned.get(partition) != assigned[partition]:
-                    continue
+        with self._lock:
+            # A revocation meanwhile has ended an assignment: what was asked about it is out of date.
+            taken = [partition for partition in starts if self._assigned.get(partition) == assigned[partition]]
+            for partition in taken:
                 del self._assigned[partition]
-                self._ledger.assign(partition, start)
-            self._ahead = deque(record for record in self._ahead if record.partition != partition)
-            try:
-                self._consumer.seek(partition, start.offset)
-            except RetriableDelivery:
-                self._ledger.revoke([partition])
-        # A client may keep a partition paused over a rebalance, or not.
-        self._paused = None
-        log.info("took over %d partitions", len(starts))
+                self._ledger.assign(partition, starts[partition])
+        self._ahead.clear()
+        self._misplaced = True
+        log.info("took over %d partitions", len(taken))
 
 
 class _Partition(StatelessSourcePartition[list[Message]]):

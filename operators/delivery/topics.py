@@ -13,9 +13,6 @@ from schemas.settings import KafkaSettings
 DEFAULT_MAX: Final = 1_048_588
 """Kafka's default `max.message.bytes`."""
 
-RECORD_OVERHEAD: Final = 8192
-"""Room for a record's key, headers and framing beside its value, in bytes."""
-
 DEAD_LETTER_ROOM: Final = 65_536
 """What a dead letter may need beyond the message that it holds, in bytes."""
 
@@ -31,17 +28,17 @@ def require(settings: KafkaSettings, names: Sequence[str]) -> None:
 def require_room(settings: KafkaSettings, topic: str) -> None:
     """Raise FatalDelivery if the dead-letter topic doesn't take more than `topic`, whose messages it must hold."""
     letters = settings.topics.dead_letters
-    if max_message_bytes(settings, letters) <= max_message_bytes(settings, topic):
+    sizes = max_message_bytes(settings, [letters, topic])
+    if sizes[letters] <= sizes[topic]:
         raise FatalDelivery(
             f"{letters}: {_MAX} must be larger than that of {topic}, a dead letter is the larger record"
         )
 
 
-def max_message_bytes(settings: KafkaSettings, topic: str) -> int:
-    """The largest record batch that the topic takes, in bytes. Raises FatalDelivery."""
+def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str, int]:
+    """The largest record batch that each topic takes, in bytes. Raises FatalDelivery."""
     with _Admin(settings) as admin:
-        described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
-    return int(described["topic"][topic][_MAX]["value"])
+        return _max_message_bytes(admin, names)
 
 
 def create(settings: KafkaSettings) -> list[str]:
@@ -50,6 +47,7 @@ def create(settings: KafkaSettings) -> list[str]:
     wanted: dict[str, dict[str, str]] = {
         roles.queries: {},
         roles.results: {},
+        **{name: {} for name in roles.reply_to},
         roles.documents: {},
         roles.dead_letters: {},
         roles.watermarks: {"cleanup.policy": "compact"},
@@ -58,7 +56,8 @@ def create(settings: KafkaSettings) -> list[str]:
         there = set(admin.list_topics())
         if missing := [name for name in wanted if name not in there]:
             if roles.dead_letters in missing:
-                largest = _largest_message(admin, [name for name in (roles.queries, roles.documents) if name in there])
+                read = [name for name in (roles.queries, roles.documents) if name in there]
+                largest = max(_max_message_bytes(admin, read).values(), default=DEFAULT_MAX)
                 wanted[roles.dead_letters] = {_MAX: str(largest + DEAD_LETTER_ROOM)}
             admin.create_topics(
                 {
@@ -77,12 +76,12 @@ def create(settings: KafkaSettings) -> list[str]:
 _MAX: Final = "max.message.bytes"
 
 
-def _largest_message(admin: Any, topics: Iterable[str]) -> int:
-    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in dict.fromkeys(names)]
     if not resources:
-        return DEFAULT_MAX
+        return {}
     described = admin.describe_configs(resources, config_filter="all")["topic"]
-    return max(int(config[_MAX]["value"]) for config in described.values())
+    return {name: int(config[_MAX]["value"]) for name, config in described.items()}
 
 
 class _Admin:

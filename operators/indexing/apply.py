@@ -13,10 +13,11 @@ from typing import Final, TypeVar
 
 from bytewax.dataflow import Stream, operator
 
-from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.async_io import async_io
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder, Embedding
 from operators.clients.qdrant.client import QdrantClient
+from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
 from operators.stage import Stage, stage

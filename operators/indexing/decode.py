@@ -6,7 +6,7 @@ from typing import Self
 
 from bytewax.dataflow import Stream, operator
 
-from operators.decode import check_dimension, collection_of, parse, validated
+from operators.decode import check_dimension, check_headers, collection_of, parse, validated
 from operators.indexing.document import DocumentInFlight
 from operators.inflight import Message
 from operators.stage import Stage, stage
@@ -37,6 +37,7 @@ class DocumentDecoder:
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
+        check_headers(message)
         event = validated(DocumentEvent, parse(message.value, self.max_bytes))
         destination = event.destination if event.destination is not None else self.default_destination
         collection = collection_of(destination, self.destinations)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
-import yaml
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from schemas.errors import ConfigError
 from schemas.settings.backends import EmbedderSettings, QdrantSettings, RerankSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.document import read
 from schemas.settings.section import Count, Section
 
 
@@ -89,22 +89,10 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
 
     Raises ConfigError naming every wrong path at once; no message repeats a value.
     """
-    document: Any = {}
-    if path is not None:
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: {error}") from error
-        except yaml.YAMLError as error:
-            place = getattr(error, "problem_mark", None)
-            where = f" at line {place.line + 1}" if place else ""
-            # The parser's own message quotes the line, which may hold a secret.
-            raise ConfigError(f"{path}: not YAML{where}") from None
-        if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
-            raise ConfigError(f"{path}: not a mapping of sections")
-        if secrets := sorted(_secrets(document, "")):
-            where = ", ".join(secrets)
-            raise ConfigError(f"{where}: secrets come from the environment or from api_key_file, not from YAML")
+    document = read(path) if path is not None else {}
+    if misplaced := sorted(_misplaced(document, _secrets(), "")):
+        where = ", ".join(misplaced)
+        raise ConfigError(f"{where}: secrets come from the environment or from a file (..._file), not from YAML")
     try:
         return Settings(**_merged(overrides or {}, document))
     except ValidationError as error:
@@ -116,13 +104,19 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
         raise ConfigError(str(error)) from None
 
 
-def _secrets(section: Mapping[str, Any], path: str) -> list[str]:
+def _secrets() -> frozenset[str]:
+    sections = (field.annotation for field in Settings.model_fields.values())
+    names = (item.secrets() for item in sections if isinstance(item, type) and issubclass(item, Section))
+    return frozenset().union(*names)
+
+
+def _misplaced(section: Mapping[str, Any], secrets: frozenset[str], path: str) -> list[str]:
     found = []
     for name, value in section.items():
-        if name == "api_key":
+        if name in secrets:
             found.append(f"{path}{name}")
         elif isinstance(value, dict):
-            found += _secrets(value, f"{path}{name}.")
+            found += _misplaced(value, secrets, f"{path}{name}.")
     return found
 
 

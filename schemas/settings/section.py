@@ -1,13 +1,16 @@
 """What every section of the configuration has in common."""
 
+import errno
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+Secret = Annotated[SecretStr | None, Field(repr=False, description="Set by the environment only.")]
+"""Given by the environment, or in the file that the section's setting `<name>_file` names; never in the YAML."""
 
 
 class Section(BaseModel):
@@ -15,21 +18,54 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-
-class Backend(Section):
-    """A section of a backend that may ask for a key, given by the environment or in a file, never in the YAML."""
-
-    api_key: SecretStr | None = Field(default=None, repr=False, description="Set by the environment only.")
-    api_key_file: Path | None = None
+    @classmethod
+    def secrets(cls) -> frozenset[str]:
+        """The names of the secrets of this section and of those in it."""
+        found: set[str] = set()
+        for name, field in cls.model_fields.items():
+            if SecretStr in get_args(field.annotation):
+                found.add(name)
+            elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                found |= field.annotation.secrets()
+        return frozenset(found)
 
     @model_validator(mode="after")
-    def _one_key(self) -> Self:
-        if self.api_key is not None and self.api_key_file is not None:
-            raise ValueError("api_key and api_key_file are both set")
+    def _one_source(self) -> Self:
+        twice = [name for name in sorted(self.secrets() & self.model_fields_set) if self._both(name)]
+        if twice:
+            raise ValueError("; ".join(f"{name} and {name}_file are both set" for name in twice))
         return self
+
+    def secret(self, name: str) -> str | None:
+        """The secret, without white space around it, read from its file if it is in one.
+
+        Raises OSError if the file can't be read.
+        """
+        path: Path | None = getattr(self, f"{name}_file")
+        if path is not None:
+            return read_secret(path)
+        value: SecretStr | None = getattr(self, name)
+        return value.get_secret_value().strip() if value is not None else None
+
+    def _both(self, name: str) -> bool:
+        return getattr(self, name) is not None and getattr(self, f"{name}_file") is not None
+
+
+class Backend(Section):
+    """A section of a backend that may ask for a key."""
+
+    api_key: Secret = None
+    api_key_file: Path | None = None
 
     def key(self) -> str | None:
         """The key, read from its file if it is in one. Raises OSError if the file can't be read."""
-        if self.api_key_file is not None:
-            return self.api_key_file.read_text(encoding="utf-8").strip()
-        return self.api_key.get_secret_value().strip() if self.api_key is not None else None
+        return self.secret("api_key")
+
+
+def read_secret(path: Path) -> str:
+    """What the file holds, without white space around it. Raises OSError, also when that isn't text."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        # That error quotes the file.
+        raise OSError(errno.EILSEQ, "not UTF-8") from None

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections.abc import Sequence
 from statistics import median
 
 import pytest
@@ -15,16 +16,19 @@ from bench.figures import BenchError, Measurement, percentile, spread, summary
 from schemas.query import QueryEvent
 
 
-def measurement(latencies: list[float], *, sent: int | None = None, cpu: float = 1.0, twice: int = 0) -> Measurement:
+def measurement(
+    latencies: Sequence[float | None], *, sent: int | None = None, cpu: float = 1.0, twice: int = 0
+) -> Measurement:
     """Ten seconds in which queries were answered after `latencies`."""
+    answered = sum(latency is not None for latency in latencies)
     return Measurement(
         sent=len(latencies) if sent is None else sent,
-        answered=len(latencies),
+        answered=answered,
         twice=twice,
-        statuses={"ok": len(latencies)} if latencies else {},
+        statuses={"ok": answered} if latencies else {},
         seconds=10.0,
         cpu={"subject": cpu, "machine": 2 * cpu},
-        latencies_ms=latencies,
+        latencies_ms=list(latencies),
         lateness_ms=[0.5],
     )
 
@@ -85,6 +89,12 @@ def test_summary_divides_cpu_by_answers_and_takes_the_median_round() -> None:
     assert (found["sent"], found["answered"], found["twice"], found["statuses"]) == (600, 600, 1, {"ok": 600})
 
 
+def test_lost_queries_have_no_latency() -> None:
+    """They count as sent, and neither as fast nor as slow."""
+    found = summary([measurement([5.0, None, 7.0, None])])
+    assert (found["sent"], found["answered"], found["p50_ms"]["median"], found["p99_ms"]["median"]) == (4, 2, 5.0, 7.0)
+
+
 def test_a_phase_without_answers_has_no_figures() -> None:
     """It is an error, not a division by zero."""
     with pytest.raises(BenchError, match="none of 7"):
@@ -115,10 +125,10 @@ def test_this_process_is_accounted_for() -> None:
 
 def test_events_are_distinct_valid_queries_for_both_legs() -> None:
     """Each has an id, a text and a vector of its own, and the same run gives the same events."""
-    events = query_events("run", 50)
+    events = list(query_events("run", 50))
     parsed = [QueryEvent.model_validate_json(value) for _, value in events]
     assert [event.query_id for event in parsed] == [f"run-{number}" for number in range(50)]
     assert [key.decode() for key, _ in events] == [event.query_id for event in parsed]
     assert len({event.text for event in parsed}) == len({tuple(event.vector or ()) for event in parsed}) == 50
     assert {len(event.vector or ()) for event in parsed} == {384}
-    assert query_events("run", 50) == events
+    assert list(query_events("run", 50)) == events

@@ -1,4 +1,4 @@
-"""`python -m bench flow` answers every query once and reports in its shape; how fast is not this test's business."""
+"""`python -m bench` has every query answered once and reports in its shape; how fast is not this test's business."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.report import busy_table, figures_table
+from bench.report import busy_table, figures_table, held_table, windows_table
 from tests.kafka.broker import REPOSITORY
 
 SPREADS = {"cpu_ms_per_query", "p50_ms", "p99_ms", "p999_ms", "answered_per_s", "late_send_p99_ms"}
@@ -38,22 +38,25 @@ def check(row: dict[str, Any], queries: int) -> None:
 
 @pytest.mark.usefixtures("broker_tools")
 def test_every_query_is_answered_once() -> None:
-    """At a rate and in a burst."""
-    done = bench("flow", "--rates", "50", "--seconds", "3", "--rounds", "1", "--burst", "200", "--json")
+    """At a rate and in a burst, on each client."""
+    plan = ("--rates", "50", "--seconds", "3", "--rounds", "1", "--burst", "200")
+    done = bench("flow", *plan, "--client", "kafka-python", "librdkafka", "--json")
     assert done.returncode == 0, done.stderr
     report = orjson.loads(done.stdout)
-    assert report.keys() == {"machine", "backends", "rounds", "rates", "burst"}
+    assert report.keys() == {"machine", "backends", "rounds", "subjects"}
     assert report["machine"].keys() == {"cores", "cpu", "system", "python", "versions", "load_average"}
     assert report["machine"]["cores"] == len(os.sched_getaffinity(0))
     assert report["machine"]["versions"]["kafka"]
-    (rate,) = report["rates"]
-    assert rate.keys() == {"rate"} | COUNTS | SPREADS | CORES
-    assert rate["rate"] == 50
-    check(rate, 150)
-    assert report["burst"].keys() == {"queries"} | COUNTS | SPREADS | CORES
-    assert report["burst"]["queries"] == 200
-    check(report["burst"], 200)
-    assert (figures_table(report).row_count, busy_table(report).row_count) == (2, 2)
+    assert list(report["subjects"]) == ["kafka-python", "librdkafka"]
+    for subject in report["subjects"].values():
+        (rate,) = subject["rates"]
+        assert rate.keys() == {"rate"} | COUNTS | SPREADS | CORES
+        assert rate["rate"] == 50
+        check(rate, 150)
+        assert subject["burst"].keys() == {"queries"} | COUNTS | SPREADS | CORES
+        assert subject["burst"]["queries"] == 200
+        check(subject["burst"], 200)
+    assert (figures_table(report).row_count, busy_table(report).row_count) == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,7 @@ def test_every_query_is_answered_once() -> None:
         ["--burst", "-1"],
         ["--rounds", "0"],
         ["--seconds", "-1"],
+        ["--client", "java"],
     ],
 )
 def test_senseless_plans_are_usage_errors(arguments: list[str]) -> None:
@@ -72,3 +76,26 @@ def test_senseless_plans_are_usage_errors(arguments: list[str]) -> None:
     done = bench("flow", *arguments)
     assert done.returncode == 2
     assert arguments[0] in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--queries", "0"], ["--rate", "0"], ["--client", "java"]])
+def test_senseless_soaks_are_usage_errors(arguments: list[str]) -> None:
+    """Before anything starts."""
+    done = bench("soak", *arguments)
+    assert done.returncode == 2
+    assert arguments[0] in done.stderr
+
+
+@pytest.mark.usefixtures("broker_tools")
+def test_a_soak_reports_and_judges() -> None:
+    """Every query is answered once, every figure is there, and the exit code is the verdict's."""
+    done = bench("soak", "--queries", "600", "--rate", "60", "--json")
+    report = orjson.loads(done.stdout)
+    assert (report["sent"], report["answered"], report["lost"], report["twice"]) == (600, 600, 0, 0), done.stderr
+    assert report["statuses"] == {"ok": 600}
+    assert report["client"] == "kafka-python"
+    assert sum(window["answered"] for window in report["windows"]) == 600
+    assert set(report["held"]) == {"rss_mb", "anonymous_mb", "descriptors", "threads"}
+    assert len(report["samples"]["rss_mb"]) == len(report["samples"]["seconds"]) >= 9
+    assert done.returncode == (0 if report["flat"] else 1)
+    assert (windows_table(report).row_count, held_table(report).row_count) == (20, 4)

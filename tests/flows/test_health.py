@@ -83,3 +83,16 @@ def test_a_closed_port_is_free_again() -> None:
     with pytest.raises(httpx.ConnectError):
         get(health.port, "/livez")
     Health("127.0.0.1", health.port, {}, {}).close()
+
+
+def test_a_check_that_fails_does_not_hold() -> None:
+    """A check that raises is one that doesn't hold: the probe has its answer all the same."""
+
+    def broken() -> bool:
+        raise RuntimeError("closed")
+
+    health = Health("127.0.0.1", 0, {"worker": broken}, {})
+    answer = get(health.port, "/livez")
+    health.close()
+    assert answer.status_code == 503
+    assert answer.json() == {"ok": False, "checks": {"worker": False}}

@@ -95,8 +95,6 @@ class Deployment:
         """Make the topics; every process is ended when the block is left."""
         roles = ("queries", "results", "dead_letters", "documents", "watermarks")
         names = {role: name(role.replace("_", "-")) for role in roles}
-        for role, topic in names.items():
-            broker.create_topic(topic, PARTITIONS, _CONFIGS.get(role))
         settings = {
             "kafka": {"bootstrap_servers": broker.bootstrap, "group_id": name("group"), "topics": names},
             "embedder": {"kind": "none"},
@@ -105,11 +103,17 @@ class Deployment:
             **sections,
         }
         deployment = cls(broker, directory, names, settings)
+        for role in roles:
+            deployment.create(role)
         try:
             yield deployment
         finally:
             for flow in deployment.flows:
                 flow.kill()
+
+    def create(self, role: str) -> None:
+        """Create the topic of that role."""
+        self.broker.create_topic(self.names[role], PARTITIONS, _CONFIGS.get(role))
 
     def start(self, command: str = "run", *, replica: str = "0", wait: bool = True) -> Flow:
         """Start a flow's process; `wait` until it is in its group."""

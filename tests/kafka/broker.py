@@ -23,6 +23,9 @@ from typing import Self
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from tests.kafka.certificates import HOST, Certificates
+from tests.kafka.listeners import Listeners
+
 POM = Path(__file__).with_name("pom.xml")
 REPOSITORY = Path(__file__).parents[2]
 START_TIMEOUT_S = 60.0
@@ -32,9 +35,9 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{listeners}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{advertised}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
@@ -46,13 +49,14 @@ offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
-"""
+{security}"""
 
 
 class BrokerError(Exception):
@@ -110,17 +114,41 @@ def jars() -> Path:
 class Broker:
     """One broker on 127.0.0.1 whose data and port outlive `stop` and `kill`, until `close`.
 
-    `port` 0 chooses a free one. Topics are never created by themselves.
+    `port` 0 chooses a free one; `secure` adds the listeners of `tests.kafka.listeners`, which need the command openssl;
+    `proxied` adds one on its first port that sends clients to its second, where a proxy should be; `data` is the
+    directory of the logs. Topics are never created by themselves.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        secure: bool = False,
+        proxied: tuple[int, int] | None = None,
+        data: Path | None = None,
+    ) -> None:
         self.port = port or free_port()
         # 16 bytes in base64, as Kafka wants its ids: hexadecimal digits and an end without surplus bits are that too.
         self._cluster_id = f"{uuid.uuid4().hex[:21]}A"
         self._directory = Path(tempfile.mkdtemp(prefix="rankstream-kafka-"))
         self._properties = self._directory / "server.properties"
+        self._secure: Listeners | None = None
+        if secure:
+            certificates = Certificates(self._directory / "certificates")
+            self._secure = Listeners(certificates, {name: free_port() for name in Listeners.names()})
+        self._data = data or self._directory / "data"
+        listener, proxy = (f",PROXIED://127.0.0.1:{port}" for port in proxied) if proxied else ("", "")
         self._properties.write_text(
-            PROPERTIES.format(port=self.port, controller_port=free_port(), data=self._directory / "data")
+            PROPERTIES.format(
+                port=self.port,
+                controller_port=free_port(),
+                data=self._data,
+                listeners=(self._secure.addresses("127.0.0.1") if self._secure else "") + listener,
+                advertised=(self._secure.addresses(HOST) if self._secure else "") + proxy,
+                protocols=(self._secure.protocol_map() if self._secure else "")
+                + (",PROXIED:PLAINTEXT" * bool(proxied)),
+                security=self._secure.properties(self._directory) if self._secure else "",
+            )
         )
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -130,15 +158,21 @@ class Broker:
         """The broker's address as `host:port`."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def listeners(self) -> Listeners:
+        """The listeners beside PLAINTEXT, of a broker that was made `secure`."""
+        assert self._secure is not None
+        return self._secure
+
     def start(self) -> None:
         """Start the broker and return once it takes requests; on the data of the last run, where there was one.
 
         Raises BrokerError when it ends or isn't ready within 60 s.
         """
-        if not (self._directory / "data").exists():
-            formatted = self._java(
-                "kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties)
-            )
+        if not (self._data / "meta.properties").exists():
+            arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties)]
+            arguments += self._secure.format_arguments if self._secure else ()
+            formatted = self._java("kafka.tools.StorageTool", *arguments)
             if formatted.wait():
                 raise BrokerError(f"the storage could not be formatted:\n{self._log_tail()}")
         self._process = self._java("kafka.Kafka", str(self._properties))

@@ -42,6 +42,7 @@ def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
         "destinations": {"default": "documents"},
         "default_destination": "default",
         "default_namespace": "public",
+        "reply_to": frozenset({"results", "answers"}),
         "dimension": DIMENSION,
         "record_content": False,
         "tracer": tracer,

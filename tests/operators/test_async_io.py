@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.errors import BytewaxRuntimeError
 from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.async_io import Bounds, Finished, Lane, async_io
+from operators.async_io import async_io
+from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
@@ -86,7 +86,14 @@ def ran(
     bounds: Bounds = ROOMY,
     plan: Callable[[Item], Mapping[Lane, Any]] = Item.plan,
 ) -> dict[int, Mapping[Lane, Any]]:
-    """Run a flow over the batches: the outcomes by item; every item must leave exactly once."""
+    """Run a flow over the batches: the outcomes by item."""
+    return {done.item.number: done.outcomes for done in left(batches, call, bounds, plan)}
+
+
+def left(
+    batches: Sequence[list[Item]], call: Call, bounds: Bounds, plan: Callable[[Item], Mapping[Lane, Any]]
+) -> list[Finished[Item, Any]]:
+    """Run a flow over the batches: what left it; every item must leave exactly once."""
     out: list[list[Finished[Item, Any]]] = []
     began = time.monotonic()
     with looping() as calls:
@@ -97,7 +104,7 @@ def ran(
         run_main(flow)
     finished = [done for batch in out for done in batch]
     assert sorted(done.item.number for done in finished) == sorted(item.number for batch in batches for item in batch)
-    return {done.item.number: done.outcomes for done in finished}
+    return finished
 
 
 items = st.builds(
@@ -253,14 +260,18 @@ def test_a_defect_of_a_call_is_its_requests_outcome(call: Call, caplog: pytest.L
     assert "defect in a call" in caplog.text
 
 
-def test_a_defect_of_the_plan_ends_the_run() -> None:
-    """An exception of `plan` ends the worker instead of losing the item."""
+def test_a_defect_of_the_plan_is_its_items_alone() -> None:
+    """What `plan` raises for an item is raised where its outcomes are asked for; its neighbours have theirs."""
 
     def plan(item: Item) -> Mapping[Lane, Any]:
-        raise KeyError("a defect")
+        if item.number == 1:
+            raise KeyError("a defect")
+        return item.plan()
 
-    with pytest.raises((BytewaxRuntimeError, KeyError)):
-        ran([[Item(0)]], Backend(), plan=plan)
+    finished = {done.item.number: done for done in left([[Item(0), Item(1), Item(2)]], Backend(), ROOMY, plan)}
+    assert (finished[0].outcomes, finished[2].outcomes) == ({"a": "a0"}, {"a": "a2"})
+    with pytest.raises(KeyError):
+        _ = finished[1].outcomes
 
 
 def test_an_error_as_a_value_is_one_requests_outcome() -> None:

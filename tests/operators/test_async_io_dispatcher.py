@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from operators.async_io import Bounds, Dispatcher, Finished, Lane
+from operators.dispatcher import Bounds, Dispatcher, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
 from tests.operators.delivery.scripted import until

@@ -65,6 +65,9 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
         pytest.param({"query_id": "q", "text": "t", "schema_version": 2}, Kind.UNSUPPORTED_VERSION, id="version 2"),
         pytest.param({"schema_version": 0}, Kind.UNSUPPORTED_VERSION, id="another version of anything"),
         pytest.param({"query_id": "q", "text": "t", "schema_version": "1"}, Kind.INVALID, id="no version"),
+        pytest.param({"query_id": "q", "text": "t", "schema_version": True}, Kind.INVALID, id="true is no version"),
+        pytest.param({"query_id": "q", "text": "t", "schema_version": 1.0}, Kind.INVALID, id="1.0 is no version"),
+        pytest.param({"query_id": "q", "vector": [1e300, 0, 0]}, Kind.INVALID, id="a number beyond 32 bits"),
         pytest.param({"query_id": "q", "vector": [1.0, 2.0]}, Kind.VECTOR_DIMENSION, id="a dimension too few"),
         pytest.param({"query_id": "q", "vector": [1.0] * 4}, Kind.VECTOR_DIMENSION, id="a dimension too many"),
         pytest.param({"query_id": "q", "text": "t" * 501}, Kind.TOO_LARGE, id="a text too long"),
@@ -234,7 +237,7 @@ def test_deadlines_by_hand(timeout_ms: int | None, sent: float, left: float) -> 
     assert DECODE(message(event, timestamp=sent, received=1000.0, clock=0.0)).deadline == left
 
 
-@pytest.mark.parametrize("timestamp", [253_402_300_800.0, 1.7e15, -1e12])
+@pytest.mark.parametrize("timestamp", [253_402_300_800.0, 1.7e15, (2**63 - 1) / 1000])
 def test_a_record_stamped_outside_of_time_is_poison(timestamp: float) -> None:
     """A producer can stamp a record with any number; one that is no clock is an error, unless the event brings one."""
     event = {"query_id": "q", "text": "t"}
@@ -259,9 +262,16 @@ def test_every_problem_is_named_and_no_value_is_quoted_whole() -> None:
 
 
 def test_a_decoder_has_the_settings() -> None:
-    """Destinations, defaults and limits are the configuration's."""
-    settings = load(None, {"qdrant": {"url": "http://q", "dimension": 3, "destinations": {"d": "c"}}})
+    """Destinations, defaults, limits and topics are the configuration's."""
+    sections = {"qdrant": {"url": "http://q", "dimension": 3, "destinations": {"d": "c"}}}
+    settings = load(None, {**sections, "kafka": {"topics": {"results": "r", "reply_to": ["s"]}}})
     made = Decoder.of(settings.model_copy(update={"limits": LIMITS}), TRACER)
     assert refused({"query_id": "q", "text": "t"}, made)[0] is Kind.INVALID
     query: Message = message({"query_id": "q", "text": "t", "destination": "d"})
     assert made(query).collection == "c"
+    assert made.reply_to == {"r", "s"}
+
+
+def test_headers_that_cannot_be_read_are_named() -> None:
+    """A message whose headers can't be read is no query: half of it isn't known."""
+    assert refused({}, legible=False) == (Kind.INVALID, "headers: a name isn't UTF-8")

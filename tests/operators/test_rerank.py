@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.async_io import Finished
 from operators.clients.embedders import Embedding
 from operators.clients.rerankers import Reads, RerankRequest, Scores
+from operators.dispatcher import Finished
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.rerank import plan, reranked

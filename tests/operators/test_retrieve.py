@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from operators.async_io import Finished
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
 from operators.clients.qdrant.answers import Hits
+from operators.dispatcher import Finished
 from operators.fetch import fetched
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate

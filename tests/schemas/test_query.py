@@ -1,6 +1,7 @@
 """The query event: what a producer may ask, and that every mistake is named."""
 
 import math
+import struct
 from typing import Any
 
 import orjson
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_METADATA_BYTES, RESERVED, QueryEvent
+from schemas.query import DEFAULT_LIMIT, MAX_FLOAT32, MAX_LIMIT, MAX_METADATA_BYTES, RESERVED, QueryEvent
 
 CONTRACT = {
     "actor_type",
@@ -27,7 +28,6 @@ CONTRACT = {
     "record",
     "reflection_boost",
     "reflections_only",
-    "reply_to",
     "source",
     "subject",
 }
@@ -94,6 +94,10 @@ def test_an_unknown_field_is_a_named_error() -> None:
         ("vector", [math.inf]),
         ("vector", [[1.0]]),
         ("vector", [0.0] * 65_537),
+        ("vector", [1.0, 3.5e38]),
+        ("vector", [-1e300]),
+        ("reply_to", 5),
+        ("reply_to", ["results"]),
         ("namespace", ""),
         ("namespace", "x" * 257),
         ("namespace", 3),
@@ -112,6 +116,10 @@ def test_an_unknown_field_is_a_named_error() -> None:
         ("metadata", [1]),
         ("schema_version", 2),
         ("schema_version", "1"),
+        ("schema_version", True),
+        ("schema_version", False),
+        ("schema_version", 1.0),
+        ("schema_version", None),
     ],
 )
 def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
@@ -175,5 +183,8 @@ def test_an_event_does_not_change() -> None:
 
 
 def test_any_number_is_a_vectors_component() -> None:
-    """Integers are numbers, too."""
+    """Integers are numbers, too, and so is all that 32 bits can hold."""
     assert event(vector=[1, -2.5, 0]).vector == [1.0, -2.5, 0.0]
+    largest = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
+    assert largest == MAX_FLOAT32
+    assert event(vector=[largest, -largest, 5e-324]).vector == [largest, -largest, 5e-324]

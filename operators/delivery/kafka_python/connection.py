@@ -1,14 +1,18 @@
 """How every client of a broker is made."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kafka
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from operators.delivery.client import TopicPartition
+from operators.delivery.kafka_python.security import admitted, security
 from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
 PATIENCE: Final = 3.0
@@ -30,11 +34,19 @@ EMBEDDED: Final = Dialect({"api_version": (2, 3)}, {"check_crcs": False, "fetch_
 
 
 def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
-    """What every client of this broker is made with."""
+    """What every client of this broker is made with.
+
+    Raises ConfigError for a file that can't be used, and FatalDelivery if a secured broker refuses us or we it.
+    """
+    if settings.security_protocol != "PLAINTEXT":
+        admitted(settings)
     return {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "client_id": settings.group_id,
         "request_timeout_ms": int(settings.request_timeout * 1000),
+        # By default it would be looked for once in 30 seconds only, after a while.
+        "reconnect_backoff_max_ms": 1000,
+        **security(settings),
         **dialect.every,
     }
 
@@ -45,3 +57,12 @@ def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
         kafka.TopicPartition(*partition): OffsetAndMetadata(commit.offset, commit.metadata, -1)
         for partition, commit in commits.items()
     }
+
+
+@contextlib.contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Raise FatalDelivery, naming what was asked for, for what a broker does."""
+    try:
+        yield
+    except KafkaError as error:
+        raise FatalDelivery(f"{what}: {type(error).__name__}") from error

@@ -1,7 +1,7 @@
 """A member of a consumer group, by kafka-python."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import kafka
@@ -9,7 +9,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
 
-from operators.delivery.client import GroupMetadata, Record, TopicPartition
+from operators.delivery.client import METADATA_AGE, GroupMetadata, Rebalance, Record, TopicPartition
 from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -29,22 +29,21 @@ logging.getLogger("kafka.coordinator.consumer").addFilter(_UnstableOffsets())
 
 
 class _Listener(ConsumerRebalanceListener):
-    def __init__(
-        self,
-        assigned: Callable[[Iterable[TopicPartition]], None],
-        revoked: Callable[[Iterable[TopicPartition]], None],
-    ) -> None:
-        self._assigned = assigned
-        self._revoked = revoked
+    def __init__(self, rebalance: Rebalance) -> None:
+        self._rebalance = rebalance
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._assigned([TopicPartition(*partition) for partition in assigned])
+        self._rebalance.assigned([TopicPartition(*partition) for partition in assigned])
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._revoked([TopicPartition(*partition) for partition in revoked])
+        self._rebalance.revoked([TopicPartition(*partition) for partition in revoked])
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-        self.on_partitions_revoked(lost)
+        self._rebalance.lost([TopicPartition(*partition) for partition in lost])
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> tuple[tuple[str, bytes], ...] | None:
+    return None if headers is None else tuple((name, value or b"") for name, value in headers)
 
 
 class KafkaPythonConsumer:
@@ -61,6 +60,7 @@ class KafkaPythonConsumer:
                 "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
                 "fetch_max_bytes": _FETCH_BYTES,
+                "metadata_max_age_ms": int(METADATA_AGE * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
                 **connection(settings, dialect),
@@ -68,12 +68,7 @@ class KafkaPythonConsumer:
             }
         )
 
-    def subscribe(
-        self,
-        topic: str,
-        assigned: Callable[[Iterable[TopicPartition]], None],
-        revoked: Callable[[Iterable[TopicPartition]], None],
-    ) -> None:
+    def subscribe(self, topic: str, rebalance: Rebalance) -> None:
         """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
         try:
             known = self._consumer.partitions_for_topic(topic)
@@ -81,7 +76,7 @@ class KafkaPythonConsumer:
             raise RetriableDelivery(f"metadata of {topic}: {type(error).__name__}") from error
         if not known:
             raise RetriableDelivery(f"topic {topic} doesn't exist")
-        self._consumer.subscribe([topic], listener=_Listener(assigned, revoked))
+        self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
     def poll(self, timeout: float) -> list[Record]:
         """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
@@ -90,13 +85,16 @@ class KafkaPythonConsumer:
             fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=_ALL)
         except KafkaError as error:
             raise RetriableDelivery(f"poll: {type(error).__name__}") from error
+        if not self.stable():
+            # A rebalance that outlasted this poll is gone on with by the next, if it's told to.
+            self._consumer._coordinator.request_rejoin()
         return [
             Record(
                 TopicPartition(*partition),
                 record.offset,
                 record.key,
                 record.value,
-                tuple((name, value or b"") for name, value in record.headers),
+                _headers(record.headers),
                 record.timestamp / 1000,
             )
             for partition, records in fetched.items()
@@ -125,12 +123,13 @@ class KafkaPythonConsumer:
             raise RetriableDelivery(f"beginning offsets: {type(error).__name__}") from error
         return offset
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from `offset`. Raises RetriableDelivery if the partition was taken away meanwhile."""
+    def start(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets. Raises RetriableDelivery if one was taken away meanwhile."""
         try:
-            self._consumer.seek(kafka.TopicPartition(*partition), offset)
+            for partition, offset in starts.items():
+                self._consumer.seek(kafka.TopicPartition(*partition), offset)
         except (ValueError, AssertionError) as error:
-            raise RetriableDelivery("the partition is gone") from error
+            raise RetriableDelivery("a partition is gone") from error
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop fetching those of `partitions` that are still assigned."""

@@ -1,17 +1,19 @@
 """Producers, in transactions or acknowledged, by kafka-python."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import KafkaError, MessageSizeTooLargeError
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 
 from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
+from operators.delivery.kafka_python.connection import Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
+_BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
 _RETRY_BACKOFF_MS: Final = 5
 _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
@@ -19,18 +21,20 @@ _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 
 
 class _Sending:
-    def __init__(self, settings: KafkaSettings, dialect: Dialect, own: Mapping[str, Any]) -> None:
+    def __init__(self, settings: KafkaSettings, max_batch: int, dialect: Dialect, own: Mapping[str, Any]) -> None:
         self._config = {
             "acks": "all",
             "compression_type": settings.compression,
             "linger_ms": _LINGER_MS,
+            "batch_size": min(_BATCH_SIZE, max_batch),
             "retry_backoff_ms": _RETRY_BACKOFF_MS,
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
             **own,
             **connection(settings, dialect),
         }
-        self._sent: list[tuple[Outgoing, Any]] = []
+        self._sent: list[Any] = []
+        self._refused: dict[int, Outgoing] = {}
         self._producer = self._made()
 
     def close(self) -> None:
@@ -41,7 +45,7 @@ class _Sending:
         return kafka.KafkaProducer(**self._config)
 
     def _send(self, records: Sequence[Outgoing]) -> None:
-        self._sent = []
+        self._sent, self._refused = [], {}
         for record in records:
             future = self._producer.send(
                 record.topic,
@@ -50,31 +54,37 @@ class _Sending:
                 headers=list(record.headers),
                 timestamp_ms=record.timestamp_ms,
             )
-            self._sent.append((record, future))
+            future.add_errback(partial(self._note, record))
+            self._sent.append(future)
 
     def _raise_refused(self, cause: KafkaError | None) -> None:
-        refused = [
-            record
-            for record, future in self._sent
-            if future.is_done and isinstance(future.exception, MessageSizeTooLargeError)
-        ]
-        if refused:
+        if refused := list(self._refused.values()):
             # What a refusal leaves in the producer's queues disturbs its later sends: start afresh.
             self.close()
             self._producer = self._made()
             raise RecordTooLarge(refused) from cause
 
+    def _raise_failed(self) -> None:
+        for future in self._sent:
+            if not future.succeeded():
+                raise future.exception or KafkaTimeoutError("a record was not acknowledged")
+
+    def _note(self, record: Outgoing, error: Exception) -> None:
+        # Records that are given up because of a refused one fail after it, with the same error.
+        if isinstance(error, MessageSizeTooLargeError):
+            self._refused.setdefault(id(error), record)
+
 
 class TransactionalProducer(_Sending):
     """Records and offsets in one transaction."""
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str, dialect: Dialect) -> None:
+    def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int, dialect: Dialect) -> None:
         """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
         }
-        super().__init__(settings, dialect, own)
+        super().__init__(settings, max_batch, dialect, own)
 
     def deliver(
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -86,6 +96,8 @@ class TransactionalProducer(_Sending):
         try:
             self._producer.begin_transaction()
             self._send(records)
+            self._producer.flush()
+            self._raise_failed()
             self._producer.send_offsets_to_transaction(offsets(commits), group)
             self._producer.commit_transaction()
         except KafkaError as error:
@@ -111,8 +123,8 @@ class TransactionalProducer(_Sending):
 class AcknowledgedProducer(_Sending):
     """Records first, then offsets: for brokers without transactions, where a crash in between answers twice."""
 
-    def __init__(self, settings: KafkaSettings, consumer: Consumer, dialect: Dialect) -> None:
-        super().__init__(settings, dialect, {"enable_idempotence": True})
+    def __init__(self, settings: KafkaSettings, consumer: Consumer, max_batch: int, dialect: Dialect) -> None:
+        super().__init__(settings, max_batch, dialect, {"enable_idempotence": True})
         self._consumer = consumer
 
     def deliver(
@@ -126,8 +138,7 @@ class AcknowledgedProducer(_Sending):
             self._send(records)
             self._producer.flush()
             self._raise_refused(None)
-            for _, future in self._sent:
-                future.get(timeout=PATIENCE)
+            self._raise_failed()
         except KafkaError as error:
             raise RetriableDelivery(f"produce: {type(error).__name__}") from error
         self._consumer.commit(commits)

@@ -23,6 +23,13 @@ class Reader:
         self.intake = Intake(consumer, self.ledger, "queries", self.wakeup, drain_timeout)
         self.messages: list[Message] = []
         self._answered = 0
+        self.owned_at_flush: list[list[TopicPartition]] = []
+
+    def flush(self, patience: float) -> None:
+        """What the delivery does before a partition goes: commit the answers that there are."""
+        assert patience > 0
+        self.owned_at_flush.append(self.ledger.partitions)
+        self.answer_all()
 
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
         """What was read of a partition, after taking what there is."""
@@ -57,7 +64,7 @@ class Reader:
 def reading(consumer: ScriptedConsumer, *, most: int = 100, drain_timeout: float = WITHIN) -> Iterator[Reader]:
     """A running intake that has subscribed; closed at the end."""
     reader = Reader(consumer, most, drain_timeout)
-    reader.intake.start()
+    reader.intake.start(reader.flush)
     try:
         yield reader
     finally:

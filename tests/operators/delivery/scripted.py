@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from operators.delivery.client import Outgoing, Record, TopicPartition
+from operators.delivery.client import Outgoing, Rebalance, Record, TopicPartition
 from operators.delivery.tracker import Commit
 
 WITHIN = 5.0
@@ -63,7 +63,8 @@ class ScriptedConsumer:
         self.first = 0
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
-        self.seeks: list[tuple[TopicPartition, int]] = []
+        self.starts: list[dict[TopicPartition, int]] = []
+        self.start_failures: list[BaseException] = []
         self.polls = 0
         self.failure: BaseException | None = None
         self.subscribe_failures: list[BaseException] = []
@@ -72,33 +73,34 @@ class ScriptedConsumer:
         self.closed = False
         self.generation = 0
         self.subscribed = threading.Event()
-        self._assigned: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
-        self._revoked: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+        self._rebalance = Rebalance(lambda _: None, lambda _: None, lambda _: None)
 
     def assign(self, *partitions: TopicPartition, at: int = 0) -> None:
         """Rebalance: these come too, with a fetch position that nobody should trust."""
         self.generation += 1
         for partition in partitions:
             self.positions[partition] = at
-        self._assigned(partitions)
+        self._rebalance.assigned(partitions)
 
     def revoke(self, *partitions: TopicPartition) -> None:
         """Rebalance: these go."""
         self.generation += 1
         for partition in partitions:
             self.positions.pop(partition, None)
-        self._revoked(partitions)
+        self._rebalance.revoked(partitions)
 
-    def subscribe(
-        self,
-        topic: str,
-        assigned: Callable[[Iterable[TopicPartition]], None],
-        revoked: Callable[[Iterable[TopicPartition]], None],
-    ) -> None:
+    def lose(self, *partitions: TopicPartition) -> None:
+        """The group went on without this member: these are gone."""
+        self.generation = -1
+        for partition in partitions:
+            self.positions.pop(partition, None)
+        self._rebalance.lost(partitions)
+
+    def subscribe(self, topic: str, rebalance: Rebalance) -> None:
         """Keep the callbacks; a test assigns."""
         if self.subscribe_failures:
             raise self.subscribe_failures.pop(0)
-        self._assigned, self._revoked = assigned, revoked
+        self._rebalance = rebalance
         self.subscribed.set()
 
     def poll(self, timeout: float) -> list[Record]:
@@ -126,11 +128,14 @@ class ScriptedConsumer:
         """The same for every partition."""
         return self.first
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note it, and read on from there."""
-        self.seeks.append((partition, offset))
-        if partition in self.positions:
-            self.positions[partition] = offset
+        if self.start_failures:
+            raise self.start_failures.pop(0)
+        self.starts.append(dict(starts))
+        for partition, offset in starts.items():
+            if partition in self.positions:
+                self.positions[partition] = offset
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """No more of these."""

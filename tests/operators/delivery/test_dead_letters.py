@@ -81,3 +81,11 @@ def test_a_record_that_was_refused_keeps_no_payload() -> None:
 def test_a_refused_record_without_a_usable_key_has_an_empty_one(key: bytes | None) -> None:
     """No key, or one that may itself be what was too large, becomes empty: a record without both isn't taken."""
     assert without_payload(terminal(7, key=key), "dead-letters").key == b""
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "stamp"), [(-0.001, None), (-5e9, None), ((2**63 - 1) / 1000, 2**63 - 1), (0.0, 0)]
+)
+def test_a_dead_letters_timestamp_can_be_written(timestamp: float, stamp: int | None) -> None:
+    """A message without a timestamp, or one at the end of all times, has a dead letter that Kafka's writers take."""
+    assert dead_letter(rejected(timestamp=timestamp), "dead-letters", None).timestamp_ms == stamp

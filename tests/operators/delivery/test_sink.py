@@ -1,8 +1,7 @@
 """The sink's thread: what a producer refuses, delays or breaks never loses an answer and never doubles one."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,42 +11,18 @@ from bytewax.testing import TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import Outgoing, RecordTooLarge, TopicPartition
+from operators.delivery.client import Outgoing, RecordTooLarge
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery, DeliverySink, compacted
 from operators.delivery.tracker import Commit
 from operators.inflight import Terminal
 from schemas import dead_letter as names
 from schemas.errors import FatalDelivery, RetriableDelivery
+from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until
 from tests.operators.samples import terminal
 
-PARTITION = TopicPartition("queries", 0)
-INTERVAL = 0.005
-
 Refusal = Callable[[Sequence[Outgoing]], BaseException | None]
-
-
-@contextmanager
-def delivering(
-    producer: ScriptedProducer, ledger: Ledger, interval: float = INTERVAL
-) -> Iterator[tuple[Delivery, list[BaseException]]]:
-    """A running delivery and what it reported as failed; closed at the end."""
-    failures: list[BaseException] = []
-    delivery = Delivery(producer, ScriptedConsumer(), ledger, "dead-letters", interval, failures.append)
-    delivery.start()
-    yield delivery, failures
-    delivery.close()
-    assert producer.closed
-
-
-def read(count: int) -> tuple[Ledger, list[Terminal]]:
-    """A ledger with `count` queries in flight, and their answers."""
-    ledger = Ledger(1024)
-    epoch = ledger.assign(PARTITION, Commit(0, ""))
-    for offset in range(count):
-        ledger.see(PARTITION, offset)
-    return ledger, [terminal(offset, epoch=epoch) for offset in range(count)]
 
 
 def refusing(*offsets: int) -> Refusal:

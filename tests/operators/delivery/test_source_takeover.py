@@ -16,10 +16,10 @@ def test_a_new_group_reads_from_the_beginning() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST, at=6)
         until(lambda: reader.offsets() == [5, 6, 9])
-    assert consumer.seeks == [(FIRST, 5)]
+    assert consumer.starts == [{FIRST: 5}]
 
 
-def test_every_assignment_seeks_to_what_is_committed() -> None:
+def test_every_assignment_starts_at_what_is_committed() -> None:
     """A partition that comes back is read from its commit, though the consumer kept another position."""
     consumer = ScriptedConsumer({FIRST: range(10)})
     with reading(consumer) as reader:
@@ -30,7 +30,7 @@ def test_every_assignment_seeks_to_what_is_committed() -> None:
         consumer.commits[FIRST] = Commit(4, "")
         consumer.assign(FIRST, at=10)
         until(lambda: reader.offsets() == [*range(10), *range(4, 10)])
-        assert consumer.seeks == [(FIRST, 0), (FIRST, 4)]
+        assert consumer.starts == [{FIRST: 0}, {FIRST: 4}]
         assert reader.ledger.in_flight == 6
 
 
@@ -78,7 +78,7 @@ def test_a_revocation_while_the_commit_is_read_ends_the_take_over() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [6, 7])
-        assert consumer.seeks == [(FIRST, 6)]
+        assert consumer.starts[-1] == {FIRST: 6}
 
 
 def test_a_revocation_for_good_while_the_commit_is_read() -> None:
@@ -107,7 +107,7 @@ def test_a_commit_that_cannot_be_read_yet_is_asked_again() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [0, 1, 2])
-    assert consumer.seeks == [(FIRST, 0)]
+    assert consumer.starts == [{FIRST: 0}]
 
 
 def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:
@@ -184,3 +184,39 @@ def test_a_failed_poll_reads_again_what_it_passed_over() -> None:
         consumer.log[FIRST] += [2, 3, 4, 5]
         until(lambda: reader.offsets() == list(range(6)))
     assert next(failures, None) is None
+
+
+def test_what_is_answered_is_committed_before_a_partition_goes() -> None:
+    """A revocation waits for the answers that there are, while the partition is still this member's."""
+    consumer = ScriptedConsumer({FIRST: range(4)})
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2, 3])
+        consumer.revoke(FIRST)
+        assert reader.owned_at_flush == [[FIRST]]
+        assert reader.ledger.partitions == []
+
+
+def test_what_is_lost_is_not_waited_for() -> None:
+    """A partition that the group has given away already ends at once: nothing could be committed for it."""
+    consumer = ScriptedConsumer({FIRST: range(4)})
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2, 3])
+        consumer.lose(FIRST)
+        assert reader.owned_at_flush == []
+        assert reader.ledger.partitions == []
+
+
+def test_nothing_is_read_before_the_start_has_worked() -> None:
+    """While a client can't be put where the commit says, what it brings from elsewhere isn't handed over."""
+    consumer = ScriptedConsumer({FIRST: range(8)})
+    consumer.commits[FIRST] = Commit(2, "")
+    consumer.start_failures = [RetriableDelivery("the partition is gone"), RetriableDelivery("once more")]
+    with reading(consumer) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST, at=5)
+        until(lambda: reader.offsets() == list(range(2, 8)))
+        assert consumer.starts == [{FIRST: 2}]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.async_io import Finished
+from operators.dispatcher import Finished
 from operators.indexing.apply import apart, applied, embedded, persistently
 from schemas.errors import (
     BackendBadResponse,

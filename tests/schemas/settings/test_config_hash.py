@@ -1,5 +1,6 @@
 """The configuration's hash: two answers may differ by it exactly when they could differ."""
 
+import copy
 import functools
 from typing import Any
 
@@ -40,12 +41,51 @@ CHANGED = {
     "rerank.weight": 0.5,
     "kafka.session_timeout": 7,
     "kafka.compression": "zstd",
+    "kafka.topics.reply_to": ["answers"],
+    "kafka.security_protocol": "SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.token_url": "http://other",
+    "kafka.client": "librdkafka",
     "delivery.mode": "at_least_once",
+    "delivery.max_in_flight": 10,
+    "delivery.transaction_interval": 0.5,
     "telemetry.log_level": "debug",
     "threads": 2,
     "telemetry.log_format": "console",
 }
 """Values for settings that can't be changed by adding to them."""
+
+
+TLS: dict[str, Any] = {"kafka": {"security_protocol": "SSL"}}
+KEY: dict[str, Any] = {"kafka": {"security_protocol": "SSL", "tls": {"certificate_file": "/c", "key_file": "/k"}}}
+
+
+def sasl(**settings: str) -> dict[str, Any]:
+    """SASL, set so far as it must be."""
+    return {"kafka": {"security_protocol": "SASL_SSL", "sasl": settings}}
+
+
+USER = {"mechanism": "PLAIN", "username": "u"}
+CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
+BESIDE = {
+    "kafka.tls.ca_file": TLS,
+    "kafka.tls.certificate_file": KEY,
+    "kafka.tls.key_file": KEY,
+    "kafka.tls.key_password": KEY,
+    "kafka.tls.key_password_file": KEY,
+    "kafka.tls.check_hostname": TLS,
+    "kafka.sasl.mechanism": sasl(**USER, password_file="/p"),
+    "kafka.sasl.username": sasl(**USER, password_file="/p"),
+    "kafka.sasl.password": sasl(**USER),
+    "kafka.sasl.password_file": sasl(**USER),
+    "kafka.sasl.token_file": sasl(mechanism="OAUTHBEARER"),
+    "kafka.sasl.token_url": sasl(**CLIENT, client_secret_file="/s"),
+    "kafka.sasl.client_id": sasl(**CLIENT, client_secret_file="/s"),
+    "kafka.sasl.client_secret": sasl(**CLIENT),
+    "kafka.sasl.client_secret_file": sasl(**CLIENT),
+    "kafka.sasl.scope": sasl(**CLIENT, client_secret_file="/s"),
+}
+"""What must be set beside a setting that can't be set alone."""
 
 
 def changed(path: str, value: object) -> Settings:
@@ -60,7 +100,7 @@ def changed(path: str, value: object) -> Settings:
         new = value / 2
     else:
         new = f"{value or ''}other"
-    document: dict[str, Any] = {"qdrant": dict(LEAST["qdrant"])}
+    document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
     place = document
     for step in path.split(".")[:-1]:
         place = place.setdefault(step, {})

@@ -18,6 +18,11 @@ def written(directory: Path, document: object) -> Path:
     return path
 
 
+def topics(**names: object) -> dict[str, object]:
+    """A section `kafka` with these topics."""
+    return {"topics": names}
+
+
 def refusal(directory: Path, document: object) -> str:
     """What is said about a file."""
     with pytest.raises(ConfigError) as caught:
@@ -81,11 +86,20 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({**LEAST, "rerank": {"kind": "cohere"}}, "cohere needs url"),
         ({**LEAST, "kafka": None}, "kafka: "),
         ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
+        (
+            {**LEAST, "kafka": topics(reply_to=["a", "b", "a"])},
+            "kafka.topics.reply_to: Value error, a topic is listed twice",
+        ),
+        ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: Value error, lists the topic of queries"),
+        ({**LEAST, "kafka": topics(reply_to=["x"], documents="x")}, "lists the topic of documents"),
+        ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
+        ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
+        ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
         ({**LEAST, 1: 2}, "not a mapping of sections"),
         ("- a\n- b\n", "not a mapping of sections"),
         ("just text", "not a mapping of sections"),
         ("a: [\n", "not YAML at line 2"),
-        ("a: !!python/object:os.system {}\n", "not YAML"),
+        ("a: !!python/object:os.system {}\n", "tags aren't taken (line 1)"),
     ],
 )
 def test_what_cannot_be_used_is_a_config_error(tmp_path: Path, document: object, said: str) -> None:

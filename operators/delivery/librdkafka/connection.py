@@ -1,0 +1,64 @@
+"""How every client of a broker is made, and how its errors are read."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.librdkafka.security import security
+from operators.delivery.tracker import Commit
+from schemas.settings import KafkaSettings
+
+PATIENCE: Final = 3.0
+"""Seconds for what a broker answers at once."""
+
+log = logging.getLogger("librdkafka")
+
+
+def connection(settings: KafkaSettings) -> dict[str, Any]:
+    """What every client of this broker is made with; to be called for each.
+
+    Raises ConfigError for a file that can't be used, and FatalDelivery for a token that can't be had.
+    """
+    return {
+        "bootstrap.servers": settings.bootstrap_servers,
+        "client.id": settings.group_id,
+        "socket.timeout.ms": int(settings.request_timeout * 1000),
+        "socket.nagle.disable": True,
+        "reconnect.backoff.ms": 100,
+        "reconnect.backoff.max.ms": 1000,
+        "error_cb": _log_error,
+        **security(settings),
+    }
+
+
+def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:
+    """Commits in the client's own types."""
+    return [
+        TopicPartition(partition.topic, partition.partition, commit.offset, commit.metadata)
+        for partition, commit in commits.items()
+    ]
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """What the client says went wrong."""
+    error: KafkaError = exception.args[0]
+    return error
+
+
+class _Connections(logging.Filter):
+    """Without a line a try while no broker is there: `_log_error` says it once."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("FAIL ")
+
+
+log.addFilter(_Connections())
+
+
+def _log_error(error: KafkaError) -> None:
+    # Connections are made anew by the client itself; what is refused ends up in a call's own error.
+    if error.code() != KafkaError._TRANSPORT:
+        log.warning("%s", error.name())

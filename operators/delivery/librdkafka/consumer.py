@@ -1,0 +1,194 @@
+"""A member of a consumer group, by librdkafka."""
+
+import queue
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
+
+from operators.delivery.client import METADATA_AGE, GroupMetadata, Rebalance, Record
+from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log, offsets
+from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.settings import KafkaSettings
+
+_ALL: Final = 100_000
+_COMMIT_WAIT: Final = 0.01
+"""Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
+
+_FETCHED_KIB: Final = 4096
+"""What is fetched ahead of a partition at most, unless a single record is larger."""
+
+
+class LibrdkafkaConsumer:
+    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._consumer = Consumer(
+            {
+                **connection(settings),
+                "group.id": settings.group_id,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "session.timeout.ms": int(settings.session_timeout * 1000),
+                "heartbeat.interval.ms": int(settings.heartbeat_interval * 1000),
+                "max.poll.interval.ms": int(settings.max_poll_interval * 1000),
+                "partition.assignment.strategy": "range",
+                "queued.max.messages.kbytes": _FETCHED_KIB,
+                "fetch.wait.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": int(METADATA_AGE * 1000),
+                # A full queue is looked at again at once, not after a second.
+                "fetch.queue.backoff.ms": 5,
+            },
+            logger=log,
+        )
+        self._membership: GroupMetadata = None
+        self._commits: queue.SimpleQueue[tuple[Mapping[Partition, Commit], Future[None]]] = queue.SimpleQueue()
+        self._longest_poll = float("inf")
+
+    def subscribe(self, topic: str, rebalance: Rebalance) -> None:
+        """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
+
+        def assigned(consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+            consumer.assign([])
+            self._membership = consumer.consumer_group_metadata()
+            rebalance.assigned(_named(partitions))
+
+        def revoked(_: Any, partitions: Sequence[TopicPartition]) -> None:
+            rebalance.revoked(_named(partitions))
+            self._membership = None
+
+        def lost(_: Any, partitions: Sequence[TopicPartition]) -> None:
+            self._membership = None
+            rebalance.lost(_named(partitions))
+
+        try:
+            known = self._consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
+        except KafkaException as error:
+            raise RetriableDelivery(f"metadata of {topic}: {error_of(error).name()}") from error
+        if known.error is not None or not known.partitions:
+            raise RetriableDelivery(f"topic {topic} doesn't exist")
+        self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
+
+    def poll(self, timeout: float) -> list[Record]:
+        """All records that have been fetched. Raises RetriableDelivery and FatalDelivery."""
+        self._commit_waiting()
+        try:
+            first = self._consumer.poll(min(timeout, self._longest_poll))
+            # `consume` waits until it has as many as it may return: only what is there already comes by it.
+            messages = [] if first is None else [first, *self._consumer.consume(_ALL, 0)]
+        except KafkaException as error:
+            raise _failure("poll", error_of(error)) from error
+        return [_record(message) for message in messages]
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
+        """What the group has committed, metadata included. Raises RetriableDelivery."""
+        try:
+            found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], PATIENCE)
+        except KafkaException as error:
+            raise _failure("committed offsets", error_of(error)) from error
+        commits: dict[Partition, Commit | None] = {}
+        for partition in found:
+            if partition.error is not None:
+                raise _failure("committed offsets", partition.error)
+            known = partition.offset >= 0
+            commits[Partition(partition.topic, partition.partition)] = (
+                Commit(partition.offset, partition.metadata or "") if known else None
+            )
+        return commits
+
+    def beginning(self, partition: Partition) -> int:
+        """The first offset that the partition still holds. Raises RetriableDelivery."""
+        try:
+            marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), PATIENCE)
+        except KafkaException as error:
+            raise _failure("beginning offsets", error_of(error)) from error
+        if marks is None:
+            raise RetriableDelivery("beginning offsets: no answer")
+        first: int = marks[0]
+        return first
+
+    def start(self, starts: Mapping[Partition, int]) -> None:
+        """Read these partitions, and no others, from these offsets. Raises RetriableDelivery."""
+        try:
+            self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
+        except KafkaException as error:
+            raise _failure("assign", error_of(error)) from error
+
+    def pause(self, partitions: Sequence[Partition]) -> None:
+        """Stop fetching those of `partitions` that are still assigned."""
+        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
+
+    def resume(self, partitions: Sequence[Partition]) -> None:
+        """Fetch those of `partitions` that are still assigned."""
+        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+
+    def stable(self) -> bool:
+        """Whether the member has joined and no rebalance is under way."""
+        return self._membership is not None
+
+    def group_metadata(self) -> GroupMetadata:
+        """The member's id and generation; None outside of the group."""
+        return self._membership
+
+    def commit(self, commits: Mapping[Partition, Commit]) -> None:
+        """Commit offsets outside a transaction, by the polling thread. Raises RetriableDelivery."""
+        self._longest_poll = _COMMIT_WAIT
+        done: Future[None] = Future()
+        self._commits.put((commits, done))
+        try:
+            done.result(PATIENCE)
+        except TimeoutError as error:
+            raise RetriableDelivery("commit: nobody polls") from error
+        except KafkaException as error:
+            raise _failure("commit", error_of(error)) from error
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _commit_waiting(self) -> None:
+        while not self._commits.empty():
+            commits, done = self._commits.get()
+            try:
+                self._consumer.commit(offsets=offsets(commits), asynchronous=False)
+            except KafkaException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+
+def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:
+    return [Partition(partition.topic, partition.partition) for partition in partitions]
+
+
+def _record(message: Any) -> Record:
+    if (error := message.error()) is not None:
+        raise _failure("poll", error)
+    kind, milliseconds = message.timestamp()
+    return Record(
+        Partition(message.topic(), message.partition()),
+        message.offset(),
+        message.key(),
+        message.value(),
+        _headers(message),
+        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
+    )
+
+
+def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
+    try:
+        headers = message.headers()
+    except (SystemError, UnicodeDecodeError):
+        # A name that isn't UTF-8.
+        return None
+    return tuple((name, value or b"") for name, value in headers or ())
+
+
+def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
+    kind = FatalDelivery if error.fatal() else RetriableDelivery
+    return kind(f"{what}: {error.name()}")

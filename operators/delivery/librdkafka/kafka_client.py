@@ -1,0 +1,29 @@
+"""What librdkafka's clients of one broker are made by."""
+
+from typing import Final
+
+from operators.delivery.client import Consumer, Producer
+from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
+from operators.delivery.librdkafka.producer import AcknowledgedProducer, TransactionalProducer
+from schemas.settings import KafkaSettings
+
+
+class Librdkafka:
+    """Makes consumers and producers by librdkafka."""
+
+    transaction_interval: Final = 0.01
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+
+    def consumer(self) -> Consumer:
+        """A member of the settings' group."""
+        return LibrdkafkaConsumer(self._settings)
+
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
+        """A producer in transactions; fences the predecessor of that id. Raises FatalDelivery."""
+        return TransactionalProducer(self._settings, transactional_id, max_batch)
+
+    def acknowledged_producer(self, consumer: Consumer, max_batch: int) -> Producer:
+        """A producer that commits by `consumer` what was acknowledged."""
+        return AcknowledgedProducer(self._settings, consumer, max_batch)

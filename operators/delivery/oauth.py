@@ -1,0 +1,125 @@
+"""Tokens for SASL OAUTHBEARER: from a file that somebody else renews, or by OAuth 2 client credentials (RFC 6749, 4.4).
+
+No error holds a token or a secret, nor what the token's issuer wrote.
+"""
+
+import base64
+import binascii
+import functools
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import httpx
+import orjson
+
+from operators.delivery import credentials
+from schemas.errors import ConfigError, RetriableDelivery
+from schemas.settings.security import SaslSettings
+
+TIMEOUT: Final = 4.0
+"""Seconds for the issuer's answer: less than a group's session, for the thread that waits sends its heartbeats."""
+
+_UNTOLD_LIFETIME: Final = 300.0
+_FRESH: Final = 0.75
+_BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and when it must be asked for anew, in seconds since the epoch."""
+
+    value: str = field(repr=False)
+    expires: float
+
+
+class TokenSource:
+    """A token whenever a connection needs one. Thread-safe."""
+
+    def __init__(self, sasl: SaslSettings, now: Callable[[], float] = time.time) -> None:
+        self._sasl = sasl
+        self._now = now
+        self._lock = threading.Lock()
+        self._issued: Token | None = None
+        self._fresh_until = 0.0
+
+    def token(self) -> Token:
+        """A token that is good now: the file's present one, or one issued for three quarters of its life at most.
+
+        Raises ConfigError for a file that can't be used and RetriableDelivery for an issuer that gives none.
+        """
+        path = self._sasl.token_file
+        if path is not None:
+            value = _bearer(credentials.token(path))
+            if value is None:
+                raise ConfigError("kafka.sasl.token_file: holds no bearer token")
+            return Token(value, min(_expiry(value), self._now() + _UNTOLD_LIFETIME))
+        with self._lock:
+            if self._issued is None or self._now() >= self._fresh_until:
+                self._renew()
+            assert self._issued is not None
+            return self._issued
+
+    def _renew(self) -> None:
+        asked = self._now()
+        try:
+            value, lifetime = self._ask()
+        except RetriableDelivery:
+            if self._issued is None or asked >= self._issued.expires:
+                raise
+            return
+        self._issued = Token(value, asked + lifetime)
+        self._fresh_until = asked + _FRESH * lifetime
+
+    def _ask(self) -> tuple[str, float]:
+        sasl = self._sasl
+        assert sasl.token_url is not None
+        form = {"grant_type": "client_credentials", **({"scope": sasl.scope} if sasl.scope else {})}
+        # RFC 6749, 2.3.1: both are form-encoded before they are put into the header.
+        who = (quote_plus(sasl.client_id or ""), quote_plus(credentials.client_secret(sasl) or ""))
+        try:
+            answer = httpx.post(sasl.token_url, data=form, auth=who, timeout=TIMEOUT)
+        except httpx.HTTPError as error:
+            raise RetriableDelivery(f"kafka.sasl.token_url: {type(error).__name__}") from None
+        body = _object(answer.content)
+        if answer.status_code != httpx.codes.OK:
+            code = body.get("error")
+            told = f" {code}" if code in _ERRORS else ""
+            raise RetriableDelivery(f"kafka.sasl.token_url: HTTP {answer.status_code}{told}")
+        value, lifetime = _bearer(body.get("access_token")), body.get("expires_in", _UNTOLD_LIFETIME)
+        if value is None or not isinstance(lifetime, int | float) or lifetime <= 0:
+            raise RetriableDelivery("kafka.sasl.token_url: the answer holds no token")
+        return value, float(lifetime)
+
+
+@functools.cache
+def tokens(sasl: SaslSettings) -> TokenSource:
+    """The one source of a process, whichever of its clients asks: an issuer is asked once for all of them."""
+    return TokenSource(sasl)
+
+
+def _bearer(value: Any) -> str | None:
+    return value if isinstance(value, str) and _BEARER.fullmatch(value) else None
+
+
+def _expiry(token: str) -> float:
+    """When a JWT says that it expires; a token that doesn't say never does."""
+    try:
+        claims = token.split(".")[1]
+        expiry = _object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp")
+    except (IndexError, binascii.Error):
+        return float("inf")
+    return float(expiry) if isinstance(expiry, int | float) else float("inf")
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,164 @@
+"""Replay, decided: which dead letters are wanted, what each becomes, and when the next may go. Pure.
+
+Rules
+-----
+- What a letter becomes is the message that it was made of, byte for byte: its key, its value and its own headers.
+- A query gets a new timestamp, for its old one would have it expire at once. A document keeps its own, which is its
+  version where the event names none: replayed, it must not go over what came after it.
+- A letter without payload, or of a topic that is neither read for queries nor for documents, can't be replayed.
+"""
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, Self
+
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class Place(NamedTuple):
+    """Where a message stood in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `TOPIC:PARTITION:OFFSET`. Raises ValueError."""
+        topic, _, numbers = text.partition(":")
+        partition, _, offset = numbers.partition(":")
+        if not (topic and _is_number(partition) and _is_number(offset)):
+            raise ValueError(f"{text!r} is not TOPIC:PARTITION:OFFSET")
+        return cls(topic, int(partition), int(offset))
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter: the original message, its timestamp in ms, where it stood and what was wrong."""
+
+    place: Place
+    kind: str
+    stage: str
+    message: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+    @property
+    def timestamp(self) -> float:
+        """The original's time in Unix seconds."""
+        return self.timestamp_ms / 1000
+
+    @classmethod
+    def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
+        """The letter that a record of the dead-letter topic is; None for a record that is none."""
+        # The message may have been a dead letter before: what was added last is about it.
+        begin = max((number for number, (name, _) in enumerate(headers) if name == names.TOPIC), default=None)
+        if begin is None:
+            return None
+        own, added = headers[:begin], headers[begin:]
+        why = {name: _text(content) for name, content in added if name in _WRITTEN}
+        partition, offset = why.get(names.PARTITION, ""), why.get(names.OFFSET, "")
+        if not (_is_number(partition) and _is_number(offset)):
+            return None
+        return cls(
+            place=Place(why[names.TOPIC], int(partition), int(offset)),
+            kind=why.get(names.CLASS, ""),
+            stage=why.get(names.STAGE, ""),
+            message=why.get(names.MESSAGE, ""),
+            key=key,
+            value=value,
+            headers=own + tuple(header for header in added if header[0] not in _WRITTEN),
+            timestamp_ms=timestamp_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which letters are wanted: those for which all that is given here holds; times in Unix seconds, `until` excluded.
+
+    The time of a letter is its original's, which dead letters keep.
+    """
+
+    classes: frozenset[DeadLetterClass] = frozenset()
+    stage: str | None = None
+    topic: str | None = None
+    places: frozenset[Place] = frozenset()
+    since: float | None = None
+    until: float | None = None
+
+    def matches(self, letter: Letter) -> bool:
+        """Whether the letter is wanted."""
+        return (
+            (not self.classes or letter.kind in self.classes)
+            and (self.stage is None or letter.stage == self.stage)
+            and (self.topic is None or letter.place.topic == self.topic)
+            and (not self.places or letter.place in self.places)
+            and (self.since is None or self.since <= letter.timestamp)
+            and (self.until is None or letter.timestamp < self.until)
+        )
+
+
+class Skip(StrEnum):
+    """Why a letter can't be replayed."""
+
+    NO_PAYLOAD = "no_payload"
+    OTHER_TOPIC = "other_topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The record to produce; no timestamp means the time of sending."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: Headers
+    timestamp_ms: int | None
+
+
+def replayed(letter: Letter, queries: str, documents: str) -> Replayed | Skip:
+    """What the letter becomes, where queries and documents are read from these topics."""
+    topic = letter.place.topic
+    if topic not in {queries, documents}:
+        return Skip.OTHER_TOPIC
+    if letter.value is None:
+        return Skip.NO_PAYLOAD
+    return Replayed(
+        topic, letter.key, letter.value, letter.headers, letter.timestamp_ms if topic == documents else None
+    )
+
+
+@dataclass(slots=True)
+class Throttle:
+    """Turns that are at least 1/`rate` seconds apart: what a pause has cost is not caught up with."""
+
+    rate: float
+    _next: float = field(default=-math.inf, init=False)
+
+    def wait(self, now: float) -> float:
+        """Take the next turn: the seconds from `now` until it."""
+        turn = max(now, self._next)
+        self._next = turn + 1 / self.rate
+        return turn - now
+
+
+_WRITTEN: Final = frozenset(
+    (names.TOPIC, names.PARTITION, names.OFFSET, names.STAGE, names.CLASS, names.MESSAGE, names.TRACE_ID)
+)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

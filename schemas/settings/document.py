@@ -1,0 +1,80 @@
+"""The configuration's file: one YAML document of plain data, refused when it is more than that.
+
+Aliases, tags and duplicate keys are refused, and so is what is too large or too deep: what is read takes bounded memory
+and time, runs nothing, and no value is lost to another of its name.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from schemas.errors import ConfigError
+
+MAX_BYTES: Final = 262_144
+MAX_DEPTH: Final = 16
+
+
+class _Refused(yaml.YAMLError):
+    """What YAML allows and a configuration doesn't need."""
+
+    def __init__(self, problem: str, mark: Any) -> None:
+        super().__init__(problem)
+        self.problem_mark = mark
+
+
+class _PlainLoader(yaml.SafeLoader):
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise _Refused("aliases aren't taken", event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            raise _Refused("tags aren't taken", event.start_mark)
+        if self._depth == MAX_DEPTH:
+            raise _Refused(f"nested deeper than {MAX_DEPTH}", event.start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen = set()
+        for name, _ in node.value:
+            if isinstance(name, yaml.ScalarNode) and (name.tag, name.value) in seen:
+                raise _Refused(f"{name.value!r} is set twice", name.start_mark)
+            seen.add((name.tag, str(name.value)))
+        return super().construct_mapping(node, deep)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The sections in the file at `path`. Raises ConfigError naming path and line, never a value."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
+    try:
+        document = yaml.load(content.decode("utf-8"), _PlainLoader) or {}  # noqa: S506  it is a SafeLoader
+    except _Refused as error:
+        raise ConfigError(f"{path}: {error} (line {_line(error)})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except yaml.YAMLError as error:
+        # The parser's own message quotes the line, which may hold a secret.
+        where = f" at line {line}" if (line := _line(error)) else ""
+        raise ConfigError(f"{path}: not YAML{where}") from None
+    except ValueError:
+        # A number of too many digits, or a thirteenth month.
+        raise ConfigError(f"{path}: a number or a date in it is none") from None
+    if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
+        raise ConfigError(f"{path}: not a mapping of sections")
+    return document
+
+
+def _line(error: yaml.YAMLError) -> int:
+    mark = getattr(error, "problem_mark", None)
+    return mark.line + 1 if mark else 0

@@ -1,0 +1,6 @@
+"""The catalogue: importing it defines every scenario."""
+
+from tests.faults.catalogue import backend, broker, clock, input, load, process, storage, topics  # noqa: A004
+from tests.faults.scenario import CATALOGUE, Scenario
+
+__all__ = ["CATALOGUE", "Scenario", "backend", "broker", "clock", "input", "load", "process", "storage", "topics"]

@@ -1,0 +1,67 @@
+"""What happens to the backends: every query is answered all the same, with what is left, and the answer says so."""
+
+import time
+from collections import Counter
+from typing import Final
+
+from tests.faults.scenario import scenario
+from tests.faults.trial import Trial
+from tests.integration.deployment import wait_until
+
+FAULT_S: Final = 6.0
+FLAP_S: Final = 0.3
+
+STATUS: Final = {"qdrant": "failed", "embedder": "partial", "reranker": "unranked"}
+STAGES: Final = {"qdrant": {"vector", "keyword", "fetch"}, "embedder": {"embed"}, "reranker": {"rerank"}}
+REASONS: Final = {
+    "refuse": "unavailable",
+    "hang": "timeout",
+    "slow": "timeout",
+    "garbage": "bad_response",
+    "flapping": "unavailable",
+}
+
+
+def hurt(trial: Trial, backend: str, fault: str) -> None:
+    """Hurt one backend under load, then see `ok` answers again."""
+    proxy = trial.backends[backend]
+    began = time.time()
+    if fault == "flapping":
+        while time.time() < began + FAULT_S:
+            proxy.switch("refuse")
+            time.sleep(FLAP_S)
+            proxy.switch("pass")
+            time.sleep(FLAP_S)
+    else:
+        proxy.switch(fault)
+        time.sleep(FAULT_S)
+        proxy.switch("pass")
+    healed = time.time()
+    degraded = [answer for answer in trial.answers(began) if answer.degraded]
+    if degraded:
+        stages = Counter(stage for answer in degraded for stage, _ in answer.degraded)
+        reasons = Counter(reason for answer in degraded for _, reason in answer.degraded)
+        # At its two ends a fault can look like another: what most answers say is what counts.
+        assert stages.most_common(1)[0][0] in STAGES[backend], f"{dict(stages)} with the {backend} hurt"
+        assert reasons.most_common(1)[0][0] == REASONS[fault], f"{dict(reasons)} after {fault}"
+    # A slow backend may be fast enough, and a flapping one be asked again in time.
+    if fault not in {"slow", "flapping"}:
+        assert STATUS[backend] in {answer.kind for answer in degraded}, "no answer noticed"
+    wait_until(lambda: _recovered(trial, healed))
+
+
+def _recovered(trial: Trial, healed: float) -> bool:
+    return any(answer.kind == "ok" and answer.arrival > healed + 1 for answer in trial.answers(healed))
+
+
+def _define(backend: str, fault: str) -> None:
+    @scenario(
+        "backend", name=f"{backend}-{fault}", promise=f"The {backend} is hurt ({fault}) for six seconds under load."
+    )
+    def act(trial: Trial) -> None:
+        hurt(trial, backend, fault)
+
+
+for _backend in STATUS:
+    for _fault in REASONS:
+        _define(_backend, _fault)

@@ -1,0 +1,36 @@
+"""What comes in: poison of every kind, and whatever else bytes can be."""
+
+from typing import Final
+
+from tests.faults.scenario import scenario
+from tests.faults.trial import Trial
+from tests.integration.poison import POISON
+
+FUZZED: Final = 10_000
+SEED: Final = 20
+
+
+@scenario("input")
+def poison(trial: Trial) -> None:
+    """Each kind of poison, thirty times over, is a dead letter of its class; the queries between are answered."""
+    for turn in range(30):
+        trial.load.send([(b"poison %d" % turn, value) for value in POISON])
+    trial.await_all()
+    _assert_unmoved(trial)
+
+
+@scenario("input", rate=20.0)
+def fuzzed(trial: Trial) -> None:
+    """10,000 mutated messages each end in a result or a dead letter; the flow stays up."""
+    from tests.operators.mutations import mutations
+
+    messages = mutations(SEED, FUZZED)
+    trial.load.send([(key, value) for key, value, _ in messages], [headers for _, _, headers in messages])
+    trial.await_all()
+    _assert_unmoved(trial)
+
+
+def _assert_unmoved(trial: Trial) -> None:
+    assert not trial.fleet.restarts, "the flow ended"
+    logs = [log.read_text(errors="replace") for log in trial.fleet.logs()]
+    assert not any("Traceback" in text for text in logs), "a traceback in a log"

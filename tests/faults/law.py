@@ -1,0 +1,125 @@
+"""The law, checked on what the topics hold: each message that was asked has exactly one terminal record, the right one.
+
+Pure. What is right: a query gets a result with its id; poison gets a dead letter of its class; and a dead letter holds
+the message's own key and value. What a scenario makes the flow answer otherwise, it must name.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schemas.errors import DeadLetterClass
+
+
+class Place(NamedTuple):
+    """Where a message is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A message of the queries topic, and what must become of it: `query_id` a result, `poison` a dead letter.
+
+    With neither, either will do. `timestamp` in seconds.
+    """
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp: float
+    query_id: str | None = None
+    poison: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A record that ended a message: a result of that status, or a dead letter of that class.
+
+    `arrival` in Unix seconds; `called`: a leg was asked for it.
+    """
+
+    place: Place
+    kind: str
+    dead: bool
+    key: bytes | None
+    arrival: float
+    query_id: str | None = None
+    value: bytes | None = None
+    degraded: tuple[tuple[str, str], ...] = ()
+    called: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of what was asked."""
+
+    asked: int
+    results: int
+    dead_letters: int
+    lost: list[Place]
+    twice: list[Place]
+    strangers: list[Place]
+    wrong: list[str]
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def breaches(self) -> list[str]:
+        """How the law is broken, in words; empty if it isn't."""
+        found = [
+            f"{len(places)} {what}, such as {_short(places)}"
+            for what, places in (("lost", self.lost), ("twice", self.twice), ("never asked", self.strangers))
+            if places
+        ]
+        if self.wrong:
+            found.append(f"{len(self.wrong)} wrong, such as: {self.wrong[0]}")
+        if not self.asked:
+            found.append("nothing was asked")
+        return found
+
+
+def account(
+    asked: Mapping[Place, Asked], terminals: Sequence[Terminal], refused: Collection[str] = frozenset()
+) -> Account:
+    """Hold what was asked against what was answered; queries may be dead letters of the classes `refused`."""
+    seen = Counter(terminal.place for terminal in terminals)
+    wrong = [
+        f"{terminal.place.partition}/{terminal.place.offset}: {fault}"
+        for terminal in terminals
+        if terminal.place in asked
+        for fault in _faults(asked[terminal.place], terminal, refused)
+    ]
+    return Account(
+        asked=len(asked),
+        results=sum(1 for terminal in terminals if not terminal.dead),
+        dead_letters=sum(1 for terminal in terminals if terminal.dead),
+        lost=sorted(asked.keys() - seen.keys()),
+        twice=sorted(place for place, times in seen.items() if times > 1),
+        strangers=sorted(seen.keys() - asked.keys()),
+        wrong=wrong,
+        kinds=Counter(terminal.kind for terminal in terminals),
+    )
+
+
+def _faults(asked: Asked, terminal: Terminal, refused: Collection[str]) -> list[str]:
+    faults = []
+    if asked.poison is not None and (not terminal.dead or terminal.kind != asked.poison):
+        faults.append(f"{terminal.kind} for poison of class {asked.poison}")
+    if asked.query_id is not None:
+        if terminal.dead and terminal.kind not in refused:
+            faults.append(f"a dead letter of class {terminal.kind} for a query")
+        if not terminal.dead and terminal.query_id != asked.query_id:
+            faults.append(f"the result of {terminal.query_id} for {asked.query_id}")
+    # What its topic refuses for its size is replaced by a letter without payload.
+    stripped = terminal.value is None and terminal.kind == DeadLetterClass.TOO_LARGE
+    if terminal.dead and not stripped and terminal.value != asked.value:
+        faults.append("a dead letter with another value than the message's")
+    if not stripped and (terminal.key or b"") != (asked.key or b""):
+        faults.append("another key than the message's")
+    return faults
+
+
+def _short(places: Sequence[Place]) -> str:
+    return ", ".join(f"{place.partition}/{place.offset}" for place in places[:6])

@@ -1,0 +1,43 @@
+"""The fault harness: one scenario of each kind with each Kafka client; `make faults` runs them all."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.catalogue import CATALOGUE
+from tests.faults.run import CLIENTS, Surroundings, surroundings
+
+SCENARIOS = (
+    "second-signal",
+    "broker-killed",
+    "results-take-less",
+    "disk-full",
+    "reranker-flapping",
+    "clock-behind",
+    "poison",
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def around(broker_tools: None) -> Iterator[Surroundings]:
+    """What the scenarios share."""
+    with surroundings() as shared:
+        yield shared
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_law_holds(around: Surroundings, name: str, client: str) -> None:
+    """Whatever is done to it, every message has exactly one terminal record, and the scenario's promise is kept."""
+    row = around.run(CATALOGUE[name], client)
+    if row.skipped is not None:
+        pytest.skip(row.skipped)
+    assert row.breaches == []
+
+
+def test_every_kind_but_load_has_its_scenario() -> None:
+    """The overload, which takes minutes and the whole machine, is left to `make faults`; no other kind is."""
+    kinds = {scenario.kind for scenario in CATALOGUE.values()}
+    assert kinds - {CATALOGUE[name].kind for name in SCENARIOS} == {"load"}

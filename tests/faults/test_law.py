@@ -1,0 +1,53 @@
+"""The law's checker: what would be a breach is seen as one."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.law import Asked, Place, Terminal, account
+
+QUERY = Asked(Place("queries", 0, 7), b"key", b"{}", 0.0, query_id="q")
+POISON = Asked(Place("queries", 1, 3), b"key", b"{", 0.0, poison="not_json")
+RESULT = Terminal(QUERY.place, "ok", False, b"key", 0.0, query_id="q")
+LETTER = Terminal(POISON.place, "not_json", True, b"key", 0.0, value=b"{")
+ASKED = {asked.place: asked for asked in (QUERY, POISON)}
+
+
+def test_each_once_is_the_law() -> None:
+    """A result for the query and a dead letter for the poison break nothing."""
+    found = account(ASKED, [RESULT, LETTER])
+    assert found.breaches() == []
+    assert (found.asked, found.results, found.dead_letters) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("terminals", "said"),
+    [
+        ([LETTER], "1 lost, such as 0/7"),
+        ([RESULT], "1 lost, such as 1/3"),
+        ([RESULT, LETTER, RESULT], "1 twice, such as 0/7"),
+        ([RESULT, LETTER, replace(LETTER, place=RESULT.place, kind="internal")], "1 twice, such as 0/7"),
+        ([RESULT, LETTER, replace(RESULT, place=Place("queries", 0, 8))], "1 never asked, such as 0/8"),
+        ([replace(RESULT, query_id="p"), LETTER], "the result of p for q"),
+        ([replace(RESULT, key=b"other"), LETTER], "another key than the message's"),
+        ([replace(LETTER, place=QUERY.place), LETTER], "a dead letter of class not_json for a query"),
+        ([RESULT, replace(RESULT, place=POISON.place)], "ok for poison of class not_json"),
+        ([RESULT, replace(LETTER, kind="invalid")], "invalid for poison of class not_json"),
+        ([RESULT, replace(LETTER, value=b"")], "a dead letter with another value than the message's"),
+    ],
+)
+def test_a_breach_is_named(terminals: list[Terminal], said: str) -> None:
+    """A lost, doubled, foreign or wrong terminal record is told, and where."""
+    assert any(said in breach for breach in account(ASKED, terminals).breaches())
+
+
+def test_a_class_that_a_scenario_names_is_right() -> None:
+    """Where queries may end as dead letters of a class, one that does breaks nothing; without payload neither."""
+    letter = Terminal(QUERY.place, "too_large", True, b"key", 0.0, value=None)
+    assert account(ASKED, [letter, LETTER], {"too_large"}).breaches() == []
+    assert account(ASKED, [letter, LETTER]).breaches() != []
+
+
+def test_nothing_asked_is_no_proof() -> None:
+    """A scenario that asked nothing has shown nothing."""
+    assert account({}, []).breaches() == ["nothing was asked"]

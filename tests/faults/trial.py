@@ -1,0 +1,144 @@
+"""A trial: one scenario's surroundings while it acts, and the account of it afterwards."""
+
+import contextlib
+import random
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from bench.stubs import DIMENSION, Stubs
+from tests.faults.fleet import Fleet
+from tests.faults.law import Asked, Place, Terminal
+from tests.faults.load import Load
+from tests.faults.reader import Reader, contents
+from tests.faults.volume import Volume
+from tests.integration.deployment import Deployment, wait_until
+from tests.kafka.broker import Broker
+from tests.proxy import Proxy
+
+RECOVERY: Final = 100.0
+"""Seconds that a flow may be silent: its watchdog's, and a start. How long it was is in the table."""
+
+_LOOK: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A broker; where there is one, the proxy between it and the flow; and the small volume with its logs."""
+
+    broker: Broker
+    link: Proxy | None = None
+    volume: Volume | None = None
+
+
+@dataclass
+class Trial:
+    """What a scenario acts on."""
+
+    client: str
+    host: Host
+    backends: Mapping[str, Proxy]
+    deployment: Deployment
+    fleet: Fleet
+    load: Load
+    reader: Reader
+    rng: random.Random
+    directory: Path
+    figures: dict[str, str] = field(default_factory=dict)
+    """What the scenario measured, by name."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker."""
+        return self.host.broker
+
+    @property
+    def network(self) -> Proxy:
+        """The proxy between the flow and the broker."""
+        assert self.host.link is not None, "the scenario isn't proxied"
+        return self.host.link
+
+    @property
+    def disk(self) -> Volume:
+        """Where the broker's logs are."""
+        assert self.host.volume is not None, "the scenario has no volume"
+        return self.host.volume
+
+    def topic(self, role: str) -> str:
+        """The name of the topic of that role."""
+        return self.deployment.names[role]
+
+    def alter(self, role: str, config: str, value: int) -> None:
+        """Set a configuration of the topic of that role."""
+        resource = ConfigResource(ConfigResourceType.TOPIC, self.topic(role), configs={config: str(value)})
+        with self.broker.admin() as admin:
+            admin.alter_configs([resource])
+
+    def asked(self) -> dict[Place, Asked]:
+        """Every message of the queries topic."""
+        return contents(self.broker.bootstrap, self.topic("queries"))
+
+    def answers(self, since: float) -> list[Terminal]:
+        """The results that have arrived since then, in Unix seconds."""
+        return [terminal for terminal in list(self.reader.terminals) if terminal.arrival >= since and not terminal.dead]
+
+    def await_answer(self) -> None:
+        """Return once another record has arrived."""
+        count = len(self.reader.terminals)
+        wait_until(lambda: len(self.reader.terminals) > count, RECOVERY)
+
+    def await_all(self) -> None:
+        """Return once all that was asked until now is answered, or after RECOVERY without another answer."""
+        asked = self.asked().keys()
+        heard, count = time.monotonic(), -1
+        while time.monotonic() - heard < RECOVERY:
+            self.reader.check()
+            terminals = list(self.reader.terminals)
+            if len(terminals) != count:
+                heard, count = time.monotonic(), len(terminals)
+                if asked <= {terminal.place for terminal in terminals}:
+                    return
+            time.sleep(_LOOK)
+
+
+@contextlib.contextmanager
+def trial(client: str, host: Host, stubs: Stubs, settings: Mapping[str, Any], seed: int) -> Iterator[Trial]:
+    """Topics, proxies before the backends, a fleet without a process, a load that is off, and a reader."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankstream-faults-")))
+        backends, urls = {}, {}
+        for name, url in (("qdrant", stubs.qdrant), ("embedder", stubs.embed), ("reranker", stubs.rerank)):
+            parts = urlsplit(url)
+            assert parts.hostname is not None
+            assert parts.port is not None
+            backends[name] = stack.enter_context(Proxy(parts.hostname, parts.port))
+            urls[name] = f"http://127.0.0.1:{backends[name].port}"
+        sections = {
+            "qdrant": {"url": urls["qdrant"], "dimension": DIMENSION},
+            "embedder": {"kind": "openai", "url": urls["embedder"]},
+            "rerank": {"kind": "cohere", "url": urls["reranker"]},
+            "limits": {"timeout": 60},
+        }
+        deployment = stack.enter_context(Deployment.on(host.broker, directory, _names(), sections))
+        if host.link is not None:
+            deployment.settings["kafka"]["bootstrap_servers"] = f"127.0.0.1:{host.link.port}"
+        deployment.settings["kafka"]["client"] = client
+        for section, values in settings.items():
+            deployment.settings[section] = {**deployment.settings.get(section, {}), **values}
+        results, letters = deployment.names["results"], deployment.names["dead_letters"]
+        reader = stack.enter_context(Reader(host.broker.bootstrap, results, letters))
+        load = stack.enter_context(Load(host.broker.bootstrap, deployment.names["queries"]))
+        fleet = stack.enter_context(Fleet(deployment))
+        yield Trial(client, host, backends, deployment, fleet, load, reader, random.Random(seed), directory)
+
+
+def _names() -> Callable[[str], str]:
+    unique = uuid.uuid4().hex[:8]
+    return lambda word: f"{word}-{unique}"

@@ -1,0 +1,17 @@
+"""Fixtures of the tests with servers."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.broker import Broker
+
+
+@pytest.fixture(scope="session")
+def secured(broker_tools: None) -> Iterator[Broker]:
+    """One real broker with every secure listener."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the certificates need the command openssl")
+    with Broker(secure=True) as running:
+        yield running

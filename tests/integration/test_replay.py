@@ -1,0 +1,175 @@
+"""Replay on a real broker: what a dry run shows is what goes back, untouched, once, and is answered."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import kafka
+import pytest
+import yaml
+
+from bench.stubs import stub_backends
+from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, assert_each_once
+from tests.kafka.broker import Broker
+
+HEADERS = [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("x", b"\x00\xff"), ("x", b"")]
+BROKEN = b"{"
+ELSEWHERE = [json.dumps({"query_id": f"e{n}", "text": "harbor", "destination": "late"}).encode() for n in range(6)]
+LONG = [json.dumps({"query_id": f"l{n}", "text": "y" * 3000}).encode() for n in range(4)]
+
+
+@pytest.fixture
+def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> Iterator[Deployment]:
+    """The search flow, with a bound on messages that the long queries are over."""
+    with stub_backends() as stubs:
+        sections = {"qdrant": {"url": stubs.qdrant}, "limits": {"max_message_bytes": 2000}}
+        with Deployment.on(broker, tmp_path, topic_names, sections) as running:
+            yield running
+
+
+def replay(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    config = deployment.directory / "replay.yaml"
+    config.write_text(yaml.safe_dump(deployment.settings))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
+    command = [sys.executable, "-m", "flows.cli", "replay", "--config", str(config), *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def reported(deployment: Deployment, *arguments: str) -> dict[str, Any]:
+    """The summary of a replay that succeeds."""
+    done = replay(deployment, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def records(deployment: Deployment, role: str) -> list[Any]:
+    """Every committed record of the topic."""
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=deployment.broker.bootstrap,
+        group_id=None,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    partitions = [kafka.TopicPartition(deployment.names[role], number) for number in range(PARTITIONS)]
+    consumer.assign(partitions)
+    ends = consumer.end_offsets(partitions)
+    found: list[Any] = []
+    while any(consumer.position(partition) < end for partition, end in ends.items()):
+        found += [record for polled in consumer.poll(timeout_ms=100).values() for record in polled]
+    consumer.close()
+    return found
+
+
+def poisoned(deployment: Deployment) -> None:
+    """Dead letters of three kinds, made by a flow that has ended since."""
+    flow = deployment.start()
+    deployment.produce("queries", [BROKEN, *ELSEWHERE, *LONG], HEADERS)
+    terminals = deployment.terminals(1 + len(ELSEWHERE) + len(LONG))
+    assert Counter(each.kind for each in terminals) == {"not_json": 1, "invalid": 6, "too_large": 4}
+    assert flow.terminate() == 0
+
+
+def test_from_poison_to_answers(deployment: Deployment) -> None:
+    """A dry run sends nothing; after a change of the configuration the letters go back, once, and are answered."""
+    poisoned(deployment)
+    before = records(deployment, "queries")
+
+    done = replay(deployment, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert Counter(row["class"] for row in rows) == {"not_json": 1, "invalid": 6, "too_large": 4}
+    assert {row["place"] for row in rows} == {f"{r.topic}:{r.partition}:{r.offset}" for r in before}
+    (stage,) = {row["stage"] for row in rows}
+    assert "11 matched; 11 would be sent" in done.stderr
+    assert len(records(deployment, "queries")) == len(before)
+
+    deployment.settings["limits"] = {"max_message_bytes": 100_000}
+    deployment.settings["qdrant"]["destinations"] = {"default": "documents", "late": "documents"}
+    deployment.start()
+    wanted = ("--class", "too_large", "--class", "invalid", "--stage", stage, "--rate", "1000")
+    summary = reported(deployment, *wanted, "--topic", deployment.names["queries"])
+    assert summary == {
+        "matched": 10,
+        "sent": 10,
+        "skipped": {"no_payload": 0, "other_topic": 0},
+        "failed": [],
+        "foreign": 0,
+    }
+
+    terminals = deployment.terminals(len(before) + 10)
+    assert_each_once(deployment, terminals)
+    answered = {each.value["query_id"] for each in terminals if each.kind == "result"}
+    assert answered == {f"e{n}" for n in range(6)} | {f"l{n}" for n in range(4)}
+
+
+def test_what_goes_back_is_the_message_itself(deployment: Deployment) -> None:
+    """Key, value and headers are the original's, byte for byte; the timestamp is new."""
+    poisoned(deployment)
+    before = records(deployment, "queries")
+    assert reported(deployment, "--rate", "1000")["sent"] == len(before)
+    places = {(record.partition, record.offset) for record in before}
+    after = [r for r in records(deployment, "queries") if (r.partition, r.offset) not in places]
+    originals = {record.value: record for record in before}
+    assert {record.value for record in after} == originals.keys()
+    assert len(after) == len(before)
+    for record in after:
+        original = originals[record.value]
+        assert (record.key, record.headers) == (original.key, original.headers)
+        assert record.headers == HEADERS
+        assert record.timestamp > original.timestamp
+
+
+def test_one_place_and_a_limit(deployment: Deployment) -> None:
+    """A place that the dry run names is replayed alone; a limit ends the replay; what is in the future isn't found."""
+    poisoned(deployment)
+    place = json.loads(replay(deployment, "--dry-run", "--json", "--limit", "1").stdout)["place"]
+    assert reported(deployment, "--offset", place)["sent"] == 1
+    assert reported(deployment, "--limit", "3")["sent"] == 3
+    assert reported(deployment, "--since", "2100-01-01T00:00:00Z")["matched"] == 0
+    assert reported(deployment, "--until", "946684800")["matched"] == 0
+    assert len(records(deployment, "queries")) == 11 + 1 + 3
+
+
+def test_a_topic_that_takes_less_now_is_said(deployment: Deployment) -> None:
+    """A record that its topic refuses is named, those after it are sent, and the exit code is 1."""
+    poisoned(deployment)
+    with deployment.broker.admin() as admin:
+        resource = kafka.admin.ConfigResource("topic", deployment.names["queries"], {"max.message.bytes": "400"})
+        admin.alter_configs([resource])
+    deployment.settings["kafka"]["compression"] = None
+    done = replay(deployment, "--json")
+    assert done.returncode == 1
+    summary = json.loads(done.stdout)
+    assert (summary["matched"], summary["sent"], len(summary["failed"])) == (11, 7, 4)
+
+
+def test_letters_that_cannot_go_back_are_counted(deployment: Deployment) -> None:
+    """Letters without payload, from other topics and records that are no letters are told from those that are sent."""
+    place = [("__connect.errors.partition", b"0"), ("__connect.errors.offset", b"3")]
+    own = [("__connect.errors.topic", deployment.names["queries"].encode()), *place]
+    deployment.produce("dead_letters", [b"{}"], own)
+    deployment.produce("dead_letters", [None], own)
+    deployment.produce("dead_letters", [b"{}"], [("__connect.errors.topic", b"elsewhere"), *place])
+    deployment.produce("dead_letters", [b"{}"])
+    done = replay(deployment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "3 matched; 1 sent; 1 skipped, without payload; 1 skipped, from a topic that isn't configured",
+        "no dead letters: 1",
+    ]
+    assert [record.value for record in records(deployment, "queries")] == [b"{}"]
+
+
+def test_without_the_topic_it_is_named(deployment: Deployment) -> None:
+    """A dead-letter topic that doesn't exist is named, exit 1."""
+    deployment.settings["kafka"]["topics"] = {**deployment.names, "dead_letters": "nowhere"}
+    done = replay(deployment, "--dry-run")
+    assert done.returncode == 1
+    assert "nowhere" in done.stderr

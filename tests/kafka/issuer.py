@@ -1,0 +1,51 @@
+"""An issuer of OAuth 2 tokens: a real HTTP server on loopback."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+from urllib.parse import parse_qs
+
+
+class Issuer:
+    """Answers every request with `status` and `body`, at first a good token; `asked` holds each header and form."""
+
+    def __init__(self, token: str) -> None:
+        self.status = 200
+        self.body = json.dumps({"access_token": token, "expires_in": 100}).encode()
+        self.asked: list[tuple[str, dict[str, list[str]]]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="issuer")
+
+    @property
+    def url(self) -> str:
+        """Where it gives tokens."""
+        return f"http://127.0.0.1:{self._server.server_port}/token"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                issuer.asked.append((self.headers["Authorization"], form))
+                self.send_response(issuer.status)
+                self.send_header("Content-Length", str(len(issuer.body)))
+                # Whatever is sent back to a client must not end in its log.
+                self.send_header("X-Asked", self.headers["Authorization"])
+                self.end_headers()
+                self.wfile.write(issuer.body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing on stderr."""
+
+        return Handler

@@ -1,0 +1,161 @@
+"""Members of a group on a real broker, and what they read and deliver."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import kafka
+
+from operators.delivery.client import Consumer, KafkaClient, Partitions, Rebalance, Record, TopicPartition
+from operators.inflight import Terminal
+from schemas.errors import RetriableDelivery
+from schemas.settings import KafkaSettings
+from tests.operators.samples import terminal
+
+Make = Callable[[KafkaSettings], KafkaClient]
+
+WITHIN = 30.0
+MAX_BATCH = 1_048_588
+NOW_MS = int(time.time() * 1000)
+"""A time that retention leaves alone."""
+
+
+@dataclass
+class Member:
+    """A member of the group that is polled until it is closed, from one thread."""
+
+    consumer: Consumer
+    topic: str
+    owned: set[TopicPartition] = field(default_factory=set)
+    revoked: list[TopicPartition] = field(default_factory=list)
+    lost: list[TopicPartition] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def join(self) -> None:
+        """Subscribe, and poll until the group has it."""
+        self.consumer.subscribe(self.topic, Rebalance(self._assigned, self._revoked, self._lost))
+        self.until(lambda: self.owned and self.consumer.stable())
+
+    def start(self, offset: int) -> None:
+        """Read what is owned from `offset`; what a client brought before isn't looked at."""
+        self.records.clear()
+        self.consumer.start(dict.fromkeys(self.owned, offset))
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Poll until something holds."""
+        limit = time.monotonic() + WITHIN
+        while not holds():
+            assert time.monotonic() < limit, "it never came to hold"
+            self.records += self.consumer.poll(0.05)
+
+    def poll_for(self, seconds: float) -> None:
+        """Poll for a while."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            self.records += self.consumer.poll(0.05)
+
+    def offsets(self, partition: int) -> list[int]:
+        """What was read of a partition."""
+        return [record.offset for record in self.records if record.partition.partition == partition]
+
+    def _assigned(self, partitions: Partitions) -> None:
+        self.owned |= set(partitions)
+
+    def _revoked(self, partitions: Partitions) -> None:
+        self.owned -= set(partitions)
+        self.revoked += partitions
+
+    def _lost(self, partitions: Partitions) -> None:
+        self.owned -= set(partitions)
+        self.lost += partitions
+
+
+@contextmanager
+def member(client: KafkaClient, settings: KafkaSettings) -> Iterator[Member]:
+    """A member that has joined."""
+    consumer = client.consumer()
+    joined = Member(consumer, settings.topics.queries)
+    try:
+        joined.join()
+        yield joined
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def member_beside(client: KafkaClient, settings: KafkaSettings, beside: Member) -> Iterator[Member]:
+    """A second member, which has joined; the first is polled meanwhile."""
+    consumer = client.consumer()
+    second = Member(consumer, settings.topics.queries)
+    polling = threading.Event()
+    keeper = threading.Thread(target=keep_polling, args=(beside, polling))
+    keeper.start()
+    try:
+        second.join()
+        second.until(lambda: len(beside.owned) == len(second.owned) == 1 and beside.consumer.stable())
+    finally:
+        polling.set()
+        keeper.join()
+    yield second
+    consumer.close()
+
+
+def produce(settings: KafkaSettings, count: int, partition: int = 0) -> None:
+    """Put records into the queries topic."""
+    producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
+    for number in range(count):
+        headers = [("name", b"value"), ("empty", b"")]
+        producer.send(
+            settings.topics.queries, b"%d" % number, b"key", headers=headers, partition=partition, timestamp_ms=NOW_MS
+        )
+    producer.flush()
+    producer.close()
+
+
+def results(settings: KafkaSettings, topic: str | None = None) -> list[bytes | None]:
+    """What a reader of committed records sees in the results topic, in any order."""
+    consumer = kafka.KafkaConsumer(bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed")
+    partitions = [kafka.TopicPartition(topic or settings.topics.results, number) for number in range(2)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    values: list[bytes | None] = []
+    quiet = 0
+    while quiet < 3:
+        polled = consumer.poll(timeout_ms=200)
+        values += [record.value for records in polled.values() for record in records]
+        quiet = 0 if polled else quiet + 1
+    consumer.close()
+    return values
+
+
+def answers(settings: KafkaSettings, *values: bytes) -> list[Terminal]:
+    """Records for the results topic."""
+    return [terminal(number, topic=settings.topics.results, value=value) for number, value in enumerate(values)]
+
+
+def first(settings: KafkaSettings) -> TopicPartition:
+    """The queries topic's first partition."""
+    return TopicPartition(settings.topics.queries, 0)
+
+
+def keep_polling(reader: Member, enough: threading.Event) -> None:
+    """Poll until it is enough."""
+    while not enough.is_set():
+        reader.records += reader.consumer.poll(0.05)
+
+
+def forgiving(reader: Member) -> Callable[[Callable[[], object]], None]:
+    """Like `until`, for a member that has to join again."""
+
+    def until(holds: Callable[[], object]) -> None:
+        limit = time.monotonic() + WITHIN
+        while not holds():
+            assert time.monotonic() < limit, "it never came to hold"
+            try:
+                reader.consumer.poll(0.05)
+            except RetriableDelivery:
+                continue
+
+    return until

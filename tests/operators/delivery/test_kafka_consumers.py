@@ -1,0 +1,132 @@
+"""What delivery relies on of a consumer, each client's, on a real broker."""
+
+import threading
+import time
+
+import kafka
+import pytest
+
+from operators.delivery.client import Partitions, Rebalance, Record
+from operators.delivery.tracker import Commit
+from schemas.errors import RetriableDelivery
+from schemas.settings import KafkaSettings
+from tests.operators.delivery.members import (
+    MAX_BATCH,
+    NOW_MS,
+    Make,
+    answers,
+    first,
+    forgiving,
+    member,
+    member_beside,
+    produce,
+    results,
+)
+
+
+def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings) -> None:
+    """Key, value, headers, timestamp, partition and offset of a record are its own, in order."""
+    produce(settings, 3)
+    with member(make(settings), settings) as reader:
+        reader.start(0)
+        reader.until(lambda: len(reader.records) == 3)
+        place, headers = first(settings), (("name", b"value"), ("empty", b""))
+        assert reader.records == [
+            Record(place, number, b"key", b"%d" % number, headers, NOW_MS / 1000) for number in (0, 1, 2)
+        ]
+
+
+class _NotUtf8(str):
+    """A header's name that encodes to what isn't UTF-8."""
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff\xfe"
+
+
+def test_a_header_that_is_not_text_stops_nobody(make: Make, settings: KafkaSettings) -> None:
+    """A record with a header's name that isn't UTF-8 comes without headers, its neighbours as they are."""
+    producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, linger_ms=100)
+    for number, name in enumerate(("ok", _NotUtf8("x"), "fine")):
+        producer.send(settings.topics.queries, b"%d" % number, b"key", headers=[(name, b"value")], partition=0)
+    producer.flush()
+    producer.close()
+    with member(make(settings), settings) as reader:
+        reader.start(0)
+        reader.until(lambda: len(reader.records) == 3)
+        found = [(record.key, record.value, record.headers) for record in reader.records]
+        assert found == [
+            (b"key", b"0", (("ok", b"value"),)),
+            (b"key", b"1", None),
+            (b"key", b"2", (("fine", b"value"),)),
+        ]
+
+
+def test_reading_starts_where_it_is_told(make: Make, settings: KafkaSettings) -> None:
+    """`start` decides the position, at first and again later, whatever the client would do by itself."""
+    produce(settings, 10)
+    with member(make(settings), settings) as reader:
+        assert reader.consumer.beginning(first(settings)) == 0
+        reader.start(4)
+        reader.until(lambda: reader.offsets(0) == list(range(4, 10)))
+        reader.start(8)
+        reader.until(lambda: reader.offsets(0) == [8, 9])
+
+
+def test_a_pause_loses_nothing(make: Make, settings: KafkaSettings) -> None:
+    """Paused partitions bring nothing, and after `resume` go on at the record after the last."""
+    produce(settings, 5)
+    with member(make(settings), settings) as reader:
+        reader.start(0)
+        reader.until(lambda: len(reader.records) == 5)
+        reader.consumer.pause(list(reader.owned))
+        produce(settings, 5)
+        reader.poll_for(1)
+        assert len(reader.records) == 5
+        reader.consumer.resume(list(reader.owned))
+        reader.until(lambda: reader.offsets(0) == list(range(10)))
+
+
+def test_partitions_are_revoked_before_another_has_them(make: Make, settings: KafkaSettings) -> None:
+    """When a second member joins, the first is told before, may still commit, and each ends up with one partition."""
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    committed: list[bool] = []
+    with member(client, settings) as reader:
+
+        def last_commit(partitions: Partitions) -> None:
+            thread = threading.Thread(target=deliver)
+            thread.start()
+            thread.join(0.9)
+            committed.append(not thread.is_alive())
+            told(partitions)
+
+        def deliver() -> None:
+            group = reader.consumer.group_metadata()
+            producer.deliver(answers(settings, b"last"), {first(settings): Commit(1, "")}, group)
+
+        told, reader._revoked = reader._revoked, last_commit  # type: ignore[method-assign]
+        reader.consumer.subscribe(reader.topic, Rebalance(reader._assigned, last_commit, reader._lost))
+        with member_beside(client, settings, reader) as other:
+            assert len(reader.owned) == len(other.owned) == 1
+            assert reader.owned != other.owned
+            assert other.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
+    producer.close()
+    assert committed[0]
+    assert set(reader.revoked) == {first(settings), first(settings)._replace(partition=1)}
+
+
+def test_a_member_that_does_not_poll_loses_its_partitions(make: Make, settings: KafkaSettings) -> None:
+    """Silent for longer than it may be, a member can't commit as if it still were one, and joins again."""
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    with member(client, settings) as reader:
+        before = reader.consumer.group_metadata()
+        time.sleep(settings.max_poll_interval + 3)
+        with pytest.raises(RetriableDelivery):
+            producer.deliver(answers(settings, b"old"), {first(settings): Commit(9, "")}, before)
+        rejoined = forgiving(reader)
+        rejoined(lambda: len(reader.revoked) + len(reader.lost) == 2)
+        rejoined(lambda: len(reader.owned) == 2 and reader.consumer.stable())
+        assert reader.consumer.committed([first(settings)]) == {first(settings): None}
+    producer.close()
+    assert results(settings) == []

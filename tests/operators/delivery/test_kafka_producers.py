@@ -1,0 +1,152 @@
+"""What delivery relies on of a producer, each client's, on a real broker."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from operators.delivery.client import RecordTooLarge
+from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.settings import KafkaSettings
+from tests.kafka.broker import Broker
+from tests.operators.delivery.members import (
+    MAX_BATCH,
+    Make,
+    answers,
+    first,
+    keep_polling,
+    member,
+    member_beside,
+    produce,
+    results,
+)
+from tests.operators.samples import terminal
+
+
+def test_records_and_offsets_are_committed_together(make: Make, settings: KafkaSettings) -> None:
+    """After `deliver` the records are there and the next owner is told the offsets with their metadata."""
+    produce(settings, 5)
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    with member(client, settings) as reader:
+        assert reader.consumer.committed(sorted(reader.owned)) == dict.fromkeys(reader.owned)
+        commit = Commit(3, "rs1:AAE=")
+        producer.deliver(answers(settings, b"a", b"b"), {first(settings): commit}, reader.consumer.group_metadata())
+        assert reader.consumer.committed([first(settings)]) == {first(settings): commit}
+    producer.close()
+    assert sorted(results(settings), key=str) == [b"a", b"b"]
+
+
+def test_a_record_too_large_is_named_and_the_rest_can_be_tried_again(make: Make, settings: KafkaSettings) -> None:
+    """The broker's refusal says which records; nothing was committed; the same producer then delivers the rest."""
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    with member(client, settings) as reader:
+        # Bytes that don't compress: the broker measures what is sent.
+        records = answers(settings, b"a", random.Random(0).randbytes(2_000_000), b"c")
+        group = reader.consumer.group_metadata()
+        with pytest.raises(RecordTooLarge) as refused:
+            producer.deliver(records, {first(settings): Commit(3, "")}, group)
+        assert list(refused.value.records) == [records[1]]
+        assert reader.consumer.committed([first(settings)]) == {first(settings): None}
+        producer.deliver([records[0], records[2]], {first(settings): Commit(3, "")}, group)
+    producer.close()
+    assert sorted(results(settings), key=str) == [b"a", b"c"]
+
+
+def test_a_membership_that_is_over_commits_nothing(make: Make, settings: KafkaSettings) -> None:
+    """Offsets under an earlier generation are refused with the records; under the present one they are taken."""
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    with member(client, settings) as reader:
+        over = reader.consumer.group_metadata()
+        with member_beside(client, settings, reader):
+            with pytest.raises(RetriableDelivery):
+                producer.deliver(answers(settings, b"old"), {first(settings): Commit(9, "")}, over)
+            present = reader.consumer.group_metadata()
+            producer.deliver(answers(settings, b"new"), {first(settings): Commit(1, "")}, present)
+            assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
+    producer.close()
+    assert results(settings) == [b"new"]
+
+
+def test_out_of_the_group_nothing_is_committed(make: Make, settings: KafkaSettings) -> None:
+    """A consumer that hasn't joined has no membership that a transaction could be committed under."""
+    client = make(settings)
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    consumer = client.consumer()
+    with pytest.raises(RetriableDelivery, match="not a member"):
+        producer.deliver(answers(settings, b"a"), {first(settings): Commit(1, "")}, consumer.group_metadata())
+    consumer.close()
+    producer.close()
+    assert results(settings) == []
+
+
+def test_a_successor_fences_its_predecessor(make: Make, settings: KafkaSettings) -> None:
+    """A producer with the same transactional id ends what the former left open; the former can't go on."""
+    client = make(settings)
+    former = client.transactional_producer("replica", MAX_BATCH)
+    with member(client, settings) as reader:
+        group = reader.consumer.group_metadata()
+        former.deliver(answers(settings, b"a"), {first(settings): Commit(1, "")}, group)
+        successor = client.transactional_producer("replica", MAX_BATCH)
+        with pytest.raises(FatalDelivery):
+            former.deliver(answers(settings, b"b"), {first(settings): Commit(2, "")}, group)
+        successor.deliver(answers(settings, b"c"), {first(settings): Commit(2, "")}, group)
+        former.close()
+        successor.close()
+    assert sorted(results(settings), key=str) == [b"a", b"c"]
+
+
+def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSettings, broker: Broker) -> None:
+    """Without its topic a record isn't delivered and nothing is committed; once the topic is there, it is."""
+    client = make(settings.model_copy(update={"transaction_timeout": 3}))
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    later = f"{settings.topics.results}-later"
+    records = [terminal(0, topic=later, value=b"a")]
+    with member(client, settings) as reader:
+        group = reader.consumer.group_metadata()
+        delivered = False
+        created = threading.Timer(2, broker.create_topic, (later, 2))
+        created.start()
+        tries = 0
+        while not delivered:
+            tries += 1
+            assert tries < 20
+            polling = threading.Event()
+            keeper = threading.Thread(target=keep_polling, args=(reader, polling))
+            keeper.start()
+            try:
+                producer.deliver(records, {first(settings): Commit(1, "")}, group)
+                delivered = True
+            except RetriableDelivery:
+                time.sleep(0.2)
+            finally:
+                polling.set()
+                keeper.join()
+        created.join()
+        assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
+    producer.close()
+    assert results(settings, later) == [b"a"]
+
+
+def test_acknowledged_records_come_before_their_offsets(make: Make, settings: KafkaSettings) -> None:
+    """Without transactions the records are acknowledged, then the offsets and their metadata are committed."""
+    client = make(settings)
+    with member(client, settings) as reader:
+        producer = client.acknowledged_producer(reader.consumer, MAX_BATCH)
+        commit = Commit(2, "rs1:AAE=")
+        done = threading.Event()
+
+        def deliver() -> None:
+            group = reader.consumer.group_metadata()
+            producer.deliver(answers(settings, b"a", b"b"), {first(settings): commit}, group)
+            done.set()
+
+        threading.Thread(target=deliver).start()
+        reader.until(done.is_set)
+        assert reader.consumer.committed([first(settings)]) == {first(settings): commit}
+        producer.close()
+    assert sorted(results(settings), key=str) == [b"a", b"b"]

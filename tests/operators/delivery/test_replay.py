@@ -1,0 +1,196 @@
+"""Replay: a dead letter becomes the message that it was made of, and is chosen by filters that must all hold."""
+
+import itertools
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from operators.delivery.dead_letters import dead_letter, without_payload
+from operators.delivery.replay import Filter, Letter, Place, Replayed, Skip, Throttle, replayed
+from operators.inflight import Origin, Rejected
+from operators.inflight import Terminal as Outgoing
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+from tests.operators.samples import message, origin, terminal
+
+QUERIES, DOCUMENTS = "queries", "documents"
+STAMP, STAMP_MS = 1_700_000_000.25, 1_700_000_000_250
+
+own_names = st.text(max_size=8) | st.sampled_from([names.TOPIC, names.OFFSET, names.TRACE_ID, "traceparent"])
+headers = st.lists(st.tuples(own_names, st.binary(max_size=8)), max_size=6).map(tuple)
+some_letters = st.builds(
+    lambda kind, stage, topic, offset, stamp: Letter(
+        Place(topic, 0, offset), kind, stage, "why", b"k", b"v", (), 1000 * stamp
+    ),
+    st.sampled_from([DeadLetterClass.INVALID, DeadLetterClass.TOO_LARGE]),
+    st.sampled_from(["decode", "publish"]),
+    st.sampled_from([QUERIES, DOCUMENTS]),
+    st.integers(0, 2),
+    st.integers(0, 4),
+)
+some_filters = st.builds(
+    Filter,
+    classes=st.sampled_from([frozenset(), frozenset({DeadLetterClass.INVALID}), frozenset(DeadLetterClass)]),
+    stage=st.sampled_from([None, "decode"]),
+    topic=st.sampled_from([None, QUERIES]),
+    places=st.sampled_from([frozenset(), frozenset({Place(QUERIES, 0, 1), Place(DOCUMENTS, 0, 2)})]),
+    since=st.sampled_from([None, 1.0]),
+    until=st.sampled_from([None, 3.0]),
+)
+
+
+def read(record: Outgoing) -> Letter | None:
+    """The letter that a reader of the dead-letter topic makes of the record."""
+    stamp_ms = STAMP_MS if record.timestamp_ms is None else record.timestamp_ms
+    return Letter.read(record.key, record.value, record.headers, stamp_ms)
+
+
+def letter(topic: str = QUERIES, **changes: object) -> Letter:
+    """The letter of a message of the topic."""
+    rejected = Rejected(
+        message(origin=origin(5, topic=topic), **{"timestamp": STAMP, **changes}),
+        DeadLetterClass.INVALID,
+        "decode",
+        "limit: too big",
+    )
+    found = read(dead_letter(rejected, "dead-letters", "0af7651916cd43dd"))
+    assert found is not None
+    return found
+
+
+@example(None, b"", ((names.TOPIC, b"x"), (names.TRACE_ID, b"y")), None)
+@given(st.none() | st.binary(max_size=20), st.binary(max_size=20), headers, st.none() | st.just("0af7651916cd43dd"))
+def test_the_message_comes_back_byte_for_byte(
+    key: bytes | None, value: bytes, own: tuple[tuple[str, bytes], ...], trace_id: str | None
+) -> None:
+    """Key, value and headers are the original's in their order, even if it had such headers of its own."""
+    rejected = Rejected(message(value, key=key, headers=own), DeadLetterClass.INVALID, "decode", "why")
+    found = read(dead_letter(rejected, "dead-letters", trace_id))
+    assert found is not None
+    assert replayed(found, QUERIES, DOCUMENTS) == Replayed(QUERIES, key, value, own, None)
+
+
+def test_a_letter_says_where_and_why() -> None:
+    """Place, class, stage, message and the original's time are read from the record."""
+    found = letter()
+    assert (found.place, found.kind, found.stage) == (Place(QUERIES, 0, 5), "invalid", "decode")
+    assert (found.message, found.timestamp) == ("limit: too big", STAMP)
+
+
+def test_headers_that_were_added_to_the_letter_stay() -> None:
+    """Only what says why it is a dead letter is left out, wherever in the letter it stands."""
+    rejected = Rejected(message(headers=(("x", b"1"),)), DeadLetterClass.INVALID, "decode", "why")
+    record = dead_letter(rejected, "dead-letters", None)
+    found = Letter.read(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
+    assert found is not None
+    assert found.headers == (("x", b"1"), ("seen-by", b"a mirror"))
+
+
+def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
+    """An old query would be expired at once; an old document must not become the newest."""
+    query, document = (replayed(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
+    assert isinstance(query, Replayed)
+    assert isinstance(document, Replayed)
+    assert (query.topic, query.timestamp_ms) == (QUERIES, None)
+    assert (document.topic, document.timestamp_ms) == (DOCUMENTS, STAMP_MS)
+
+
+def test_what_has_no_payload_is_skipped() -> None:
+    """A letter in place of a refused record, and one of a message without value."""
+    refused = read(without_payload(terminal(7, value=b"x" * 100), "dead-letters"))
+    assert refused is not None
+    assert replayed(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert replayed(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+
+
+def test_what_came_from_elsewhere_is_skipped() -> None:
+    """Only the configured topics are written to."""
+    assert replayed(letter("other"), QUERIES, DOCUMENTS) is Skip.OTHER_TOPIC
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        (),
+        (("traceparent", b"x"),),
+        ((names.TOPIC, b"q"), (names.PARTITION, b"0")),
+        ((names.TOPIC, b"q"), (names.PARTITION, b"0"), (names.OFFSET, b"-1")),
+        ((names.TOPIC, b"q"), (names.PARTITION, "²".encode()), (names.OFFSET, b"1")),
+    ],
+)
+def test_a_record_without_a_place_is_no_letter(foreign: tuple[tuple[str, bytes], ...]) -> None:
+    """Somebody else's record on the topic is told apart, not guessed at."""
+    assert Letter.read(b"k", b"v", foreign, STAMP_MS) is None
+
+
+@given(some_filters, some_letters)
+def test_all_that_is_given_must_hold(wanted: Filter, found: Letter) -> None:
+    """A letter is wanted if and only if each filter alone wants it."""
+    alone = [
+        Filter(classes=wanted.classes),
+        Filter(stage=wanted.stage),
+        Filter(topic=wanted.topic),
+        Filter(places=wanted.places),
+        Filter(since=wanted.since),
+        Filter(until=wanted.until),
+    ]
+    assert wanted.matches(found) == all(each.matches(found) for each in alone)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Filter(), True),
+        (Filter(classes=frozenset({DeadLetterClass.TOO_LARGE, DeadLetterClass.INVALID})), True),
+        (Filter(classes=frozenset({DeadLetterClass.INTERNAL, DeadLetterClass.INVALID})), True),
+        (Filter(classes=frozenset({DeadLetterClass.TOO_LARGE})), False),
+        (Filter(stage="decode"), True),
+        (Filter(stage="publish"), False),
+        (Filter(topic=QUERIES), True),
+        (Filter(topic=DOCUMENTS), False),
+        (Filter(places=frozenset({Place(QUERIES, 0, 4), Place(QUERIES, 0, 5)})), True),
+        (Filter(places=frozenset({Place(QUERIES, 1, 5)})), False),
+        (Filter(since=STAMP), True),
+        (Filter(since=STAMP + 0.001), False),
+        (Filter(until=STAMP + 0.001), True),
+        (Filter(until=STAMP), False),
+    ],
+)
+def test_each_filter_alone(wanted: Filter, expected: bool) -> None:
+    """Of several classes or places any will do; a span of time has its beginning and not its end."""
+    assert wanted.matches(letter()) is expected
+
+
+@given(st.builds(Origin, st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True), *[st.integers(0, 2**40)] * 3))
+def test_a_place_is_read_as_it_is_written(of: Origin) -> None:
+    """What a dry run prints can be given back to `--offset`."""
+    place = Place(of.topic, of.partition, of.offset)
+    assert Place.parse(str(place)) == place
+
+
+@pytest.mark.parametrize("text", ["", "q", "q:1", ":1:2", "q:1:x", "q:-1:2", "q:1:2:3", "q:1:²"])
+def test_what_is_no_place_is_named(text: str) -> None:
+    """The error repeats what was given."""
+    with pytest.raises(ValueError, match="is not TOPIC:PARTITION:OFFSET"):
+        Place.parse(text)
+
+
+@given(st.floats(0.01, 1000), st.lists(st.floats(0, 100), min_size=2, max_size=50))
+def test_turns_are_never_closer_than_the_rate_allows(rate: float, pauses: list[float]) -> None:
+    """Whatever the pauses between, the one who waits as told never goes faster, and never waits without need."""
+    throttle = Throttle(rate)
+    now, turns = 0.0, []
+    for pause in pauses:
+        now += pause
+        wait = throttle.wait(now)
+        assert 0 <= wait <= 1 / rate + 1e-6
+        now += wait
+        turns.append(now)
+    assert all(after - before >= 1 / rate - 1e-6 for before, after in itertools.pairwise(turns))
+
+
+def test_a_pause_is_not_caught_up_with() -> None:
+    """After a long pause the first goes at once, the next waits its full turn."""
+    throttle = Throttle(rate=10)
+    assert [throttle.wait(0), throttle.wait(100), throttle.wait(100)] == pytest.approx([0, 0, 0.1])

@@ -1,0 +1,96 @@
+"""Whatever is on the topic, each message has exactly one terminal record, of its own, that Kafka takes."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from operators.admit import admitted
+from operators.clients.bm25 import Bm25
+from operators.decode import Decoder
+from operators.delivery.record_size import record_size
+from operators.inflight import Message, Rejected, Terminal
+from operators.publish import undeliverable
+from operators.stage import sort
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+from schemas.result import ResultEvent
+from tests.operators.mutations import mutations
+from tests.operators.samples import TRACER, decoder, message, origin
+from tests.operators.test_publish import PUBLISHER
+
+COUNT = 10_000
+LETTERS = 400_000
+"""Bytes that the dead-letter topic takes: less than the largest of the mutants."""
+
+DECODE: Decoder = decoder()
+PUBLISH = replace(PUBLISHER, max_bytes={**PUBLISHER.max_bytes, "dead-letters": LETTERS})
+
+
+def messages(seed: int, count: int) -> list[Message]:
+    """The mutants as they are read, from everywhere in time."""
+    stamps = (-0.001, 0.0, 1_700_000_000.25, (2**63 - 1) / 1000, -5.0)
+    return [
+        message(
+            value,
+            offset,
+            key=key,
+            headers=tuple(headers),
+            **({"timestamp": stamps[offset % 50]} if offset % 50 < 5 else {}),
+        )
+        for offset, (key, value, headers) in enumerate(mutations(seed, count))
+    ]
+
+
+def terminals(read: list[Message]) -> list[Terminal]:
+    """Decode, admit and publish; what nobody rejects is answered as it is."""
+    bm25 = Bm25()
+    decoded = sort("decode", read, lambda sent: sent, DECODE)
+    ready = sort("admit", decoded.on, lambda query: query.message, lambda query: admitted(query, 0.0, bm25))
+    dead: list[Rejected] = decoded.dead + ready.dead
+    records = [PUBLISH.result(query) for query in ready.on + ready.answered]
+    return records + [undeliverable(rejected, "dead-letters", TRACER, PUBLISH.max_bytes) for rejected in dead]
+
+
+def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) -> None:
+    """Of 10,000 none raises, none is a defect of ours or fills the log, and each ends once: as a result, or as a dead
+    letter that has its bytes, or says that they are too large.
+    """
+    read = messages(7, COUNT)
+    records = terminals(read)
+    assert Counter(record.origin for record in records) == Counter(origin(offset) for offset in range(COUNT))
+    kinds: Counter[str] = Counter()
+    for record in records:
+        sent = read[record.origin.offset]
+        assert record_size(record.key, record.value, record.headers) <= PUBLISH.max_bytes[record.topic]
+        if record.topic != "dead-letters":
+            kinds["result"] += 1
+            assert record.key == sent.key
+            continue
+        why = dict(record.headers)
+        kinds[why[names.CLASS].decode()] += 1
+        if why[names.STAGE] == b"send":
+            assert record.value is None
+        else:
+            assert (record.value, record.headers[: len(sent.headers)]) == (sent.value, sent.headers)
+    assert caplog.records == []
+    assert kinds.keys() == {"result", "not_json", "invalid", "too_large", "unsupported_version", "vector_dimension"}
+    assert DeadLetterClass.INTERNAL not in kinds
+    assert min(kinds["result"], kinds["invalid"], kinds["not_json"]) > COUNT // 20
+
+
+def test_every_terminal_record_can_be_written() -> None:
+    """Kafka's own writer takes every record, its timestamp included, and every plain result keeps its contract."""
+    for record in terminals(messages(8, 2_000)):
+        builder = DefaultRecordBatchBuilder(2, 0, True, 1, 0, 0, 1 << 24)
+        assert builder.append(0, record.timestamp_ms, record.key, record.value, list(record.headers))
+        assert builder.build()
+        if record.topic != "dead-letters" and record.value is not None and b'"specversion"' not in record.value[:20]:
+            ResultEvent.model_validate_json(record.value)
+
+
+def test_a_seed_names_its_mutants() -> None:
+    """The same seed makes the same messages, another makes others."""
+    assert mutations(3, 50) == mutations(3, 50) != mutations(4, 50)
+    assert mutations(3, 80)[:50] == mutations(3, 50)
