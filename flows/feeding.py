@@ -8,7 +8,7 @@ from typing import Any, Final
 import kafka
 import orjson
 
-from operators.delivery.kafka_python import Dialect, connection, naming
+from operators.delivery.kafka_python import Dialect, connection
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.settings import KafkaSettings
 
@@ -46,21 +46,8 @@ def feed(
 ) -> int:
     """Produce the documents, keyed by id, and return their number once the group has committed every one.
 
-    Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, or
-    the broker can't be asked.
+    Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds.
     """
-    with naming(settings.bootstrap_servers):
-        return _feed(settings, group, dialect, documents, progress, timeout)
-
-
-def _feed(
-    settings: KafkaSettings,
-    group: str,
-    dialect: Dialect,
-    documents: Iterable[Mapping[str, Any]],
-    progress: Progress,
-    timeout: float,
-) -> int:
     common = connection(settings, dialect)
     topic = settings.topics.documents
     producer = kafka.KafkaProducer(acks="all", linger_ms=20, metrics_enabled=False, **common)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flows.embedded import Embedded
 from flows.feeding import feed, read_jsonl
-from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
+from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect, naming
 from schemas.settings import KafkaSettings
 
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
@@ -37,7 +37,8 @@ def fed(
         def moved(applied: int, produced: int) -> None:
             bar.update(task, completed=applied, total=max(total or 0, produced))
 
-        count = feed(settings, group, dialect, documents, moved, _TIMEOUT)
+        with naming(settings.bootstrap_servers):
+            count = feed(settings, group, dialect, documents, moved, _TIMEOUT)
     if not console.is_terminal:
         console.print(f"indexed {count} documents of {name}")
     return count
