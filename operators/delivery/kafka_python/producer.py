@@ -30,8 +30,8 @@ class _Sending:
             "retry_backoff_ms": _RETRY_BACKOFF_MS,
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
-            **own,
             **connection(settings, dialect),
+            **own,
         }
         self._sent: list[Any] = []
         self._refused: dict[int, Outgoing] = {}
@@ -80,9 +80,13 @@ class TransactionalProducer(_Sending):
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int, dialect: Dialect) -> None:
         """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
+        self._timeout = settings.transaction_timeout
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
+            # No record may be tried for longer than its transaction lasts.
+            "delivery_timeout_ms": int(settings.transaction_timeout * 1000),
+            "request_timeout_ms": int(min(settings.request_timeout, settings.transaction_timeout) * 1000) - _LINGER_MS,
         }
         super().__init__(settings, max_batch, dialect, own)
 
@@ -96,7 +100,7 @@ class TransactionalProducer(_Sending):
         try:
             self._producer.begin_transaction()
             self._send(records)
-            self._producer.flush()
+            self._producer.flush(self._timeout)
             self._raise_failed()
             self._producer.send_offsets_to_transaction(offsets(commits), group)
             self._producer.commit_transaction()

@@ -1,5 +1,6 @@
 """What delivery relies on of a producer, each client's, on a real broker."""
 
+import contextlib
 import random
 import threading
 import time
@@ -8,7 +9,7 @@ import pytest
 
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.broker import Broker
 from tests.operators.delivery.members import (
@@ -150,3 +151,28 @@ def test_acknowledged_records_come_before_their_offsets(make: Make, settings: Ka
         assert reader.consumer.committed([first(settings)]) == {first(settings): commit}
         producer.close()
     assert sorted(results(settings), key=str) == [b"a", b"b"]
+
+
+def test_offsets_are_not_committed_without_their_record(make: Make, settings: KafkaSettings, broker: Broker) -> None:
+    """With a record whose topic went no offset is committed, whether the client says so or waits until it's ended."""
+    client = make(settings.model_copy(update={"transaction_timeout": 4, "request_timeout": 3}))
+    producer = client.transactional_producer("replica", MAX_BATCH)
+    gone = f"{settings.topics.results}-gone"
+    broker.create_topic(gone, 2)
+    with member(client, settings) as reader:
+        group = reader.consumer.group_metadata()
+        producer.deliver([terminal(0, topic=gone)], {first(settings): Commit(1, "")}, group)
+        with broker.admin() as admin:
+            admin.delete_topics([gone])
+        records = [terminal(1, topic=gone)]
+        delivered: list[bool] = []
+
+        def deliver() -> None:
+            with contextlib.suppress(DeliveryError):
+                producer.deliver(records, {first(settings): Commit(2, "")}, group)
+                delivered.append(True)
+
+        threading.Thread(target=deliver, daemon=True).start()
+        reader.poll_for(8)
+        assert not delivered
+        assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
