@@ -52,6 +52,8 @@ def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], s
                 "qdrant": {"url": qdrant, "timeout": 1, "dimension": DIMENSION},
                 "embedder": {"kind": "openai", "url": embed, "timeout": 1},
                 "rerank": {"kind": "cohere", "url": rerank, "timeout": 1},
+                # The queries wait for the flow's start.
+                "limits": {"timeout": 60},
             }
             running = stack.enter_context(Deployment.on(broker, tmp_path, topic_names, sections))
             flow = running.start(wait=False)

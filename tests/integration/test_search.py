@@ -1,6 +1,7 @@
 """Both flows together: documents in, queries in, ranked answers out, on Qdrant's engine and MiniLM."""
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def system(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             "rerank": {"kind": "late_interaction", "timeout": 20},
             "cache_dir": str(CACHE),
         }
-        with Deployment.on(broker, directory, lambda word: f"{word}-search", sections) as deployment:
+        unique = uuid.uuid4().hex[:8]
+        with Deployment.on(broker, directory, lambda word: f"{word}-{unique}", sections) as deployment:
             indexing = deployment.start("index", replica="i")
             deployment.produce("documents", [json.dumps(document).encode() for document in DOCUMENTS])
             wait_until(lambda: len(deployment.watermarks()) >= 2)

@@ -19,7 +19,7 @@ NORMAL: Final = 0.3
 NORMAL_S: Final = 10.0
 TIMEOUT_S: Final = 2.0
 
-MARGIN_S: Final = 1.0
+MARGIN_S: Final = 2.0
 """How much later than its deadline an answer may reach its reader."""
 LASTING: Final = 1.5
 """How much slower than before the overload the median may be five seconds after it."""
