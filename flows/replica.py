@@ -22,12 +22,13 @@ from operators.delivery import topics
 from operators.delivery.client import KafkaClient
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
+from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
 from operators.event_loop import EventLoopThread
 from operators.telemetry import tracer_provider
 from operators.wakeup import Wakeup
-from schemas.errors import BackendError, ConfigError
+from schemas.errors import BackendError
 from schemas.settings import KafkaSettings, Settings
 
 _TRANSACTION_END: Final = 5.0
@@ -129,10 +130,7 @@ _run: Callable[[Dataflow], None] = run_main
 
 
 def _kafka_client(kafka: KafkaSettings, dialect: Dialect) -> KafkaClient:
-    if kafka.client == "kafka-python":
+    # Other dialects than Kafka's own are kafka-python's.
+    if kafka.client == "kafka-python" or dialect is not KAFKA:
         return KafkaPython(kafka, dialect)
-    try:
-        from operators.delivery.librdkafka import Librdkafka
-    except ImportError as error:
-        raise ConfigError("kafka.client: librdkafka needs the extra `librdkafka` (confluent-kafka)") from error
     return Librdkafka(kafka)

@@ -35,7 +35,7 @@ class Topics(Section):
 class KafkaSettings(Section):
     """Where the broker is and how membership in the group behaves."""
 
-    client: Literal["kafka-python", "librdkafka"] = "kafka-python"
+    client: Literal["librdkafka", "kafka-python"] = "librdkafka"
     bootstrap_servers: str = "localhost:9092"
     group_id: str = "rankstream"
     security_protocol: Protocol = "PLAINTEXT"

@@ -172,7 +172,11 @@ def test_offsets_are_not_committed_without_their_record(make: Make, settings: Ka
                 producer.deliver(records, {first(settings): Commit(2, "")}, group)
                 delivered.append(True)
 
-        threading.Thread(target=deliver, daemon=True).start()
+        delivery = threading.Thread(target=deliver)
+        delivery.start()
         reader.poll_for(8)
         assert not delivered
         assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
+        broker.create_topic(gone, 2)
+        reader.until(lambda: not delivery.is_alive())
+    producer.close()

@@ -45,7 +45,7 @@ CHANGED = {
     "kafka.security_protocol": "SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
     "kafka.sasl.token_url": "http://other",
-    "kafka.client": "librdkafka",
+    "kafka.client": "kafka-python",
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.transaction_interval": 0.5,
