@@ -57,12 +57,10 @@ class _Sending:
             future.add_errback(partial(self._note, record))
             self._sent.append(future)
 
-    def _raise_refused(self, cause: KafkaError | None) -> None:
-        if refused := list(self._refused.values()):
-            # What a refusal leaves in the producer's queues disturbs its later sends: start afresh.
-            self.close()
-            self._producer = self._made()
-            raise RecordTooLarge(refused) from cause
+    def _renew(self) -> None:
+        # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
+        self.close()
+        self._producer = self._made()
 
     def _raise_failed(self) -> None:
         for future in self._sent:
@@ -106,7 +104,9 @@ class TransactionalProducer(_Sending):
             self._producer.commit_transaction()
         except KafkaError as error:
             self._abort(error)
-            self._raise_refused(error)
+            self._renew()
+            if refused := list(self._refused.values()):
+                raise RecordTooLarge(refused) from error
             raise RetriableDelivery(f"transaction: {type(error).__name__}") from error
 
     def _made(self) -> Any:
@@ -141,7 +141,9 @@ class AcknowledgedProducer(_Sending):
         try:
             self._send(records)
             self._producer.flush()
-            self._raise_refused(None)
+            if refused := list(self._refused.values()):
+                self._renew()
+                raise RecordTooLarge(refused)
             self._raise_failed()
         except KafkaError as error:
             raise RetriableDelivery(f"produce: {type(error).__name__}") from error
