@@ -69,8 +69,8 @@ class Asker:
         self._producer.close(timeout=1)
         self._consumer.close()
 
-    def ask(self, events: Iterable[Event], timeout: float) -> Iterator[dict[str, Any]]:
-        """Send the events and yield each result as it comes.
+    def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
+        """Send the events, at most `most` of them unanswered at a time, and yield each result as it comes.
 
         The events' `query_id`s must differ. Raises FatalDelivery when no result came for `timeout` seconds.
         """
@@ -79,7 +79,7 @@ class Asker:
         exhausted = False
         heard = time.monotonic()
         while not exhausted or waiting:
-            while not exhausted and len(waiting) < MAX_UNANSWERED:
+            while not exhausted and len(waiting) < most:
                 event = next(rest, None)
                 if event is None:
                     exhausted = True

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from operators.clients.anchors import ChatAnchors
 from operators.clients.bm25 import Bm25, Bm25Parameters
+from operators.clients.chat_models import ChatModel
+from operators.clients.chat_models.anthropic import AnthropicChat
+from operators.clients.chat_models.openai import OpenAIChat
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
@@ -16,11 +20,15 @@ from operators.clients.qdrant.shards import Engine
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cohere import CohereReranker
 from operators.clients.rerankers.late_interaction import LateInteraction
+from operators.clients.rerankers.picker import Picker
 from operators.clients.rerankers.tei import TeiReranker
 from operators.clients.transport import MIB, Endpoint, http_transport
+from operators.rerank import Rerankers
 from schemas.errors import ConfigError
-from schemas.settings import QdrantSettings, Settings
+from schemas.settings import ChatSettings, QdrantSettings, Settings
 from schemas.settings.section import Backend
+
+ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
 _MAX_ENGINE_UPSERT = 2 * MIB
@@ -55,19 +63,24 @@ class Clients:
 
     qdrant: QdrantClient
     embedder: Embedder | None
-    reranker: Reranker | None
+    rerankers: Rerankers
+    anchors: ChatAnchors | None
 
     @classmethod
     def of(cls, settings: Settings, resources: Resources) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
         client = qdrant(settings.qdrant, lambda: resources.engine)
-        return cls(client, embedder(settings, lambda: resources.minilm), reranker(settings, client))
+        model = chat_model(settings.chat)
+        picker = Picker(model, settings.chat.max_concurrency) if model is not None else None
+        rerankers = Rerankers(reranker(settings, client), picker, settings.rerank.weight)
+        anchors = ChatAnchors(model) if model is not None else None
+        return cls(client, embedder(settings, lambda: resources.minilm), rerankers, anchors)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self.qdrant.endpoint.aclose()
-        for client in (self.embedder, self.reranker):
-            if client is not None and not isinstance(client, MiniLM | LateInteraction):
+        for client in (self.embedder, self.rerankers, self.anchors):
+            if client is not None and not isinstance(client, MiniLM):
                 await client.aclose()
 
 
@@ -124,6 +137,19 @@ def reranker(settings: Settings, client: QdrantClient) -> Reranker | None:
     if section.kind == "cohere":
         return CohereReranker(endpoint, section.model, max_concurrency=section.max_concurrency)
     return TeiReranker(endpoint, section.model, max_concurrency=section.max_concurrency, max_batch=section.max_batch)
+
+
+def chat_model(settings: ChatSettings) -> ChatModel | None:
+    """The chat model that the settings name."""
+    if settings.kind == "none":
+        return None
+    key = _key("chat", settings)
+    if settings.kind == "openai":
+        return OpenAIChat(_endpoint("chat", settings.url, key), settings.model, max_tokens=settings.max_tokens)
+    assert settings.url is not None
+    headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+    endpoint = Endpoint("chat", settings.url, http_transport(), headers)
+    return AnthropicChat(endpoint, settings.model, max_tokens=settings.max_tokens)
 
 
 def bm25(settings: QdrantSettings) -> Bm25:

@@ -11,21 +11,22 @@ from rich.console import Console
 
 from flows import demo as demonstration
 from flows import evaluate as evaluation
-from flows import logs
+from flows import logs, tuning
 from flows import replay as replaying
 from flows.asking import Asker
 from flows.backends import Resources
 from flows.process import ensure_collections, indexing_replica, search_replica, serve
 from flows.progress import index_file
+from flows.ranking import PoolRanker
 from flows.replay import moment
 from flows.replicas import run_replicas
 from operators.delivery import topics as kafka_topics
 from operators.delivery.kafka_python import KAFKA
 from operators.delivery.replay import Filter, Place
-from operators.fuse import RECIPE
 from operators.telemetry import tracer_provider
-from schemas.errors import ConfigError, DeadLetterClass, RankstreamError
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
 from schemas.query import MAX_LIMIT
+from schemas.recipes import SHIPPED
 from schemas.settings import TelemetrySettings, load
 
 app = typer.Typer(
@@ -118,19 +119,70 @@ def evaluate(
     documents: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Document events, JSON Lines.")],
     queries: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Query events, JSON Lines.")],
     qrels: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="TREC judgements.")],
-    recipe: Annotated[str, typer.Option(help="The recipe to evaluate.")] = RECIPE,
+    recipe: Annotated[
+        list[str] | None, typer.Option(help="A recipe, by name or YAML file; may be repeated. Missing: all.")
+    ] = None,
+    stages: Annotated[bool, typer.Option("--stages", help="A row for each stage of a recipe, too.")] = False,
+    tune: Annotated[
+        list[tuning.Knob] | None,
+        typer.Option(
+            parser=tuning.Knob.parse,
+            metavar="STAGE.PARAMETER=V,V",
+            help="Choose among values on half of the queries, judge on the others; may be repeated.",
+        ),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What is tuned for.")] = "nDCG@10",
     index_dir: Annotated[Path | None, typer.Option("--index", help="Keep the index in this directory.")] = None,
     run_dir: Annotated[Path | None, typer.Option("--run", help="Write TREC runs into this directory.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Index documents embedded, run queries through the real flow, print figures a recipe."""
+    """Index documents embedded, run queries through the real flow, print figures a recipe.
+
+    Each recipe without and with the reranker; with --tune, recipes tuned on half of the queries.
+    """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    rows = evaluation.run(documents, queries, qrels, recipe, index=index_dir, runs=run_dir, console=stderr)
+    recipes = evaluation.chosen(recipe or SHIPPED, stages=stages)
+    judged = evaluation.judgements(qrels)
+    with evaluation.searched(documents, index_dir, recipes, stderr) as running:
+        if tune:
+            for tuned in tuning.tuned(running, queries, recipes.values(), tune, judged, metric):
+                emit(tuned.report()) if as_json else out.print(tuning.table(tuned))
+            return
+        whole = recipe or list(SHIPPED)
+        ways = [
+            evaluation.Way(name, rerank) for name in recipes for rerank in (False, True) if name in whole or not rerank
+        ]
+        rows = list(evaluation.compare(running, queries, ways, judged, run_dir))
     if as_json:
         for row in rows:
             emit({"recipe": row.name, **row.figures, "answers": row.answered})
     else:
         out.print(evaluation.table(rows))
+
+
+@app.command()
+def rank(
+    recipe: Annotated[
+        str | None, typer.Option(help="Rank every pool by this recipe, a name or a YAML file; missing: as it says.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say of each result how it came to its score.")] = False,
+    config: Config = None,
+) -> None:
+    """Rank candidate pools from standard input, JSON Lines, and print a result event a line.
+
+    A line that can't be ranked is an error on standard error; the others are ranked, and the exit code is 1.
+    """
+    ranker = PoolRanker.of(load(config) if config is not None else None, recipe, explain=explain)
+    failed = False
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            emit(ranker(line))
+        except InputError as error:
+            failed = True
+            stderr.print(f"line {number}: {error}", highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command()

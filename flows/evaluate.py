@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,18 +14,19 @@ from flows.asking import Asker
 from flows.embedded import Embedded, embedded
 from flows.feeding import read_jsonl
 from flows.progress import indexed
+from flows.ranking import find
 from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import evaluate
 from operators.evaluation.trec import parse_qrels, run_lines
-from operators.fuse import RECIPE
-from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
+from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
 """Results asked for a query."""
 
-_ANSWER_TIMEOUT: Final = 120.0
+ANSWER_TIMEOUT: Final = 120.0
 _EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
 
 
@@ -38,8 +39,21 @@ class Row:
     answered: Mapping[str, int]
 
 
-def events(path: Path, rerank: bool) -> Iterator[dict[str, Any]]:
-    """The file's queries as events; columns that an event doesn't have go into its metadata.
+@dataclass(frozen=True)
+class Way:
+    """One way to rank: a recipe, with or without the reranker."""
+
+    recipe: str
+    rerank: bool
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables and runs."""
+        return f"{self.recipe}+rerank" if self.rerank else self.recipe
+
+
+def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
 
     Raises InputError for a line that isn't an object with a `query_id`.
     """
@@ -48,60 +62,68 @@ def events(path: Path, rerank: bool) -> Iterator[dict[str, Any]]:
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
         event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
         metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
-        yield {**event, "metadata": metadata, "rerank": rerank, "limit": DEPTH, "timeout_ms": TIMEOUT_MS}
+        yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
 
 
-def run(
-    documents: Path,
-    queries: Path,
-    qrels: Path,
-    recipe: str,
-    *,
-    index: Path | None,
-    runs: Path | None,
-    console: Console,
-) -> list[Row]:
-    """Index, ask and judge, once without and once with the reranker.
+def chosen(names: Iterable[str], *, stages: bool) -> dict[str, Recipe]:
+    """The recipes by name, shipped ones or YAML files; with `stages` their beginnings, too. Raises ConfigError."""
+    recipes: dict[str, Recipe] = {}
+    for recipe in (find(name, SHIPPED) for name in names):
+        if stages:
+            recipes |= {beginning.name: beginning for beginning in _beginnings(recipe)}
+        recipes[recipe.name] = recipe
+    return recipes
 
-    `index` keeps the index for the next time, `runs` is a directory for TREC runs. Raises ConfigError, InputError and
-    DeliveryError.
+
+def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
+    running = [stage.name for stage in recipe.running]
+    for count in range(1, len(running)):
+        listed = [{name: dict(recipe.written[name])} for name in running[:count]]
+        yield Recipe.parse(" > ".join(running[:count]), {"stages": listed, MAX_DISTANCE: recipe.max_distance})
+
+
+@contextlib.contextmanager
+def searched(
+    documents: Path, index: Path | None, recipes: Mapping[str, Recipe], console: Console
+) -> Iterator[Embedded]:
+    """The search flow running embedded over the documents, with these recipes beside the shipped ones.
+
+    `index` keeps the index for the next time. Raises ConfigError, InputError and DeliveryError.
     """
-    if recipe != RECIPE:
-        raise ConfigError(f"recipe {recipe}: there is only {RECIPE}")
-    with qrels.open(encoding="utf-8") as lines:
-        judged = parse_qrels(lines)
-    rows = []
     with contextlib.ExitStack() as stack:
         directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        running = stack.enter_context(embedded(directory))
+        definitions = {name: recipe.definition for name, recipe in recipes.items()}
+        running = stack.enter_context(embedded(directory, {"recipes": definitions}))
         indexed(running, documents.name, lambda: read_jsonl(documents), directory, console)
         stack.enter_context(running.searching())
-        for name, rerank in ((recipe, False), (f"{recipe}+rerank", True)):
-            rows.append(_row(running, name, queries, rerank, judged, runs))
-    return rows
+        yield running
 
 
-def _row(
-    running: Embedded,
-    name: str,
-    queries: Path,
-    rerank: bool,
-    judged: Mapping[str, Mapping[str, int]],
-    runs: Path | None,
-) -> Row:
-    ranked: dict[str, list[tuple[str, float]]] = {}
-    answered: dict[str, int] = {}
-    with Asker(running.settings.kafka, EMBEDDED) as asker:
-        for result in asker.ask(events(queries, rerank), _ANSWER_TIMEOUT):
-            ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
-            answered[result["status"]] = answered.get(result["status"], 0) + 1
-    if runs is not None:
-        runs.mkdir(parents=True, exist_ok=True)
-        with (runs / f"{name}.run").open("w", encoding="utf-8") as out:
-            for query in sorted(ranked):
-                out.writelines(run_lines(query, ranked[query], name))
-    order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return Row(name, evaluate(order, judged), answered)
+def judgements(qrels: Path) -> Mapping[str, Mapping[str, int]]:
+    """The judgements in a TREC file. Raises InputError."""
+    with qrels.open(encoding="utf-8") as lines:
+        return parse_qrels(lines)
+
+
+def compare(
+    running: Embedded, queries: Path, ways: Iterable[Way], judged: Mapping[str, Mapping[str, int]], runs: Path | None
+) -> Iterator[Row]:
+    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs."""
+    for way in ways:
+        ranked: dict[str, list[tuple[str, float]]] = {}
+        answered: dict[str, int] = {}
+        with Asker(running.settings.kafka, EMBEDDED) as asker:
+            asked = events(queries, recipe=way.recipe, rerank=way.rerank)
+            for result in asker.ask(asked, ANSWER_TIMEOUT):
+                ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
+                answered[result["status"]] = answered.get(result["status"], 0) + 1
+        if runs is not None:
+            runs.mkdir(parents=True, exist_ok=True)
+            with (runs / f"{way.name}.run").open("w", encoding="utf-8") as out:
+                for query in sorted(ranked):
+                    out.writelines(run_lines(query, ranked[query], way.name))
+        order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
+        yield Row(way.name, evaluate(order, judged), answered)
 
 
 def table(rows: list[Row]) -> Table:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from opentelemetry.trace import Tracer
 
+from operators.clients.anchors import ChatAnchors
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.rerankers import Reranker
 from operators.decode import Decoder
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
@@ -16,7 +16,8 @@ from operators.dispatcher import Bounds
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.publish import Publisher
-from operators.retrieve import Searches
+from operators.rerank import Rerankers
+from operators.searches import Searches
 from operators.wakeup import Wakeup
 from schemas.settings import EmbedderSettings, QdrantSettings, RerankSettings, Settings
 
@@ -28,6 +29,7 @@ class StageBounds:
     embedder: Bounds
     qdrant: Bounds
     rerank: Bounds
+    chat: Bounds
 
     @classmethod
     def of(cls, settings: Settings) -> "StageBounds":
@@ -36,7 +38,9 @@ class StageBounds:
         def bounds(section: EmbedderSettings | QdrantSettings | RerankSettings) -> Bounds:
             return Bounds(section.timeout, section.max_batch, section.max_concurrency)
 
-        return cls(bounds(settings.embedder), bounds(settings.qdrant), bounds(settings.rerank))
+        # One query a completion.
+        chat = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
+        return cls(bounds(settings.embedder), bounds(settings.qdrant), bounds(settings.rerank), chat)
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,18 @@ class Parts:
     bm25: Bm25
     embedder: Embedder | None
     dimension: int
+    anchors: ChatAnchors | None
     qdrant: QdrantClient
     searches: Searches
     depth: Callable[[InFlight], int]
-    reranker: Reranker | None
-    top: int
-    weight: float
+    rerankers: Rerankers
     publisher: Publisher
 
 
-def depth(settings: Settings) -> Callable[[InFlight], int]:
+def depth(rerankers: Rerankers) -> Callable[[InFlight], int]:
     """How many candidates of a query are fetched: the page, and what is reranked."""
-    top = settings.rerank.top if settings.rerank.kind != "none" else 0
 
     def of(query: InFlight) -> int:
-        return max(query.event.page_size, top if query.event.rerank else 0)
+        return max(query.event.page_size, rerankers.depth(query))
 
     return of

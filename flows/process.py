@@ -30,7 +30,7 @@ from operators.event_loop import EventLoopThread
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.decode import DocumentDecoder
 from operators.publish import Publisher
-from operators.retrieve import Searches
+from operators.searches import Searches
 from operators.wakeup import Wakeup
 from schemas.errors import BackendError, FatalDelivery
 from schemas.settings import Settings
@@ -65,12 +65,11 @@ def search_replica(
         bm25=backends.bm25(settings.qdrant),
         embedder=clients.embedder,
         dimension=settings.qdrant.dimension,
+        anchors=clients.anchors,
         qdrant=clients.qdrant,
-        searches=Searches.of(settings.qdrant, settings.defaults.over_sample),
-        depth=depth(settings),
-        reranker=clients.reranker,
-        top=settings.rerank.top,
-        weight=settings.rerank.weight,
+        searches=Searches.of(settings.qdrant),
+        depth=depth(clients.rerankers),
+        rerankers=clients.rerankers,
         publisher=Publisher(
             kafka.topics.results,
             kafka.topics.dead_letters,
@@ -78,7 +77,6 @@ def search_replica(
             f"/rankstream/{quote(kafka.group_id, safe='')}",
             settings.config_hash(),
             clients.embedder.model if clients.embedder is not None else None,
-            clients.reranker.model if clients.reranker is not None else None,
         ),
     )
     return replica, search(parts)

@@ -1,9 +1,9 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> embed -> retrieve -> fuse -> fetch -> rerank -> publish -> results
-             |        |expired           |failed                               ^
-             |        +------------------+------- every `.answered` -----------+
-             +-- every `.dead` -> dead letters --------------------------------+
+queries -> decode -> admit -> embed -> anchor -> retrieve -> fuse -> fetch -> rerank -> publish -> results
+             |        |expired                     |failed                               ^
+             |        +----------------------------+------- every `.answered` -----------+
+             +-- every `.dead` -> dead letters ------------------------------------------+
 """
 
 from bytewax import operators as op
@@ -11,6 +11,7 @@ from bytewax.dataflow import Dataflow
 
 from flows.parts import Parts
 from operators.admit import admit
+from operators.anchor import anchor
 from operators.decode import decode
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import QuerySource
@@ -31,12 +32,13 @@ def search(parts: Parts) -> Dataflow:
     decoded = decode("decode", queries, p.decoder)
     admitted = admit("admit", decoded.on, p.bm25)
     embedded = embed("embed", admitted.on, p.embedder, p.dimension, p.calls, p.bounds.embedder)
-    retrieved = retrieve("retrieve", embedded.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
+    anchored = anchor("anchor", embedded.on, p.anchors, p.calls, p.bounds.chat)
+    retrieved = retrieve("retrieve", anchored.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
     fused = fuse("fuse", retrieved.on)
     fetched = fetch("fetch", fused.on, p.qdrant, p.depth, p.calls, p.bounds.qdrant)
-    reranked = rerank("rerank", fetched.on, p.reranker, p.top, p.weight, p.calls, p.bounds.rerank)
+    reranked = rerank("rerank", fetched.on, p.rerankers, p.calls, p.bounds.rerank)
 
-    stages = (decoded, admitted, embedded, retrieved, fused, fetched, reranked)
+    stages = (decoded, admitted, embedded, anchored, retrieved, fused, fetched, reranked)
     answered = op.merge("answered", reranked.on, *(stage.answered for stage in stages))
     dead = op.merge("dead", *(stage.dead for stage in stages))
 

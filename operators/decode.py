@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from operators import cloud_event
 from operators.cloud_event import CloudEvent, Mode
 from operators.inflight import InFlight, Message
+from operators.recipes import Planner
 from operators.stage import Stage, stage
 from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
@@ -120,6 +121,7 @@ class Decoder:
     dimension: int
     record_content: bool
     tracer: Tracer
+    planner: Planner
 
     @classmethod
     def of(cls, settings: Settings, tracer: Tracer) -> "Decoder":
@@ -133,18 +135,22 @@ class Decoder:
             settings.qdrant.dimension,
             settings.telemetry.record_content,
             tracer,
+            Planner.of(settings),
         )
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
         check_headers(message)
         envelope, document = self._opened(message)
-        event = self._event(document)
+        check_text(document.get("text"), self.limits)
+        event = validated(QueryEvent, document)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = collection_of(destination, self.destinations)
         check_dimension(event.vector, self.dimension)
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
+        warnings: list[str] = []
+        plan = self.planner.plan(event, destination, warnings)
         patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
             "messaging.destination.partition.id": str(message.origin.partition),
@@ -159,6 +165,7 @@ class Decoder:
         return InFlight(
             message=message,
             event=event,
+            plan=plan,
             text=unicodedata.normalize("NFC", event.text) if event.text is not None else None,
             namespace=event.namespace if event.namespace is not None else self.default_namespace,
             collection=collection,
@@ -166,6 +173,7 @@ class Decoder:
             deadline=message.clock - message.age + min(patience, self.limits.max_timeout),
             trace=trace,
             envelope=envelope,
+            warnings=warnings,
         )
 
     def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
@@ -182,13 +190,11 @@ class Decoder:
             raise invalid("data", "an object is expected", data)
         return envelope, readable(data)
 
-    def _event(self, document: dict[str, Any]) -> QueryEvent:
-        text = document.get("text")
-        if isinstance(text, str) and len(text) > self.limits.max_text_chars:
-            raise InputError(
-                DeadLetterClass.TOO_LARGE, f"text: {len(text)} characters, at most {self.limits.max_text_chars}"
-            )
-        return validated(QueryEvent, document)
+
+def check_text(text: object, limits: Limits) -> None:
+    """Raise InputError `too_large` for a query's text that is too long."""
+    if isinstance(text, str) and len(text) > limits.max_text_chars:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {len(text)} characters, at most {limits.max_text_chars}")
 
 
 def _clock(message: Message) -> float:

@@ -18,9 +18,11 @@ _LANE = "embed"
 
 
 def plan(query: InFlight) -> Mapping[Lane, str]:
-    """A query with a vector of its own, or without a text, needs no embedding."""
+    """A query with a vector of its own, without a text, or whose plan has no use for a vector, needs no embedding."""
     query.started = monotonic()
-    return {} if query.event.vector is not None or query.text is None else {_LANE: query.text}
+    if query.event.vector is not None or query.text is None or not query.plan.embeds(query.event):
+        return {}
+    return {_LANE: query.text}
 
 
 def embedded(finished: Finished[InFlight, Embedding], dimension: int, model: str) -> InFlight:

@@ -1,27 +1,26 @@
-"""Fuse: the legs' lists become one, without what repeats."""
+"""Fuse: the legs' lists become one, ranked by the query's recipe."""
 
 from time import monotonic
-from typing import Final
 
 from bytewax.dataflow import Stream, operator
 
 from operators.inflight import InFlight
-from operators.ranking.dedupe import dedupe
-from operators.ranking.fusion import score
+from operators.ranking.pipeline import rank
 from operators.stage import Batch, Stage, stage
 from operators.telemetry import Attributes
 from schemas.result import LegStatus
-
-RECIPE: Final = "hybrid"
-"""Score fusion, then dedupe."""
 
 
 def fused(query: InFlight) -> InFlight:
     """Rank what the legs found."""
     started = monotonic()
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
-    query.candidates = dedupe(score(legs))
-    attributes: Attributes = {"rankstream.recipe": RECIPE, "rankstream.candidates": len(query.candidates)}
+    plan = query.plan
+    query.ranked = rank(plan.recipe, legs, plan.facts(query.event, query.text, query.now, query.anchor))
+    query.candidates = query.ranked.candidates
+    query.reranked = query.ranked.reranked
+    query.warnings += query.ranked.warnings
+    attributes: Attributes = {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": len(query.candidates)}
     query.trace.child("rank", started, attributes)
     return query
 

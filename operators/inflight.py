@@ -6,8 +6,12 @@ from typing import Any
 
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
+from operators.clients.rerankers import Verdict
 from operators.cloud_event import CloudEvent
+from operators.ranking.anchors import TimeAnchor
 from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.pipeline import Ranked
+from operators.recipes import Plan
 from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, Reason
 from schemas.query import QueryEvent
@@ -81,11 +85,12 @@ class InFlight:
     """One query on its way.
 
     `deadline` and `started`, when the present stage took it on, are on the monotonic clock; `now` is the query's clock
-    in Unix seconds. `answered`: nothing is left to do but to publish.
+    in Unix seconds.  `answered`: nothing is left to do but to publish.
     """
 
     message: Message
     event: QueryEvent
+    plan: Plan
     text: str | None
     namespace: str
     collection: str
@@ -95,8 +100,11 @@ class InFlight:
     envelope: CloudEvent | None = None
     embedding: Embedding | None = None
     terms: Sparse | None = None
+    anchor: TimeAnchor | None = None
     legs: dict[str, Leg] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
+    ranked: Ranked | None = None
+    verdict: Verdict | None = None
     payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -1,14 +1,13 @@
 """Publish: every query and every dead letter becomes its one terminal record.
 
-A record that is too large for its topic loses first the texts and payloads of its results, then results from the end,
-and says so. What would be too large even then is a dead letter without payload.
+A record that is too large for its topic loses first a recorded pool, then the texts and payloads of its results, then
+results from the end, and says so. What would be too large even then is a dead letter without payload.
 """
 
 import hashlib
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -20,31 +19,17 @@ from opentelemetry.trace import Tracer
 from operators import cloud_event
 from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
-from operators.fuse import RECIPE
 from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
-from operators.ranking.candidate import Candidate
+from operators.result import page, pool, result, status_of
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import DeadLetterClass, Reason
-from schemas.result import LegStatus, Status
-from schemas.timestamp import rfc3339
 
 
 def result_id(origin: Origin) -> str:
     """The result's identity: a hash of the query's place in Kafka, so that it is the same on re-delivery."""
     place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
     return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
-
-
-def status_of(query: InFlight) -> Status:
-    """What became of the query: of several that apply, the first of expired, failed, partial, unranked, ok."""
-    if query.expired:
-        return Status.EXPIRED
-    if query.failed:
-        return Status.FAILED
-    if not query.degraded:
-        return Status.OK
-    return Status.UNRANKED if all(stage == "rerank" for stage, _ in query.degraded) else Status.PARTIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +46,6 @@ class Publisher:
     source: str
     config_hash: str
     embedder: str | None
-    reranker: str | None
 
     def result(self, query: InFlight) -> Terminal:
         """The query's record, for the topic that it chose, in the kind of event that it came as."""
@@ -72,11 +56,17 @@ class Publisher:
 
     def _shortened(self, query: InFlight, topic: str, trace: Headers) -> Terminal:
         query.lose("result", Reason.TOO_LARGE)
+        if query.event.record:
+            query.warnings.append("the candidate pool is left out: the topic takes no more")
+            unrecorded = self._record(query, topic, trace, pooled=False)
+            if fits(unrecorded, self.max_bytes):
+                query.trace.send(topic, status_of(query))
+                return unrecorded
 
         def record(left_out: int) -> Terminal:
-            return self._record(query, topic, trace, whole=False, left_out=left_out)
+            return self._record(query, topic, trace, pooled=False, whole=False, left_out=left_out)
 
-        results = len(_page(query))
+        results = len(page(query))
         left_out = bisect_left(range(results + 1), True, key=lambda count: fits(record(count), self.max_bytes))
         if left_out > results:
             query.trace.send(self.dead_letters, "dead_letter")
@@ -86,9 +76,16 @@ class Publisher:
         return record(left_out)
 
     def _record(
-        self, query: InFlight, topic: str, trace: Headers, *, whole: bool = True, left_out: int = 0
+        self,
+        query: InFlight,
+        topic: str,
+        trace: Headers,
+        *,
+        pooled: bool = True,
+        whole: bool = True,
+        left_out: int = 0,
     ) -> Terminal:
-        event = self._event(query, whole, left_out)
+        event = self._event(query, pooled, whole, left_out)
         message, envelope = query.message, query.envelope
         if envelope is None:
             return Terminal(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
@@ -100,83 +97,31 @@ class Publisher:
         headers, value = cloud_event.in_kind(envelope.mode, attributes, event)
         return Terminal(message.origin, topic, message.key, value, trace + headers, query.trace)
 
-    def _event(self, query: InFlight, whole: bool, left_out: int) -> dict[str, Any]:
+    def _event(self, query: InFlight, pooled: bool, whole: bool, left_out: int) -> dict[str, Any]:
         origin = query.message.origin
-        lost = dict(query.degraded)
-        page = _page(query)
-        warnings = query.warnings
+        results = page(query)
+        warnings = []
         if left_out:
-            warnings = [*warnings, f"the last {left_out} of {len(page)} results are left out: the topic takes no more"]
-            page = page[:-left_out]
-        places = {leg.name: leg.places() for leg in query.legs.values()}
-        return {
-            "schema_version": 1,
-            "query_id": query.event.query_id,
-            "result_id": result_id(origin),
-            "status": status_of(query),
-            "results": [
-                _hit(rank, candidate, places, query.payloads.get(candidate.id, {}), whole)
-                for rank, candidate in enumerate(page, 1)
-            ],
-            "total": len(query.candidates),
-            "has_more": len(query.candidates) > len(page),
-            "backends_used": [leg.name for leg in query.legs.values() if leg.status is LegStatus.OK],
-            "reranked": query.reranked,
-            "semantic_unavailable": "embed" in lost or "vector" in lost,
-            "legs": [
-                {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
-                for leg in query.legs.values()
-            ],
-            "degraded": [{"stage": stage, "reason": reason} for stage, reason in query.degraded],
-            "warnings": warnings,
-            "provenance": {
-                "config_hash": self.config_hash,
-                "recipe": RECIPE,
-                "models": {"embedder": self.embedder, "reranker": self.reranker if query.reranked else None},
-                "now": rfc3339(query.now),
-                "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+            warnings = [f"the last {left_out} of {len(results)} results are left out: the topic takes no more"]
+            results = results[:-left_out]
+        provenance = {
+            "config_hash": self.config_hash,
+            "models": {
+                "embedder": self.embedder,
+                "reranker": query.verdict.model if query.verdict is not None else None,
             },
-            "metadata": query.event.metadata,
+            "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
+        event = result(query, result_id(origin), results, provenance, query.now, whole=whole, warnings=warnings)
+        if query.event.record and pooled:
+            event["pool"] = pool(query, event["provenance"]["now"])
+        return event
 
 
 def fits(record: Terminal, max_bytes: Mapping[str, int]) -> bool:
     """Whether the record's topic takes it, as far as is known."""
     limit = max_bytes.get(record.topic)
     return limit is None or record_size(record.key, record.value, record.headers) <= limit
-
-
-def _page(query: InFlight) -> list[Candidate]:
-    if "fetch" in dict(query.degraded):
-        return query.candidates[: query.event.page_size]
-    # A candidate behind the fetched ones has no text: it is on a further page.
-    fetched = (candidate for candidate in query.candidates if candidate.id in query.payloads)
-    return list(islice(fetched, query.event.page_size))
-
-
-def _hit(
-    rank: int,
-    candidate: Candidate,
-    places: Mapping[str, Mapping[str, tuple[int, float]]],
-    fields: Mapping[str, Any],
-    whole: bool,
-) -> dict[str, Any]:
-    id_ = candidate.id
-    # Other tools' collections may hold anything under these names: it stays in the payload.
-    own = {name: value for name in _OWN_PLACE if isinstance(value := fields.get(name), str)}
-    return {
-        "id": own.get("id", id_),
-        "rank": rank,
-        "score": candidate.score,
-        "text": own.get("text") if whole else None,
-        "payload": {name: value for name, value in fields.items() if name not in own and not name.startswith("_")}
-        if whole
-        else {},
-        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
-    }
-
-
-_OWN_PLACE = ("id", "text")
 
 
 def undeliverable(

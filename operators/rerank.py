@@ -1,6 +1,7 @@
 """Rerank: query and candidate read together, many queries' candidates in one call where the reranker can."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -8,20 +9,45 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import async_io
-from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores
+from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores, Verdict
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
+from operators.ranking.candidate import Candidate
+from operators.ranking.distance import pick
 from operators.ranking.relevance import merge
+from operators.result import Answered
 from operators.stage import Batch, Stage, stage
 from schemas.errors import BackendError, Reason
 
 _LANE: Final = "rerank"
+_PICK: Final = "pick"
 
 
-def wanted(query: InFlight) -> bool:
-    """Whether there is something to rerank, and the query wants it."""
-    return query.event.rerank and query.text is not None and bool(query.candidates)
+@dataclass(frozen=True, slots=True)
+class Rerankers:
+    """Who reranks: the reranker of every query, and the chat model of recipes that have it pick. Either may be none."""
+
+    reranker: Reranker | None
+    picker: Reranker | None
+    weight: float
+
+    def of(self, query: InFlight) -> Reranker | None:
+        """The one that this query's candidates go to, if it wants any."""
+        if query.text is None or not query.candidates or not query.plan.reranks(query.event):
+            return None
+        return self.picker if query.plan.recipe.picking is not None else self.reranker
+
+    def depth(self, query: InFlight) -> int:
+        """How many candidates must be fetched for it."""
+        wanted = self.reranker if query.plan.recipe.picking is None else self.picker
+        return query.plan.reranks(query.event) if wanted is not None else 0
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        for each in (self.reranker, self.picker):
+            if each is not None:
+                await each.aclose()
 
 
 def missing(query: InFlight, reads: Reads) -> Reason | None:
@@ -30,28 +56,36 @@ def missing(query: InFlight, reads: Reads) -> Reason | None:
     return lost.get("embed") if reads == "tokens" and query.embedding is None else lost.get("fetch")
 
 
-def plan(top: int, reads: Reads) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
-    """Ask for the first `top` candidates of each query that wants it and has what the reranker reads."""
+def plan(rerankers: Rerankers) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
+    """Ask for the first candidates of each query that wants it and has what its reranker reads."""
 
     def asked(query: InFlight) -> Mapping[Lane, RerankRequest]:
         query.started = monotonic()
-        if not wanted(query) or missing(query, reads) or (reads == "tokens" and query.embedding is None):
+        reranker = rerankers.of(query)
+        if reranker is None or missing(query, reranker.reads):
+            return {}
+        if reranker.reads == "tokens" and query.embedding is None:
             return {}
         assert query.text is not None
         documents = {
             candidate.id: str(query.payloads.get(candidate.id, {}).get("text") or "")
-            for candidate in query.candidates[:top]
+            for candidate in query.candidates[: query.plan.reranks(query.event)]
         }
-        return {_LANE: RerankRequest(query.text, documents, query.collection, query.embedding)}
+        lane = _PICK if reranker is rerankers.picker else _LANE
+        return {lane: RerankRequest(query.text, documents, query.collection, query.embedding)}
 
     return asked
 
 
-def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, reranker: Reranker) -> InFlight:
+def reranked(finished: Finished[InFlight, Scores], rerankers: Rerankers) -> InFlight:
     """Merge the scores into the order, or note why the fused order stands."""
-    query, outcome = finished.item, finished.outcomes.get(_LANE)
+    query = finished.item
+    reranker = rerankers.of(query)
+    outcome = next(iter(finished.outcomes.values()), None)
+    if reranker is None:
+        return query
     if outcome is None:
-        if wanted(query) and (reason := missing(query, reranker.reads)):
+        if reason := missing(query, reranker.reads):
             query.lose("rerank", reason)
         return query
     error = None
@@ -59,34 +93,37 @@ def reranked(finished: Finished[InFlight, Scores], top: int, weight: float, rera
         error = outcome.reason
         query.lose("rerank", error)
     else:
-        query.candidates = merge(query.candidates, outcome, top, weight)
+        query.verdict = Verdict(reranker.model, outcome)
+        query.candidates = judged(query, outcome, rerankers.weight)
         query.reranked = True
     attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": reranker.model}
     query.trace.child("rerank", query.started, attributes, error=error, kind=SpanKind.CLIENT)
     return query
 
 
+def judged(query: Answered, scores: Scores, weight: float) -> list[Candidate]:
+    """The candidates in the order that the scores give them; of a chat model's pick only the picked one moves."""
+    trail = query.ranked.trail if query.ranked is not None else None
+    top = query.plan.reranks(query.event)
+    stage = query.plan.recipe.picking
+    if stage is None:
+        return merge(query.candidates, scores, top, weight, trail)
+    read = [candidate.id for candidate in query.candidates[:top] if candidate.id in scores]
+    return pick(query.candidates, max(read, key=scores.__getitem__), stage, trail) if read else query.candidates
+
+
 @operator
 def rerank(
-    step_id: str,
-    up: Stream[Batch],
-    reranker: Reranker | None,
-    top: int,
-    weight: float,
-    calls: EventLoopThread,
-    bounds: Bounds,
+    step_id: str, up: Stream[Batch], rerankers: Rerankers, calls: EventLoopThread, bounds: Bounds
 ) -> Stage[InFlight]:
     """Queries in and on, reranked; a lost reranker leaves the fused order and is noted in the query."""
-    if reranker is None:
+    if rerankers.reranker is None and rerankers.picker is None:
         return stage("rerank", up, lambda query: query.message, lambda query: query)
 
-    async def call(_: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
+    async def call(lane: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
+        reranker = rerankers.picker if lane == _PICK else rerankers.reranker
+        assert reranker is not None
         return await reranker.rerank(requests, timeout=timeout)
 
-    done = async_io("reranker", up, calls, plan(top, reranker.reads), call, lambda query: query.deadline, bounds)
-    return stage(
-        "rerank",
-        done,
-        lambda done: done.item.message,
-        lambda done: reranked(done, top, weight, reranker),
-    )
+    done = async_io("reranker", up, calls, plan(rerankers), call, lambda query: query.deadline, bounds)
+    return stage("rerank", done, lambda done: done.item.message, lambda done: reranked(done, rerankers))

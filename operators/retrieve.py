@@ -1,13 +1,13 @@
-"""Retrieve: the vector leg and the keyword leg of many queries, one batch request a leg and collection.
+"""Retrieve: the legs of many queries, one batch request a leg and collection.
 
 Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
-that fails leaves the other; both lost: the query is answered as failed.
+that fails leaves the others; all that were asked lost: the query is answered as failed.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
@@ -18,77 +18,19 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
-from operators.ranking.candidate import CONTENT, KEYWORD, VECTOR, Leg
+from operators.ranking.candidate import Leg
+from operators.searches import MOST, Search, Searches, legs
 from operators.stage import Batch, Stage, stage
-from operators.telemetry import QueryTrace, batch_span
+from operators.telemetry import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
-from schemas.settings import QdrantSettings
-
-NAMESPACE: Final = "namespace"
-"""The payload key of a document's tenant."""
-
-LEGS: Final = (VECTOR, KEYWORD)
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """One query's request to one leg, and where to record it."""
-
-    body: Mapping[str, Any]
-    trace: QueryTrace
-
-
-@dataclass(frozen=True, slots=True)
-class Searches:
-    """What each leg is asked for a query."""
-
-    dense: str
-    sparse: str
-    idf_of_namespace: bool
-    over_sample: int
-
-    @classmethod
-    def of(cls, settings: QdrantSettings, over_sample: int) -> "Searches":
-        """The requests that the settings ask for."""
-        return cls(settings.vectors.dense, settings.vectors.sparse, settings.idf == "namespace", over_sample)
-
-    def __call__(self, query: InFlight) -> dict[Lane, Search]:
-        """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
-        query.started = monotonic()
-        tenant = {"must": [{"key": NAMESPACE, "match": {"value": query.namespace}}]}
-        common = {
-            "filter": tenant,
-            "limit": max(query.event.page_size, self.over_sample),
-            "with_payload": [CONTENT],
-        }
-        searches: dict[Lane, Search] = {}
-        vector = vector_of(query)
-        if vector is not None:
-            body = {"query": vector, "using": self.dense, **common}
-            searches[VECTOR, query.collection] = Search(body, query.trace)
-        if query.terms is not None:
-            body = {
-                "query": {"indices": query.terms.indices, "values": query.terms.values},
-                "using": self.sparse,
-                **common,
-            }
-            if self.idf_of_namespace:
-                body["params"] = {"idf": {"corpus": tenant}}
-            searches[KEYWORD, query.collection] = Search(body, query.trace)
-        return searches
-
-
-def vector_of(query: InFlight) -> Any:
-    """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
-    if query.event.vector is not None:
-        return query.event.vector if any(query.event.vector) else None
-    return query.embedding.vector if query.embedding is not None else None
 
 
 def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
+    wanted = legs(query)
     for name in LEGS:
         outcome = finished.outcomes.get((name, query.collection))
         if isinstance(outcome, BackendError):
@@ -97,17 +39,25 @@ def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
             query.lose(name, outcome.reason)
         elif outcome is not None:
             query.legs[name] = Leg(name, LegStatus.OK, *outcome)
-        else:
-            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
-    asked = any(leg.status is LegStatus.OK for leg in query.legs.values())
-    if query.degraded and not asked:
+        elif name != STRUCTURED:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
+    answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
+    if query.degraded and not answered:
         query.failed = query.answered = True
+    elif not answered:
+        query.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
+    if query.event.reflections_only and any(len(leg.ids) >= MOST for leg in query.legs.values()):
+        query.warnings.append(f"there are more reflections than the {MOST} that were ranked")
     return query
 
 
-def _why_skipped(query: InFlight, leg: str) -> Reason:
+def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
+    if leg not in wanted:
+        return Reason.RECIPE
     if leg == KEYWORD:
         return Reason.NO_TERMS
+    if not query.plan.profile.semantic and query.event.vector is None:
+        return Reason.PROFILE
     lost = dict(query.degraded)
     return lost.get("embed", Reason.NO_VECTOR)
 
@@ -127,7 +77,7 @@ class Retriever:
         name = f"query {collection}"
         attributes = {
             "db.system.name": "qdrant",
-            "db.operation.name": "query",
+            "db.operation.name": "scroll" if leg == STRUCTURED else "query",
             "db.collection.name": collection,
             "rankstream.leg": leg,
         }
@@ -136,14 +86,37 @@ class Retriever:
         if recording:
             size = {"db.operation.batch.size": len(searches)}
             with batch_span(self._tracer, name, attributes | size) as span:
-                outcomes = await self._qdrant.query_batch(collection, [s.body for s in searches], timeout=timeout)
+                outcomes = await self._ask(leg, collection, searches, timeout)
                 link = span.get_span_context()
         else:
-            outcomes = await self._qdrant.query_batch(collection, [s.body for s in searches], timeout=timeout)
+            outcomes = await self._ask(leg, collection, searches, timeout)
         for search, outcome in zip(searches, outcomes, strict=True):
             error = outcome.reason if isinstance(outcome, BackendError) else None
             search.trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
         return outcomes
+
+    async def _ask(
+        self, leg: str, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Hits | BackendError]:
+        if leg != STRUCTURED:
+            return await self._qdrant.query_batch(collection, [search.body for search in searches], timeout=timeout)
+        # Qdrant has no batch of ordered lookups.
+        return await asyncio.gather(*(self._look_up(collection, search.body, timeout) for search in searches))
+
+    async def _look_up(self, collection: str, body: Mapping[str, Any], timeout: float) -> Hits | BackendError:
+        try:
+            page = await self._qdrant.scroll(
+                collection,
+                body["filter"],
+                limit=body["limit"],
+                fields=body["with_payload"],
+                order_by=body["order_by"],
+                timeout=timeout,
+            )
+        except BackendError as error:
+            return error
+        records = page.records
+        return Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
 
 
 @operator

@@ -15,6 +15,23 @@ COLUMNS: Final = ("title", "text")
 """The text columns, in the order in which they are joined for embedding and BM25."""
 
 
+NAMESPACE: Final = "namespace"
+"""The payload key of a document's tenant."""
+
+CONTENT: Final = "_content"
+"""Payload key: the fingerprint of the document's content."""
+
+CREATED: Final = "_created"
+"""Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
+
+VERSION: Final = "_version"
+"""Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
+
+TYPE: Final = "type"
+REFLECTION: Final = "reflection"
+"""The type of documents that sum up others."""
+
+
 class DocumentEvent(BaseModel):
     """One document. Fields that aren't named here are kept as payload, under their own names."""
 

@@ -63,6 +63,8 @@ class Reason(StrEnum):
     NO_EMBEDDER = "no_embedder"
     NO_TERMS = "no_terms"
     NO_VECTOR = "no_vector"
+    PROFILE = "profile"
+    RECIPE = "recipe"
     TOO_LARGE = "too_large"
 
 

@@ -25,19 +25,10 @@ RESERVED: Final = frozenset(
     {
         "actor_type",
         "collection",
-        "current_cycle",
         "cursor",
         "debug",
-        "explain",
         "filters",
-        "include_reflections",
         "order_by",
-        "overrides",
-        "profile",
-        "recipe",
-        "record",
-        "reflection_boost",
-        "reflections_only",
         "source",
         "subject",
     }
@@ -80,8 +71,29 @@ class QueryEvent(BaseModel):
         default=0,
         description=f"Results wanted: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
-    rerank: bool = Field(default=True, description="False leaves the fused order.")
+    profile: Name | None = Field(
+        default=None, description="What the query gets for the time that it has; missing or unknown: `balanced`."
+    )
+    recipe: Name | None = Field(default=None, description="How it is ranked; missing: as its profile says.")
+    overrides: dict[str, JsonValue] | None = Field(
+        default=None, description="Parameters of the recipe to change: {stage: {parameter: value}}."
+    )
+    rerank: bool = Field(
+        default=True, description="False skips the stages on distance and every reranker; the other stages stay."
+    )
+    explain: bool = Field(default=False, description="Say of each result how it came to its score.")
+    record: bool = Field(default=False, description="Put the candidates of every leg into the result.")
+    include_reflections: bool | None = Field(
+        default=None, description="False leaves reflections out; missing: as the recipe says."
+    )
+    reflections_only: bool = Field(default=False, description="Rank every reflection, and nothing else.")
+    reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Multiplies the scores of reflections, in a recipe with that stage."
+    )
     now: Timestamp | None = Field(default=None, description="The caller's clock; missing: the message's timestamp.")
+    current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
+        default=None, description="The caller's clock in cycles, for the blend's recency; not together with `now`."
+    )
     timeout_ms: Annotated[int, Field(gt=0)] | None = Field(default=None, description="How long an answer is of use.")
     reply_to: str | None = Field(
         default=None, description="The topic for the result: one of those that the configuration lets a query choose."
@@ -108,6 +120,10 @@ class QueryEvent(BaseModel):
     def _asks_for_something(self) -> Self:
         if self.vector is None and not (self.text and self.text.strip()):
             raise ValueError("text or vector must be given")
+        if self.now is not None and self.current_cycle is not None:
+            raise ValueError("now and current_cycle are two clocks: at most one may be given")
+        if self.reflections_only and self.include_reflections is False:
+            raise ValueError("reflections_only and include_reflections: false leave nothing")
         return self
 
     @property

@@ -45,6 +45,31 @@ class LegRank(_Strict):
     score: Score
 
 
+class LegExplanation(LegRank):
+    """What became of one leg's hit: its score on the legs' common scale, and what it contributed."""
+
+    normalised: Score | None = None
+    weight: Score | None = None
+    contribution: Score | None = None
+
+
+class StageExplanation(_Strict):
+    """What one stage made of the score, by which parameters and of which values; a fusion has no input."""
+
+    stage: str
+    input: Score | None
+    output: Score
+    parameters: dict[str, JsonValue]
+    values: dict[str, JsonValue]
+
+
+class Explained(_Strict):
+    """How a result came to its score: its legs, then every stage in order. The last output is the score."""
+
+    legs: dict[str, LegExplanation]
+    stages: list[StageExplanation]
+
+
 class Hit(_Strict):
     """One ranked document."""
 
@@ -54,6 +79,7 @@ class Hit(_Strict):
     text: str | None = None
     payload: dict[str, JsonValue] = {}
     legs: dict[str, LegRank]
+    explanation: Explained | None = Field(default=None, description="Only with `explain`.")
 
 
 class LegReport(_Strict):
@@ -68,7 +94,7 @@ class LegReport(_Strict):
 class Degradation(_Strict):
     """A part of the answer that was lost, and why."""
 
-    stage: Literal["queue", "embed", "vector", "keyword", "fetch", "rerank", "result"]
+    stage: Literal["queue", "embed", "anchor", "vector", "keyword", "structured", "fetch", "rerank", "result"]
     reason: Reason
 
 
@@ -90,11 +116,12 @@ class Offset(_Strict):
 class Provenance(_Strict):
     """What the answer was computed from."""
 
-    config_hash: str
+    config_hash: str | None
     recipe: str
+    recipe_hash: str = Field(description="Of what the recipe does, overrides included.")
     models: Models
-    now: str
-    source: Offset
+    now: str | None
+    source: Offset | None = Field(description="null: ranked offline.")
 
 
 class ResultEvent(_Strict):
@@ -104,14 +131,18 @@ class ResultEvent(_Strict):
     query_id: str
     result_id: str = Field(description="A hash of the query's topic, partition and offset: the same on re-delivery.")
     status: Status
+    profile: str
     results: list[Hit]
     total: Annotated[int, Field(ge=0)] = Field(description="Candidates after fusion and dedupe.")
     has_more: bool
     backends_used: list[str]
-    reranked: bool
+    reranked: Literal[True] | None = Field(
+        default=None, description="Present if a stage ran that `rerank: false` would have skipped."
+    )
     semantic_unavailable: bool
     legs: list[LegReport]
     degraded: list[Degradation]
     warnings: list[str]
     provenance: Provenance
     metadata: dict[str, Any] | None = None
+    pool: dict[str, Any] | None = Field(default=None, description="Only with `record`: a candidate pool.")

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final
 from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.document import CREATED, VERSION
-from operators.retrieve import NAMESPACE
+from schemas.document import CREATED, NAMESPACE, TYPE, VERSION
 from schemas.errors import BackendBadResponse
 from schemas.settings import QdrantSettings
 
@@ -37,6 +36,7 @@ def indexes() -> dict[str, "IndexSchema"]:
     return {
         NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+        TYPE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
     }
 

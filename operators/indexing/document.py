@@ -9,18 +9,10 @@ import numpy as np
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedding
 from operators.inflight import Message
-from operators.ranking.candidate import CONTENT
 from operators.ranking.dedupe import fingerprint
-from operators.retrieve import NAMESPACE
-from schemas.document import DocumentEvent
+from schemas.document import CONTENT, CREATED, NAMESPACE, VERSION, DocumentEvent
 from schemas.settings.backends import Vectors
 from schemas.timestamp import rfc3339
-
-VERSION = "_version"
-"""Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
-
-CREATED = "_created"
-"""Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}

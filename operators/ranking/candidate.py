@@ -5,20 +5,15 @@ A leg's hits are kept as columns, and a candidate is as small as it can be: this
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from schemas.errors import Reason
+from schemas.leg import LEGS
 from schemas.result import LegStatus
-
-VECTOR: Final = "vector"
-KEYWORD: Final = "keyword"
-
-CONTENT: Final = "_content"
-"""The payload key of a document's content fingerprint (see `dedupe`)."""
 
 Payload = Mapping[str, Any]
 
-_ORDER: Final = {VECTOR: 0, KEYWORD: 1}
+_ORDER = {name: place for place, name in enumerate(LEGS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +34,23 @@ class Leg:
             places.setdefault(id_, (rank, score))
         return places
 
+    def once(self) -> "Leg":
+        """The leg with each id at its first rank only; itself where none repeats."""
+        if len(set(self.ids)) == len(self.ids):
+            return self
+        return self.at([rank for rank, id_ in enumerate(self.ids) if self.ids.index(id_) == rank])
+
+    def at(self, ranks: Sequence[int]) -> "Leg":
+        """The leg with the hits of these ranks alone."""
+        return Leg(
+            self.name,
+            self.status,
+            [self.ids[rank] for rank in ranks],
+            [self.scores[rank] for rank in ranks],
+            [self.payloads[rank] for rank in ranks],
+            self.reason,
+        )
+
 
 @dataclass(slots=True)
 class Candidate:
@@ -48,7 +60,37 @@ class Candidate:
     score: float
     payload: Payload = field(default_factory=dict)
 
+    @property
+    def document(self) -> str:
+        """The document's own id, if the payload tells, else the point's."""
+        own = self.payload.get("id")
+        return own if isinstance(own, str) else self.id
+
 
 def in_order(legs: Sequence[Leg]) -> list[Leg]:
-    """Legs in the order in which ties are broken: vector, keyword, others by name."""
+    """Legs in the order in which ties are broken: vector, keyword, structured, others by name."""
     return sorted(legs, key=lambda leg: (_ORDER.get(leg.name, len(_ORDER)), leg.name))
+
+
+def union(legs: Sequence[Leg]) -> dict[str, Payload]:
+    """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
+    payloads: dict[str, Payload] = {}
+    for leg in in_order(legs):
+        for id_, payload in zip(leg.ids, leg.payloads, strict=True):
+            payloads.setdefault(id_, payload)
+    return payloads
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """By score; equal scores keep their order."""
+    # Stable in reverse, too.
+    return sorted(candidates, key=_score, reverse=True)
+
+
+def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """By score; equal scores by the document's id, ascending."""
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.document))
+
+
+def _score(candidate: Candidate) -> float:
+    return candidate.score

@@ -4,7 +4,11 @@ import hashlib
 import unicodedata
 from collections.abc import Sequence
 
-from operators.ranking.candidate import CONTENT, Candidate
+from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.fusion import cut
+from operators.ranking.run import Run
+from schemas.document import COLUMNS, CONTENT
+from schemas.recipes.stages import Dedupe
 
 
 def fingerprint(text: str) -> int | None:
@@ -19,13 +23,28 @@ def fingerprint(text: str) -> int | None:
     return int.from_bytes(digest) >> 1
 
 
-def dedupe(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Drop each candidate whose content an earlier one has; one without content is never a duplicate."""
-    seen: set[object] = set()
+def content(payload: Payload) -> str:
+    """The text columns that the payload has, joined as the index joins them."""
+    return "\n".join(value for name in COLUMNS if isinstance(value := payload.get(name), str) and value)
+
+
+def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
+    """Drop each candidate whose content an earlier one has; one without content is never a duplicate.
+
+    Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
+    """
+    seen: set[int] = set()
     kept = []
     for candidate in candidates:
-        content = candidate.payload.get(CONTENT)
-        if content is None or content not in seen:
+        found = candidate.payload.get(CONTENT)
+        if type(found) is not int:
+            found = fingerprint(content(candidate.payload))
+        if found is None or found not in seen:
             kept.append(candidate)
-            seen.add(content)
+        if found is not None:
+            seen.add(found)
+    kept = cut(kept, stage.limit)
+    if run.trail is not None:
+        for candidate in kept:
+            run.trail.step(stage, candidate, candidate.score, candidate.score, {})
     return kept

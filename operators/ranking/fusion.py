@@ -1,55 +1,160 @@
-"""Fusion: the legs' lists become one."""
+"""Fusion: the legs' lists become one.
+
+Sources: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) with ranks from 0, so that a steep k is possible;
+relative score fusion, a convex combination of min-max scores; distribution-based score fusion, as Qdrant has it.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg, Payload, in_order
+from operators.ranking.candidate import Candidate, Leg, best_first, in_order, union
+from operators.ranking.normalise import NORMALISERS, Scale
+from operators.ranking.run import Run
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, OneLeg, Rrf, Score
+from schemas.recipes.parameters import FusionStage
 
-DEFAULT_ALPHA: Final = 0.5
-
-
-def min_max(scores: Sequence[float]) -> list[float]:
-    """Rescale to [0, 1], best 1 and worst 0; scores that are all equal become 1."""
-    if not scores:
-        return []
-    low, high = min(scores), max(scores)
-    spread = high - low
-    if math.isinf(spread):
-        return min_max([score / 2 for score in scores])
-    if spread <= 0:
-        return [1.0] * len(scores)
-    return [(score - low) / spread for score in scores]
+Values = dict[str, float]
+Weights = Mapping[str, float]
 
 
-def by_score(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Best first; equal scores keep their order."""
-    return sorted(candidates, key=lambda candidate: -candidate.score)
+def cut(candidates: list[Candidate], limit: int) -> list[Candidate]:
+    """The first `limit`; all of them if it is 0 or less."""
+    return candidates[:limit] if limit > 0 else candidates
 
 
-def score(legs: Sequence[Leg], alpha: float = DEFAULT_ALPHA) -> list[Candidate]:
-    """Weighted sum of the legs' min-max scores: the vector leg weighs `alpha`, the keyword leg 1 - `alpha`.
+def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
+    """Sum over the legs of weight / (k + rank), ranks from 0."""
+    k = stage.k if stage.k > 0 else DEFAULT_K
+    found = [leg.once() for leg in in_order(legs)]
+    values = [{id_: 1.0 / (k + rank) for rank, id_ in enumerate(leg.ids)} for leg in found]
+    weights = [_weight(stage.weights, leg.name) for leg in found]
+    return _fused(found, values, {}, weights, _sum, stage, run)
 
-    A document that a leg didn't return gets nothing there; a lost leg's weight isn't shared. Ties: legs in the order
-    vector, keyword, then rank. Raises ValueError for an alpha outside [0, 1].
 
-    Source: relative score fusion (`FuseScores`), a convex combination of the legs.
-    """
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha is {alpha}, not in [0, 1]")
-    weights = {VECTOR: alpha, KEYWORD: 1 - alpha}
-    fused: dict[str, float] = {}
-    payloads: dict[str, Payload] = {}
-    for leg in in_order(legs):
-        weight = weights.get(leg.name, 0.0)
-        offered = dict(zip(leg.ids, min_max(leg.scores), strict=True))
-        if len(offered) < len(leg.ids):
-            # A repeated id counts at its first place only, in the leg's minimum and maximum, too.
-            places = leg.places()
-            offered = dict(zip(places, min_max([raw for _, raw in places.values()]), strict=True))
-        for id_, value in offered.items():
+def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
+    """Combination of the legs' normalised scores; a document that a leg didn't return has 0 in the sum."""
+    found = [leg.once() for leg in in_order(legs)]
+    if stage.weights is None:
+        alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
+        convex = {VECTOR: alpha, KEYWORD: 1 - alpha}
+        weights = [convex.get(leg.name, 0.0) for leg in found]
+    else:
+        weights = [_weight(stage.weights, leg.name) for leg in found]
+    values, scales = _normalised(found, stage.normaliser)
+    return _fused(found, values, scales, weights, COMBINATIONS[stage.combination], stage, run)
+
+
+def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
+    """Sum of the legs' scores, each scaled by its leg's mean and deviation."""
+    found = [leg.once() for leg in in_order(legs)]
+    weights = [_weight(stage.weights, leg.name) for leg in found]
+    values, scales = _normalised(found, "dbsf")
+    return _fused(found, values, scales, weights, _sum, stage, run)
+
+
+def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
+    """One leg's list and its raw scores."""
+    found = [leg.once() for leg in legs if leg.name == stage.name]
+    values = [dict(zip(leg.ids, leg.scores, strict=True)) for leg in found]
+    return _fused(found, values, {}, [1.0] * len(found), _sum, stage, run)
+
+
+def _weight(weights: Weights, leg: str) -> float:
+    # Its equal scores would beat both others.
+    return weights.get(leg, 0.0 if leg == STRUCTURED else 1.0)
+
+
+def _normalised(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
+    scales = {leg.name: NORMALISERS[normaliser](leg.scores) for leg in legs if leg.ids}
+    values = [dict(zip(leg.ids, scales[leg.name].of(leg.scores), strict=True)) if leg.ids else {} for leg in legs]
+    return values, scales
+
+
+def _fused(
+    legs: Sequence[Leg],
+    values: Sequence[Values],
+    scales: Mapping[str, Scale],
+    weights: Sequence[float],
+    combine: Callable[[Sequence[Values], Sequence[float]], Values],
+    stage: FusionStage,
+    run: Run,
+) -> list[Candidate]:
+    fused = combine(values, weights)
+    candidates = best_first([Candidate(id_, fused[id_], payload) for id_, payload in union(legs).items()])
+    if run.trail is not None:
+        _explain(legs, values, scales, weights, candidates, stage, run)
+    return cut(candidates, stage.limit)
+
+
+def _explain(
+    legs: Sequence[Leg],
+    values: Sequence[Values],
+    scales: Mapping[str, Scale],
+    weights: Sequence[float],
+    candidates: Sequence[Candidate],
+    stage: FusionStage,
+    run: Run,
+) -> None:
+    assert run.trail is not None
+    for leg, of, weight in zip(legs, values, weights, strict=True):
+        noted = {
+            id_: {"normalised": value, "weight": weight, "contribution": weight * value} for id_, value in of.items()
+        }
+        run.trail.leg(leg, noted)
+    names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
+    said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
+    for candidate in candidates:
+        run.trail.step(stage, candidate, None, candidate.score, said)
+
+
+def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
+    fused: Values = {}
+    for of, weight in zip(values, weights, strict=True):
+        for id_, value in of.items():
             fused[id_] = fused.get(id_, 0.0) + weight * value
-        payloads = dict(zip(leg.ids, leg.payloads, strict=True)) | payloads
-    # Stable in reverse, too: equal scores stay in the order in which the legs offered them.
-    order = sorted(fused, key=fused.__getitem__, reverse=True)
-    return [Candidate(id_, fused[id_], payloads[id_]) for id_ in order]
+    return fused
+
+
+def _arithmetic(values: Sequence[Values], weights: Sequence[float]) -> Values:
+    total = math.fsum(weights)
+    return {id_: value / total if total else 0.0 for id_, value in _sum(values, weights).items()}
+
+
+def _geometric(values: Sequence[Values], weights: Sequence[float]) -> Values:
+    def mean(own: Sequence[float], of: Sequence[float], total: float) -> float:
+        return math.exp(math.fsum(weight * math.log(value) for value, weight in zip(own, of, strict=True)) / total)
+
+    return _mean(values, weights, mean)
+
+
+def _harmonic(values: Sequence[Values], weights: Sequence[float]) -> Values:
+    def mean(own: Sequence[float], of: Sequence[float], total: float) -> float:
+        return total / math.fsum(weight / value for value, weight in zip(own, of, strict=True))
+
+    return _mean(values, weights, mean)
+
+
+def _mean(
+    values: Sequence[Values],
+    weights: Sequence[float],
+    mean: Callable[[Sequence[float], Sequence[float], float], float],
+) -> Values:
+    fused: Values = {}
+    for id_ in dict.fromkeys(id_ for of in values for id_ in of):
+        there = [(of[id_], weight) for of, weight in zip(values, weights, strict=True) if weight and id_ in of]
+        own, weighing = [value for value, _ in there], [weight for _, weight in there]
+        # A 0 anywhere makes either mean 0; what is below 0 has none.
+        fused[id_] = mean(own, weighing, math.fsum(weighing)) if own and min(own) > 0 else 0.0
+    return fused
+
+
+COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], Values]]] = {
+    "sum": _sum,
+    "arithmetic": _arithmetic,
+    "geometric": _geometric,
+    "harmonic": _harmonic,
+}
+"""By the names that recipes give them. A leg that a document isn't in is a 0 in sum and arithmetic mean and is left
+out of the other two."""

@@ -1,23 +1,54 @@
 """A reranker's verdict, merged into the fused order."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from operators.ranking.candidate import Candidate
-from operators.ranking.fusion import by_score, min_max
+from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.normalise import Scale, min_max
+from operators.ranking.run import Trail
+
+RERANK: Final = "rerank"
+"""The step's name in explanations."""
 
 
-def merge(candidates: Sequence[Candidate], scores: Mapping[str, float], top: int, weight: float) -> list[Candidate]:
+def merge(
+    candidates: Sequence[Candidate], scores: Mapping[str, float], top: int, weight: float, trail: Trail | None = None
+) -> list[Candidate]:
     """Put the reranked candidates first, by weight * reranker's + (1 - weight) * fused score, both min-max over them.
 
     `scores` judges the first `top` candidates; one that it leaves out was judged irrelevant and is dropped. The
     others follow in fused order, their scores min-max over that tail minus 1, so that scores never rise with rank.
     """
     judged = [candidate for candidate in candidates[:top] if candidate.id in scores]
-    reranked = min_max([scores[candidate.id] for candidate in judged])
-    fused = min_max([candidate.score for candidate in judged])
-    for candidate, new, old in zip(judged, reranked, fused, strict=True):
-        candidate.score = weight * new + (1 - weight) * old
     tail = list(candidates[top:])
-    for candidate, value in zip(tail, min_max([candidate.score for candidate in tail]), strict=True):
+    relevance, of_relevance = _rescaled([scores[candidate.id] for candidate in judged])
+    fused, of_fused = _rescaled([candidate.score for candidate in judged])
+    behind, of_tail = _rescaled([candidate.score for candidate in tail])
+    parameters = {"top": top, "weight": weight}
+    for candidate, new, old in zip(judged, relevance, fused, strict=True):
+        before = candidate.score
+        candidate.score = weight * new + (1 - weight) * old
+        if trail is not None:
+            values = {
+                "score": scores[candidate.id],
+                "relevance": new,
+                "relevance_scale": of_relevance,
+                "fused": old,
+                "fused_scale": of_fused,
+            }
+            trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
+    for candidate, value in zip(tail, behind, strict=True):
+        before = candidate.score
         candidate.score = value - 1
-    return by_score(judged) + tail
+        if trail is not None:
+            trail.noted(
+                candidate.id, RERANK, before, candidate.score, parameters, {"tail": value, "tail_scale": of_tail}
+            )
+    return best_first(judged) + tail
+
+
+def _rescaled(column: Sequence[float]) -> tuple[list[float], dict[str, float]]:
+    if not column:
+        return [], {}
+    scale: Scale = min_max(column)
+    return scale.of(column), scale._asdict()

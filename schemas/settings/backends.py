@@ -1,4 +1,4 @@
-"""Sections `qdrant`, `embedder` and `rerank`: what the flow calls."""
+"""Sections `qdrant`, `embedder`, `rerank` and `chat`: what the flow calls."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -71,7 +71,6 @@ class RerankSettings(Backend):
     kind: Literal["late_interaction", "cohere", "tei", "none"] = "late_interaction"
     url: Url | None = None
     model: str = ""
-    top: Count = Field(default=50, description="Candidates that are reranked.")
     weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0, description="The reranker's say in the score; the rest is the fused score's."
     )
@@ -83,4 +82,21 @@ class RerankSettings(Backend):
     def _has_url(self) -> Self:
         if self.kind in {"cohere", "tei"} and self.url is None:
             raise ValueError(f"{self.kind} needs url")
+        return self
+
+
+class ChatSettings(Backend):
+    """The chat model of recipes that ask one: who reads times in queries, or picks the best result."""
+
+    kind: Literal["openai", "anthropic", "none"] = "none"
+    url: Url | None = Field(default=None, description="With the version, such as https://host/v1.")
+    model: str = ""
+    max_tokens: Count = 256
+    timeout: Seconds = 5.0
+    max_concurrency: Count = 16
+
+    @model_validator(mode="after")
+    def _has_url(self) -> Self:
+        if self.kind != "none" and (self.url is None or not self.model):
+            raise ValueError(f"{self.kind} needs url and model")
         return self

@@ -3,16 +3,17 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from schemas.errors import ConfigError
-from schemas.settings.backends import EmbedderSettings, QdrantSettings, RerankSettings
+from schemas.settings.backends import ChatSettings, EmbedderSettings, QdrantSettings, RerankSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.document import read
+from schemas.settings.ranking import DecaySettings, Profiles, Recipes
 from schemas.settings.section import Count, Section
 
 
@@ -21,7 +22,6 @@ class Defaults(Section):
 
     namespace: str = "default"
     destination: str = "default"
-    over_sample: Annotated[int, Field(ge=1, le=1000)] = Field(default=100, description="Candidates asked of a leg.")
 
 
 class TelemetrySettings(Section):
@@ -50,6 +50,10 @@ class Settings(BaseSettings):
     qdrant: QdrantSettings
     embedder: EmbedderSettings = EmbedderSettings()
     rerank: RerankSettings = RerankSettings()
+    chat: ChatSettings = ChatSettings()
+    profiles: Profiles = {}
+    recipes: Recipes = {}
+    decay: DecaySettings = DecaySettings()
     defaults: Defaults = Defaults()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -58,6 +62,18 @@ class Settings(BaseSettings):
         description="Where what is built once is kept: the model's graph.",
     )
     threads: Count | None = Field(default=None, description="Threads of models in this process; missing: all cores.")
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for name, profile in self.profiles.items():
+            if profile.recipe not in self.recipes:
+                raise ValueError(f"profiles.{name}.recipe: there is no recipe {profile.recipe!r}")
+        if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
+            raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
+        asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]
+        if asking and self.chat.kind == "none":
+            raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -78,7 +94,11 @@ class Settings(BaseSettings):
                 mode="json", include={"dimension", "destinations", "vectors", "bm25", "idf"}
             ),
             "embedder": self.embedder.model_dump(mode="json", include={"kind", "model"}),
-            "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "top", "weight"}),
+            "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "weight"}),
+            "chat": self.chat.model_dump(mode="json", include={"kind", "model"}),
+            "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
+            "recipes": {name: each.hash for name, each in self.recipes.items()},
+            "decay": self.decay.model_dump(mode="json"),
             "defaults": self.defaults.model_dump(mode="json"),
         }
         return hashlib.sha256(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -97,7 +117,8 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
         return Settings(**_merged(overrides or {}, document))
     except ValidationError as error:
         problems = [
-            f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}" for item in error.errors()
+            f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}"
+            for item in error.errors(include_url=False, include_context=False)
         ]
         raise ConfigError("\n".join(problems)) from None
     except SettingsError as error:

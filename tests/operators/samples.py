@@ -8,11 +8,14 @@ from opentelemetry.trace import NoOpTracer, Tracer
 
 from operators.decode import Decoder
 from operators.inflight import InFlight, Message, Origin, Terminal
+from operators.recipes import Planner
 from operators.telemetry import QueryTrace
 from schemas.settings import Limits
+from schemas.settings.ranking import PROFILES
 
 DIMENSION = 3
 TRACER = NoOpTracer()
+PLANNER = Planner(PROFILES)
 
 
 def origin(offset: int = 0, *, partition: int = 0, epoch: int = 1, topic: str = "queries") -> Origin:
@@ -46,6 +49,7 @@ def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
         "dimension": DIMENSION,
         "record_content": False,
         "tracer": tracer,
+        "planner": PLANNER,
     }
     return Decoder(**{**fields, **changes})
 

@@ -20,9 +20,10 @@ from operators.event_loop import EventLoopThread
 from operators.fetch import fetch
 from operators.fuse import fuse
 from operators.inflight import InFlight
-from operators.publish import status_of
-from operators.rerank import rerank
-from operators.retrieve import Searches, retrieve
+from operators.rerank import Rerankers, rerank
+from operators.result import status_of
+from operators.retrieve import retrieve
+from operators.searches import Searches
 from operators.stage import Batch, Stage
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
@@ -121,7 +122,7 @@ def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """Qdrant isn't called: the leg is lost, and with it the query."""
     asked = late(vector=[1.0, 0.0, 0.0])
-    searches = Searches("dense", "bm25", True, 100)
+    searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
     assert through(asked, lambda up, calls: retrieve("r", up, nobody, searches, TRACER, calls, BOUNDS)) == "answered"
     assert (asked.degraded, status_of(asked)) == ([("vector", Reason.DEADLINE)], Status.FAILED)
@@ -148,7 +149,10 @@ def test_nobody_reranks_for_it(reads: Reads, unfetched: bool, caplog: pytest.Log
     if unfetched:
         asked.payloads = {}
         asked.lose("fetch", Reason.DEADLINE)
-    assert through(asked, lambda up, calls: rerank("rerank", up, Nobody(reads), 50, 1.0, calls, BOUNDS)) == "on"
+    assert (
+        through(asked, lambda up, calls: rerank("rerank", up, Rerankers(Nobody(reads), None, 1.0), calls, BOUNDS))
+        == "on"
+    )
     assert asked.degraded[-1] == ("rerank", Reason.DEADLINE)
     assert status_of(asked) is (Status.PARTIAL if unfetched else Status.UNRANKED)
     assert caplog.text == ""

@@ -12,17 +12,22 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from operators.clients.rerankers import Verdict
 from operators.inflight import InFlight, Terminal
-from operators.publish import Publisher, result_id, status_of
-from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg
+from operators.publish import Publisher, result_id
+from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import score
+from operators.result import status_of
 from schemas.errors import InputError, Reason
+from schemas.leg import KEYWORD, VECTOR
+from schemas.recipes import SHIPPED
+from schemas.recipes.fusion import Score
 from schemas.result import LegStatus, ResultEvent, Status
-from tests.operators.ranking.pools import keyword, vector
+from tests.operators.ranking.pools import keyword, run, vector
 from tests.operators.samples import decoder, message, origin, query
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
-PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm", "cohere")
+PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm")
 
 
 def event_of(terminal: Terminal) -> dict[str, Any]:
@@ -43,7 +48,7 @@ def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFl
     asked = query(offset, **event)
     legs = [vector(*((f"p{n}", 1.0 - n / 100) for n in range(count))), keyword(("p0", 3.5))]
     asked.legs = {leg.name: leg for leg in legs}
-    asked.candidates = score(legs)
+    asked.candidates = score(legs, Score(), run())
     asked.payloads = {f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)}
     return asked
 
@@ -58,6 +63,7 @@ def test_a_result_by_hand() -> None:
         "schema_version": 1,
         "query_id": "q0",
         "status": "ok",
+        "profile": "balanced",
         "results": [
             {
                 "id": "doc-0",
@@ -79,7 +85,6 @@ def test_a_result_by_hand() -> None:
         "total": 2,
         "has_more": False,
         "backends_used": ["vector", "keyword"],
-        "reranked": False,
         "semantic_unavailable": False,
         "legs": [
             {"name": "vector", "status": "ok", "reason": None, "candidates": 2},
@@ -90,6 +95,7 @@ def test_a_result_by_hand() -> None:
         "provenance": {
             "config_hash": "0" * 64,
             "recipe": "hybrid",
+            "recipe_hash": SHIPPED["hybrid"].hash,
             "models": {"embedder": "minilm", "reranker": None},
             "now": "2023-11-14T22:13:20.000Z",
             "source": {"topic": "queries", "partition": 0, "offset": 0},
@@ -169,9 +175,10 @@ def test_semantic_search_is_unavailable_without_embedder_or_vector_leg(lost: str
 
 
 def test_a_reranker_is_named_only_if_it_took_part() -> None:
-    """Provenance names the reranker of a reranked answer."""
+    """Provenance names the reranker of a reranked answer; an answer that wasn't has no such field."""
+    assert "reranked" not in published(found())
     asked = found()
-    asked.reranked = True
+    asked.reranked, asked.verdict = True, Verdict("cohere", {})
     event = published(asked)
     assert event["reranked"] is True
     assert event["provenance"]["models"] == {"embedder": "minilm", "reranker": "cohere"}
@@ -245,8 +252,8 @@ legs = st.sampled_from(
         Leg(VECTOR, LegStatus.OK),
         Leg(KEYWORD, LegStatus.SKIPPED, reason=Reason.NO_TERMS),
         Leg(VECTOR, LegStatus.TIMEOUT, reason=Reason.TIMEOUT),
-        vector(("p1", -1e308), ("p2", 0.1)),
-        keyword(("p2", 1e300)),
+        vector(("p1", -1e38), ("p2", 0.1)),
+        keyword(("p2", 1e38)),
     ]
 )
 losses = st.tuples(

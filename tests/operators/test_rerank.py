@@ -1,6 +1,7 @@
 """Rerank: what is asked, and what an answer or its absence does to a query."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from operators.clients.rerankers import Reads, RerankRequest, Scores
 from operators.dispatcher import Finished
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
-from operators.rerank import plan, reranked
+from operators.rerank import Rerankers, plan, reranked
 from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.settings import Profile
 from tests.operators.samples import query
 
 TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
@@ -44,23 +46,31 @@ def fetched(**event: Any) -> InFlight:
 
 def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
     """The query once the reranker's outcome is there."""
-    return reranked(Finished(asked, outcomes), 50, 1.0, Scripted(reads))
+    return reranked(Finished(asked, outcomes), by(reads))
+
+
+def by(reads: Reads) -> Rerankers:
+    """Such a reranker for every query."""
+    return Rerankers(Scripted(reads), None, 1.0)
 
 
 def test_the_first_candidates_are_asked_with_their_texts() -> None:
-    """The request holds the first `top` candidates in order, each with its text."""
-    (request,) = plan(2, "text")(fetched()).values()
+    """The request holds the profile's first candidates in order, each with its text."""
+    asked = fetched()
+    asked.plan = replace(asked.plan, profile=Profile(rerank_top=2))
+    (request,) = plan(by("text"))(asked).values()
     assert dict(request.documents) == {"a": "text a", "b": "text b"}
     assert request.query == "some text"
 
 
 @pytest.mark.parametrize("reads", ["text", "tokens"])
 def test_nobody_is_asked_without_need(reads: Reads) -> None:
-    """`rerank: false`, no text, or no candidate: no call, and nothing is lost by it."""
-    unwanted, textless, empty = fetched(rerank=False), fetched(text=None, vector=[1.0, 0.0, 0.0]), fetched()
+    """`rerank: false`, profile `fast`, reflections alone, no text, or no candidate: no call, nothing is lost by it."""
+    textless, empty = fetched(text=None, vector=[1.0, 0.0, 0.0]), fetched()
     empty.candidates = []
-    for asked in (unwanted, textless, empty):
-        assert plan(50, reads)(asked) == {}
+    unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
+    for asked in (*unwanted, textless, empty):
+        assert plan(by(reads))(asked) == {}
         assert after(asked, {}, reads).degraded == []
         assert not asked.reranked
 
@@ -72,7 +82,7 @@ def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None
     asked.lose(stage, Reason.TIMEOUT)
     if stage == "embed":
         asked.embedding = None
-    assert plan(50, reads)(asked) == {}
+    assert plan(by(reads))(asked) == {}
     assert after(asked, {}, reads).degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
@@ -81,7 +91,7 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     asked = fetched()
     asked.lose("embed", Reason.UNAVAILABLE)
     asked.embedding = None
-    assert plan(50, "text")(asked)
+    assert plan(by("text"))(asked)
 
 
 def test_a_failure_leaves_the_fused_order() -> None:

@@ -11,14 +11,15 @@ from operators.dispatcher import Finished
 from operators.fetch import fetched
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
-from operators.retrieve import Searches, retrieved
+from operators.retrieve import retrieved
+from operators.searches import Searches
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.samples import query
 
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
-SEARCHES = Searches("dense", "bm25", idf_of_namespace=True, over_sample=100)
+SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
 
 
 def embedded(**event: Any) -> InFlight:

@@ -18,7 +18,7 @@ from tests.operators.samples import decoder, message, query
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
 CANARY = "the secret text of a query"
-PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None, None)
+PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None)
 
 Headers = tuple[tuple[str, bytes], ...]
 

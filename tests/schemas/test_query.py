@@ -15,19 +15,10 @@ from schemas.query import DEFAULT_LIMIT, MAX_FLOAT32, MAX_LIMIT, MAX_METADATA_BY
 CONTRACT = {
     "actor_type",
     "collection",
-    "current_cycle",
     "cursor",
     "debug",
-    "explain",
     "filters",
-    "include_reflections",
     "order_by",
-    "overrides",
-    "profile",
-    "recipe",
-    "record",
-    "reflection_boost",
-    "reflections_only",
     "source",
     "subject",
 }
@@ -68,7 +59,7 @@ def test_a_reserved_field_is_a_named_error(name: str, value: object) -> None:
 
 def test_all_reserved_fields_are_named_together() -> None:
     """Several are one error that lists them all."""
-    assert "cursor, filters, recipe: not supported" in refusal(recipe="x", filters=[], cursor="y")
+    assert "cursor, filters, source: not supported" in refusal(source="x", filters=[], cursor="y")
 
 
 def test_an_unknown_field_is_a_named_error() -> None:

@@ -27,7 +27,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "total": 1,
         "has_more": False,
         "backends_used": ["vector"],
-        "reranked": False,
+        "profile": "balanced",
         "semantic_unavailable": False,
         "legs": [{"name": "vector", "status": "ok", "reason": None, "candidates": 1}],
         "degraded": [],
@@ -35,6 +35,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "provenance": {
             "config_hash": "0" * 64,
             "recipe": "hybrid",
+            "recipe_hash": "1" * 64,
             "models": {"embedder": None, "reranker": None},
             "now": "2024-01-01T00:00:00.000Z",
             "source": {"topic": "queries", "partition": 0, "offset": 0},
@@ -73,6 +74,8 @@ def test_every_field_must_be_there(name: str) -> None:
         (("results", 0, "legs", "vector", "rank"), -1),
         (("results", 0, "surprise"), 1),
         (("results", 0, "id"), 5),
+        (("reranked",), False),
+        (("provenance", "recipe_hash"), None),
     ],
 )
 def test_what_is_no_result(path: tuple[Any, ...], value: object) -> None:
@@ -98,6 +101,8 @@ def test_the_closed_lists() -> None:
         "no_embedder",
         "no_terms",
         "no_vector",
+        "profile",
+        "recipe",
         "too_large",
     }
 

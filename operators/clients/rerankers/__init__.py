@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from operators.clients.embedders import Embedding
 from schemas.errors import BackendError
@@ -20,6 +20,13 @@ class RerankRequest:
 
 Scores = Mapping[str, float]
 """Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
+
+
+class Verdict(NamedTuple):
+    """What a reranker said of a query's candidates."""
+
+    model: str
+    scores: Scores
 
 
 Reads = Literal["text", "tokens"]

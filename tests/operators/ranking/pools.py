@@ -1,28 +1,70 @@
 """Legs as the ranking tests need them, by hand and at random."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
-from operators.ranking.candidate import CONTENT, KEYWORD, VECTOR, Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.run import Explanation, Facts, Run, Trail
+from schemas.document import CONTENT
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes import Recipe
 from schemas.result import LegStatus
 
+NOW = 1_700_000_000.0
+"""2023-11-14T22:13:20Z."""
 
-def leg(name: str, *hits: tuple[str, float]) -> Leg:
-    """A leg that answered with these, best first; each payload names its leg."""
+DAY = 86_400.0
+
+
+def leg(name: str, *hits: tuple[str, float], payloads: Mapping[str, Mapping[str, Any]] | None = None) -> Leg:
+    """A leg that answered with these, best first; each payload names its leg, or is the one given for its id."""
+    given = payloads or {}
     return Leg(
-        name, LegStatus.OK, [id_ for id_, _ in hits], [value for _, value in hits], [{"from": name} for _ in hits]
+        name,
+        LegStatus.OK,
+        [id_ for id_, _ in hits],
+        [value for _, value in hits],
+        [given.get(id_, {"from": name}) for id_, _ in hits],
     )
 
 
-def vector(*hits: tuple[str, float]) -> Leg:
+def vector(*hits: tuple[str, float], payloads: Mapping[str, Mapping[str, Any]] | None = None) -> Leg:
     """The vector leg."""
-    return leg(VECTOR, *hits)
+    return leg(VECTOR, *hits, payloads=payloads)
 
 
-def keyword(*hits: tuple[str, float]) -> Leg:
+def keyword(*hits: tuple[str, float], payloads: Mapping[str, Mapping[str, Any]] | None = None) -> Leg:
     """The keyword leg."""
-    return leg(KEYWORD, *hits)
+    return leg(KEYWORD, *hits, payloads=payloads)
+
+
+def structured(*ids: str, payloads: Mapping[str, Mapping[str, Any]] | None = None) -> Leg:
+    """The structured leg, whose scores are all 0."""
+    return leg(STRUCTURED, *((id_, 0.0) for id_ in ids), payloads=payloads)
+
+
+def run(recipe: Recipe | None = None, **facts: Any) -> Run:
+    """A run at NOW; with `explain=True` one that notes explanations."""
+    of = Facts(**{"now": NOW, **facts})
+    return Run(of, Trail(recipe.parameters if recipe else {}) if of.explain else None)
+
+
+def recipe(*stages: Any, **more: Any) -> Recipe:
+    """A recipe of these stages, each a name or {name: parameters}."""
+    return Recipe.parse("test", {"stages": list(stages), **more})
+
+
+def candidate(id_: str, score: float, **payload: Any) -> Candidate:
+    """A candidate with this payload."""
+    return Candidate(id_, score, payload)
+
+
+def explanation(run: Run, id_: str) -> Explanation:
+    """What the run noted of a candidate."""
+    assert run.trail is not None
+    return run.trail.explanations[id_]
 
 
 def scores(candidates: Sequence[Candidate]) -> list[tuple[str, float]]:
@@ -36,7 +78,8 @@ def ids(candidates: Sequence[Candidate]) -> list[str]:
 
 
 finite = st.floats(-1e6, 1e6, width=32)
-any_finite = st.floats(allow_nan=False, allow_infinity=False)
+any_finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
+"""What a leg's score may be: a number that fits in 32 bits."""
 
 
 def hits(values: st.SearchStrategy[float] = finite) -> st.SearchStrategy[list[tuple[str, float]]]:

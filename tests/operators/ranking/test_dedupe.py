@@ -1,13 +1,18 @@
 """Dedupe: what two documents must share to count as one, in any script."""
 
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.ranking.candidate import Candidate
 from operators.ranking.dedupe import dedupe, fingerprint
-from tests.operators.ranking.pools import ids, with_content
+from schemas.document import CONTENT
+from schemas.recipes.stages import Dedupe
+from tests.operators.ranking.odd import NO_NUMBERS, payloads
+from tests.operators.ranking.pools import candidate, explanation, ids, recipe, run, scores, with_content
 
 
 @pytest.mark.parametrize(
@@ -75,25 +80,118 @@ def test_normalising_again_changes_nothing(text: str) -> None:
     assert fingerprint(text) == fingerprint(unicodedata.normalize("NFKC", text))
 
 
+def with_text(id_: str, text: object, **more: object) -> Candidate:
+    """A candidate with a text and without a fingerprint."""
+    return candidate(id_, 1.0, text=text, **more)
+
+
+def deduped(pool: list[Candidate], limit: int = 0) -> list[str]:
+    """The ids that are left."""
+    return ids(dedupe(pool, Dedupe(limit=limit), run()))
+
+
 def test_the_first_of_equal_contents_stays() -> None:
-    """Later candidates with an earlier one's content go; the order of the others stays."""
-    ranked = [with_content("a", 1), with_content("b", 2), with_content("c", 1), with_content("d", 3)]
-    assert ids(dedupe(ranked)) == ["a", "b", "d"]
+    """Later candidates with an earlier one's content go; the order and scores of the others stay."""
+    ranked = [
+        candidate(id_, score, **{CONTENT: content})
+        for id_, score, content in zip("abcd", (9, 1, 5, 5), (1, 2, 1, 3), strict=True)
+    ]
+    assert scores(dedupe(ranked, Dedupe(), run())) == [("a", 9), ("b", 1), ("d", 5)]
 
 
 def test_without_content_nothing_is_a_duplicate() -> None:
-    """Candidates without a fingerprint all stay, and a fingerprint of 0 is one like others."""
-    ranked = [with_content("a", None), with_content("b", None), with_content("c", 0), with_content("d", 0)]
-    assert ids(dedupe(ranked)) == ["a", "b", "c"]
+    """Candidates without a fingerprint or a text all stay, and a fingerprint of 0 is one like others."""
+    assert deduped([with_content("a", None), with_content("b", None), with_content("c", 0), with_content("d", 0)]) == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
-@given(st.lists(st.none() | st.integers(0, 3), max_size=15))
-def test_dedupe_loses_no_content(contents: list[int | None]) -> None:
-    """Each content stays once, at its first place; deduping again changes nothing."""
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000", None, 7, ["a"], True])
+def test_an_empty_text_is_never_a_duplicate(text: object) -> None:
+    """Documents whose text is empty, white space, or none at all stay beside each other."""
+    assert deduped([with_text("a", text), with_text("b", text), with_text("c", text, title="")]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Das Grüne  Haus", "das gru\u0308ne haus", id="German umlaut"),
+        pytest.param("Große STRASSE", "große Straße", id="German sharp s"),
+        pytest.param("ｶﾀｶﾅ の 本", "カタカナ\u3000の\n本", id="Japanese"),
+        pytest.param("ﻛﺘﺎﺏ ﷲ", "كتاب  الله", id="Arabic"),
+    ],
+)
+def test_texts_that_say_the_same(one: str, other: str) -> None:
+    """Without a fingerprint the text decides, and so does a text beside a fingerprint that the index kept of one."""
+    assert deduped([with_text("a", one), with_text("b", "else"), with_text("c", other)]) == ["a", "b"]
+    assert deduped([with_content("a", fingerprint(one)), with_text("b", other)]) == ["a"]
+    assert deduped([with_text("a", one), with_content("b", fingerprint(other))]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("schon", "schön"), ("はは", "ぱぱ"), ("كتب", "كِتَب"), ("会う", "会"), ("a b", "ab")],
+)
+def test_texts_that_say_something_else(one: str, other: str) -> None:
+    """Letters and marks tell texts apart."""
+    assert deduped([with_text("a", one), with_text("b", other)]) == ["a", "b"]
+
+
+def test_the_fingerprint_goes_before_the_text() -> None:
+    """Where both are there the index's word counts, as it saw the whole text."""
+    assert deduped([with_text("a", "same", **{CONTENT: 1}), with_text("b", "same", **{CONTENT: 2})]) == ["a", "b"]
+    assert deduped([with_text("a", "one", **{CONTENT: 1}), with_text("b", "two", **{CONTENT: 1})]) == ["a"]
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, 1.0, "1", 1e308])
+def test_a_fingerprint_that_is_no_integer_is_none(value: object) -> None:
+    """In the place of a value that the index never keeps the text decides."""
+    one, same = with_text("a", "same", **{CONTENT: value}), with_text("b", "Same")
+    assert deduped([one, same, with_text("c", "else", **{CONTENT: value})]) == ["a", "c"]
+
+
+def test_title_and_text_are_one_content() -> None:
+    """Both columns count, as the index joins them; a title alone is a content, too."""
+    assert deduped([with_text("a", "same", title="One"), with_text("b", "same", title="Two")]) == ["a", "b"]
+    assert deduped([with_text("a", "same", title="One"), with_text("b", "SAME", title="one")]) == ["a"]
+    assert deduped([candidate("a", 1.0, title="One"), candidate("b", 1.0, title="ONE")]) == ["a"]
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(2, "ab"), (1, "a"), (9, "abd"), (0, "abd"), (-1, "abd")])
+def test_the_limit_counts_what_is_left(limit: int, kept: str) -> None:
+    """At most `limit` stay, duplicates not counted; 0 or less is all."""
+    pool = [with_content(id_, content) for id_, content in (("a", 1), ("b", 2), ("c", 1), ("d", 3))]
+    assert deduped(pool, limit) == list(kept)
+
+
+@given(st.lists(st.none() | st.integers(0, 3), max_size=15), st.integers(-2, 5))
+def test_dedupe_loses_no_content(contents: list[int | None], limit: int) -> None:
+    """Each content stays once, at its first place, up to the limit; deduping again changes nothing."""
     ranked = [with_content(str(index), content) for index, content in enumerate(contents)]
-    kept = dedupe(ranked)
-    assert dedupe(kept) == kept
+    kept = dedupe(ranked, Dedupe(limit=limit), run())
+    assert dedupe(kept, Dedupe(limit=limit), run()) == kept
     expected = [
         str(index) for index, content in enumerate(contents) if content is None or content not in contents[:index]
     ]
-    assert ids(kept) == expected
+    assert ids(kept) == (expected[:limit] if limit > 0 else expected)
+
+
+@given(st.lists(payloads, max_size=8))
+def test_any_payload_is_deduped(pool: list[dict[str, Any]]) -> None:
+    """Whatever the fields hold, nothing raises, the first stays, and order and scores are kept."""
+    ranked = [Candidate(str(place), -float(place), payload) for place, payload in enumerate(pool)]
+    kept = dedupe(ranked, Dedupe(), run())
+    assert kept == [each for each in ranked if each in kept]
+    assert kept[:1] == ranked[:1]
+
+
+def test_what_stays_is_explained_as_unchanged() -> None:
+    """Who stays has a step with the same score before and after; who goes has none."""
+    noting = run(recipe("score", {"dedupe": {"limit": 5}}), explain=True)
+    dedupe([candidate("a", 0.7, text="same"), candidate("b", 0.6, text="same")], Dedupe(limit=5), noting)
+    (step,) = explanation(noting, "a").stages
+    assert (step["stage"], step["input"], step["output"], step["parameters"]) == ("dedupe", 0.7, 0.7, {"limit": 5})
+    assert noting.trail is not None
+    assert "b" not in noting.trail.explanations

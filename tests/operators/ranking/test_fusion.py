@@ -1,53 +1,221 @@
-"""Score fusion: the formula by hand, its edges, and a second implementation that agrees."""
+"""Reciprocal rank fusion and score fusion: the formulas by hand, their edges, ties and properties."""
 
-import math
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.candidate import KEYWORD, VECTOR, Candidate, Leg, in_order
-from operators.ranking.fusion import by_score, min_max, score
-from tests.operators.ranking.pools import any_finite, finite, hits, ids, keyword, leg, legs, scores, vector
+from operators.ranking.candidate import Candidate, Leg, best_first, in_order
+from operators.ranking.fusion import rrf, score
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes import RecipeError
+from schemas.recipes.fusion import Rrf, Score
+from tests.operators.ranking.pools import (
+    any_finite,
+    explanation,
+    hits,
+    ids,
+    keyword,
+    leg,
+    legs,
+    recipe,
+    run,
+    scores,
+    structured,
+    vector,
+)
+
+FIVE = [
+    leg("zebra", ("z", 1.0)),
+    leg("apple", ("p", 1.0)),
+    structured("s"),
+    keyword(("k", 1.0)),
+    vector(("v", 1.0)),
+]
+"""Five legs with a document each, the last in the order of ties first."""
 
 
-def naive(legs: Sequence[Leg], alpha: float) -> dict[str, float]:
-    """The formula again, with exact sums of plain min-max scores."""
-    total: dict[str, float] = {}
-    for one in legs:
-        first: dict[str, float] = {}
-        for id_, value in zip(one.ids, one.scores, strict=True):
-            first.setdefault(id_, value)
-        weight = {VECTOR: alpha, KEYWORD: 1 - alpha}[one.name]
-        low, high = min(first.values(), default=0.0), max(first.values(), default=0.0)
-        for id_, value in first.items():
-            share = 1.0 if high == low else (value - low) / (high - low)
-            total[id_] = total.get(id_, 0.0) + weight * share
-    return total
+def by_rank(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
+    """Reciprocal rank fusion with these parameters."""
+    return rrf(found, Rrf(**parameters), run())
 
 
-def test_the_formula_by_hand() -> None:
-    """Vector .9 .5 .1 become 1 .5 0, keyword 12 6 2 become 1 .4 0; half of each is the sum."""
-    fused = score([vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("c", 12.0), ("b", 6.0), ("d", 2.0))])
-    # a .5*1, b .5*.5+.5*.4, c .5*0+.5*1, d .5*0: a before c, as the vector leg comes first.
+def by_score(found: Sequence[Leg], **parameters: Any) -> list[Candidate]:
+    """Score fusion with these parameters."""
+    return score(found, Score(**parameters), run())
+
+
+def test_rrf_by_hand() -> None:
+    """Each leg gives 1 / (5 + rank), ranks from 0, and the sum decides."""
+    fused = by_rank([vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("c", 12.0), ("a", 6.0), ("d", 2.0))])
+    # a 1/5 + 1/6 = .3667, c 1/7 + 1/5 = .3429, b 1/6 = .1667, d 1/7 = .1429
     assert ids(fused) == ["a", "c", "b", "d"]
-    assert [candidate.score for candidate in fused] == pytest.approx([0.5, 0.5, 0.45, 0.0])
+    assert [one.score for one in fused] == pytest.approx([11 / 30, 12 / 35, 1 / 6, 1 / 7], rel=1e-12)
 
 
-def test_alpha_weighs_the_vector_leg() -> None:
-    """With alpha 0.75 the vector leg's best gets 0.75 and the keyword leg's 0.25; at the ends one leg is nothing."""
-    both = [vector(("a", 1.0), ("b", 0.0)), keyword(("b", 1.0), ("a", 0.0))]
-    assert scores(score(both, 0.75)) == [("a", 0.75), ("b", 0.25)]
-    assert scores(score(both, 0.0)) == [("b", 1.0), ("a", 0.0)]
-    assert scores(score(both, 1.0)) == [("a", 1.0), ("b", 0.0)]
+def test_rrf_looks_at_ranks_alone() -> None:
+    """The legs' scores don't matter, only the places."""
+    assert scores(by_rank([vector(("a", 0.9), ("b", 0.5))])) == scores(by_rank([vector(("a", 7e9), ("b", -3.0))]))
 
 
-@pytest.mark.parametrize("alpha", [-0.01, 1.01, math.nan, math.inf])
+@pytest.mark.parametrize(("k", "first"), [(5.0, "a"), (60.0, "b")])
+def test_a_steep_k_keeps_a_lone_first_hit_ahead(k: float, first: str) -> None:
+    """At k = 5 the best of one leg (1/5) beats the twenty-first of both (2/25); at k = 60 it doesn't (1/60, 2/80)."""
+    fillers = [[(f"{name}{rank}", 0.0) for rank in range(19)] for name in "vk"]
+    fused = by_rank([vector(("a", 0.0), *fillers[0], ("b", 0.0)), keyword(("x", 0.0), *fillers[1], ("b", 0.0))], k=k)
+    assert next(id_ for id_ in ids(fused) if id_ in "ab") == first
+
+
+@pytest.mark.parametrize("k", [0.0, -0.0, -1.0, -1e9])
+def test_a_k_of_zero_or_less_means_five(k: float) -> None:
+    """There is no division by zero and no negative share."""
+    assert scores(by_rank([vector(("a", 1.0), ("b", 0.5))], k=k)) == [("a", 1 / 5), ("b", 1 / 6)]
+
+
+def test_rrf_weighs_the_legs() -> None:
+    """A leg's share is multiplied by its weight; a leg without one weighs 1, whatever its name."""
+    found = [vector(("a", 1.0)), keyword(("b", 1.0)), leg("apple", ("p", 1.0))]
+    # a 3/5, b 1/5, p 1/5
+    fused = by_rank(found, weights={VECTOR: 3.0})
+    assert ids(fused) == ["a", "b", "p"]
+    assert [one.score for one in fused] == pytest.approx([3 / 5, 1 / 5, 1 / 5], rel=1e-12)
+    assert scores(by_rank(found, weights={VECTOR: 0.0}))[-1] == ("a", 0.0)
+
+
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+def test_the_structured_leg_weighs_nothing_unless_the_recipe_says_so(fuse: Any) -> None:
+    """Its hits are candidates, with 0 where it has no weight and their share where it has one."""
+    found = [structured("s", "a"), keyword(("a", 1.0))]
+    without = dict(scores(fuse(found)))
+    assert without["s"] == 0.0
+    assert without["a"] > 0
+    one = dict(scores(fuse(found, weights={STRUCTURED: 1.0})))
+    # rrf: 1/(5 + 0); score: its scores are all equal, so each has 1.
+    assert one["s"] == (0.2 if fuse is by_rank else 1.0)
+
+
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+def test_ties_go_by_leg_whatever_order_the_legs_arrive_in(fuse: Any) -> None:
+    """Of equal scores: vector, keyword, structured, then the others by name, in each of the 120 orders of arrival."""
+    weights = dict.fromkeys((VECTOR, KEYWORD, STRUCTURED, "apple", "zebra"), 1.0)
+    for found in itertools.permutations(FIVE):
+        assert ids(fuse(found, weights=weights)) == ["v", "k", "s", "p", "z"]
+
+
+def test_ties_of_documents_in_several_legs_go_by_the_first_leg() -> None:
+    """Two documents with the ranks 0 and 1 in opposite legs tie, and the vector leg's first goes first."""
+    tied = by_rank([keyword(("b", 1.0), ("a", 0.5)), vector(("a", 1.0), ("b", 0.5))])
+    assert scores(tied) == [("a", 1 / 5 + 1 / 6), ("b", 1 / 6 + 1 / 5)]
+
+
+def test_ties_within_a_leg_go_by_rank() -> None:
+    """Documents that a leg can't tell apart keep its order, not that of their ids."""
+    both = [vector(("v2", 1.0), ("v1", 1.0)), keyword(("k2", 5.0), ("k1", 5.0))]
+    assert ids(by_score(both)) == ids(by_score(both[::-1])) == ["v2", "v1", "k2", "k1"]
+
+
+def test_a_repeated_id_counts_at_its_first_rank_and_moves_nobody() -> None:
+    """A rank is a place in the leg's own list: what follows a repeated id stays where the leg has it."""
+    fused = by_rank([vector(("a", 0.9), ("b", 0.5), ("a", 0.3), ("c", 0.1))])
+    assert scores(fused) == [("a", 1 / 5), ("b", 1 / 6), ("c", 1 / 8)]
+
+
+@pytest.mark.parametrize("method", ["rrf", "score"])
+def test_the_explanation_has_the_ranks_that_the_leg_has(method: str) -> None:
+    """The rank that an explanation gives is the place in the leg's own list, behind a repeated id, too."""
+    of = run(recipe(method), explain=True)
+    found = [vector(("a", 0.9), ("b", 0.5), ("a", 0.3), ("c", 0.1))]
+    if method == "rrf":
+        rrf(found, Rrf(), of)
+    else:
+        score(found, Score(), of)
+    assert [explanation(of, id_).legs[VECTOR]["rank"] for id_ in "abc"] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+@pytest.mark.parametrize(("limit", "kept"), [(0, "abc"), (-1, "abc"), (1, "a"), (2, "ab"), (3, "abc"), (9, "abc")])
+def test_a_limit_keeps_the_first(fuse: Any, limit: int, kept: str) -> None:
+    """At most `limit` candidates stay, the best; 0 or less keeps all."""
+    assert ids(fuse([vector(("a", 0.9), ("b", 0.5), ("c", 0.1))], limit=limit)) == list(kept)
+
+
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+def test_a_lost_legs_weight_is_not_shared(fuse: Any) -> None:
+    """Without the keyword leg a document has what the vector leg gives it, as if the other had found nothing."""
+    found = vector(("a", 0.9), ("b", 0.1))
+    assert scores(fuse([found])) == scores(fuse([found, keyword()]))
+    assert dict(scores(fuse([found])))["a"] == (1 / 5 if fuse is by_rank else 0.5)
+
+
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+def test_nothing_found_is_an_empty_list(fuse: Any) -> None:
+    """No legs, and empty legs, give no candidates."""
+    assert fuse([]) == fuse([vector(), keyword(), structured()]) == []
+
+
+def test_score_fusion_by_hand() -> None:
+    """Vector .9 .5 .1 become 1 .5 0, keyword 12 6 2 become 1 .4 0; half of each is the sum."""
+    fused = by_score([vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("c", 12.0), ("b", 6.0), ("d", 2.0))])
+    # a .5*1, b .5*.5 + .5*.4, c .5*0 + .5*1, d .5*0: a before c, as the vector leg comes first.
+    assert ids(fused) == ["a", "c", "b", "d"]
+    assert [one.score for one in fused] == pytest.approx([0.5, 0.5, 0.45, 0.0], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [(0.75, [("a", 0.75), ("b", 0.25)]), (0.0, [("b", 1.0), ("a", 0.0)]), (1.0, [("a", 1.0), ("b", 0.0)])],
+)
+def test_alpha_weighs_the_vector_leg(alpha: float, expected: list[tuple[str, float]]) -> None:
+    """The vector leg's best gets alpha and the keyword leg's 1 - alpha; at the ends one leg is nothing."""
+    assert scores(by_score([vector(("a", 1.0), ("b", 0.0)), keyword(("b", 1.0), ("a", 0.0))], alpha=alpha)) == expected
+
+
+def test_weights_go_by_leg() -> None:
+    """Each leg has the weight of its name, and 1 without one; they need not sum to 1."""
+    found = [vector(("a", 1.0), ("b", 0.0)), keyword(("b", 1.0), ("a", 0.0))]
+    assert scores(by_score(found, weights={VECTOR: 0.25})) == [("b", 1.0), ("a", 0.25)]
+    assert scores(by_score(found, weights={VECTOR: 4.0, KEYWORD: 2.0})) == [("a", 4.0), ("b", 2.0)]
+    assert scores(by_score(found, weights={})) == [("a", 1.0), ("b", 1.0)]
+
+
+@pytest.mark.parametrize("alpha", [-0.01, 1.01, float("nan"), float("inf")])
 def test_alpha_has_a_range(alpha: float) -> None:
     """An alpha outside [0, 1] is an error, not a ranking."""
-    with pytest.raises(ValueError, match="alpha"):
-        score([vector(("a", 1.0))], alpha)
+    with pytest.raises(RecipeError, match=r"score\.alpha"):
+        recipe({"score": {"alpha": alpha}})
+
+
+@pytest.mark.parametrize("weights", [{}, {"vector": 0.5}])
+def test_alpha_and_weights_together_are_an_error(weights: dict[str, float]) -> None:
+    """They are two ways of saying one thing, so both at once say nothing, be the weights empty."""
+    with pytest.raises(RecipeError, match="alpha and weights"):
+        recipe({"score": {"alpha": 0.5, "weights": weights}})
+
+
+@pytest.mark.parametrize("method", ["rrf", "score", "dbsf"])
+def test_a_negative_weight_is_an_error(method: str) -> None:
+    """No leg can count against a document."""
+    with pytest.raises(RecipeError, match=rf"{method}\.weights\.vector"):
+        recipe({method: {"weights": {"vector": -0.1}}})
+
+
+def test_one_candidate_has_the_full_weight_of_its_leg() -> None:
+    """A single hit is best, whatever its score."""
+    assert scores(by_score([vector(("a", -4.0))])) == [("a", 0.5)]
+    assert scores(by_score([vector(("a", -4.0)), keyword(("a", 0.0))])) == [("a", 1.0)]
+
+
+def test_scores_that_are_all_equal_become_one() -> None:
+    """A leg that can't tell its hits apart gives each the full weight, and their order is the leg's."""
+    assert scores(by_score([vector(("b", 0.3), ("a", 0.3), ("c", 0.3))])) == [("b", 0.5), ("a", 0.5), ("c", 0.5)]
+
+
+def test_a_repeated_id_takes_no_part_in_the_legs_minimum() -> None:
+    """The second appearance of an id neither adds to its score nor stretches the scale."""
+    assert scores(by_score([vector(("a", 0.9), ("b", 0.5), ("a", 0.1))])) == [("a", 0.5), ("b", 0.0)]
 
 
 def test_a_leg_knows_each_ids_place() -> None:
@@ -55,148 +223,62 @@ def test_a_leg_knows_each_ids_place() -> None:
     assert keyword(("b", 7.0), ("a", 3.0), ("b", 1.0)).places() == {"b": (0, 7.0), "a": (1, 3.0)}
 
 
-def test_a_payload_comes_from_the_first_leg_that_has_it() -> None:
+@pytest.mark.parametrize("fuse", [by_rank, by_score])
+def test_a_payload_comes_from_the_first_leg_that_has_it(fuse: Any) -> None:
     """Each candidate carries what its first leg, in the order of ties, asked of its payload."""
-    fused = score([keyword(("b", 7.0), ("a", 3.0)), vector(("a", 0.9))])
-    assert {candidate.id: candidate.payload["from"] for candidate in fused} == {"a": VECTOR, "b": KEYWORD}
-
-
-def test_scores_that_are_all_equal_become_one() -> None:
-    """A leg that can't tell its hits apart gives each the full weight, and their order is the leg's."""
-    assert scores(score([vector(("b", 0.3), ("a", 0.3), ("c", 0.3))])) == [("b", 0.5), ("a", 0.5), ("c", 0.5)]
-
-
-def test_one_candidate_has_the_full_weight_of_its_leg() -> None:
-    """A single hit is best, whatever its score."""
-    assert scores(score([vector(("a", -4.0))])) == [("a", 0.5)]
-    assert scores(score([vector(("a", -4.0)), keyword(("a", 0.0))])) == [("a", 1.0)]
-
-
-def test_a_missing_legs_weight_is_not_shared() -> None:
-    """Without the keyword leg no score is above the vector leg's weight; an empty leg is no different."""
-    alone = score([vector(("a", 0.9), ("b", 0.1))])
-    assert scores(alone) == [("a", 0.5), ("b", 0.0)]
-    assert scores(score([vector(("a", 0.9), ("b", 0.1)), keyword()])) == scores(alone)
-
-
-def test_nothing_found_is_an_empty_list() -> None:
-    """No legs, and empty legs, give no candidates."""
-    assert score([]) == score([vector(), keyword()]) == []
-
-
-def test_an_id_that_a_leg_repeats_counts_once_at_its_first_rank() -> None:
-    """The second appearance of an id neither adds to its score nor takes part in the leg's minimum."""
-    fused = score([vector(("a", 0.9), ("b", 0.5), ("a", 0.1))])
-    assert scores(fused) == [("a", 0.5), ("b", 0.0)]
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_ties_go_by_leg_and_then_by_rank(order: tuple[int, int]) -> None:
-    """Of equal scores the vector leg's come first in their ranks, then the keyword leg's, in whatever order the legs
-    arrived.
-    """
-    both = [vector(("v2", 1.0), ("v1", 1.0)), keyword(("k2", 5.0), ("k1", 5.0))]
-    assert ids(score([both[index] for index in order])) == ["v2", "v1", "k2", "k1"]
+    fused = fuse([keyword(("b", 7.0), ("a", 3.0)), vector(("a", 0.9))])
+    assert {one.id: one.payload["from"] for one in fused} == {"a": VECTOR, "b": KEYWORD}
 
 
 def test_other_legs_come_after_by_name() -> None:
-    """Ties are broken in the order vector, keyword, then the others by name."""
-    found = in_order([leg("zebra"), leg("apple"), keyword(), vector()])
-    assert [one.name for one in found] == [VECTOR, KEYWORD, "apple", "zebra"]
+    """Ties are broken in the order vector, keyword, structured, then the others by name."""
+    assert [one.name for one in in_order(FIVE)] == [VECTOR, KEYWORD, STRUCTURED, "apple", "zebra"]
 
 
-def test_huge_magnitudes_stay_finite() -> None:
-    """A spread wider than the largest float is rescaled, not overflown."""
-    largest = 1.7976931348623157e308
-    assert min_max([largest, 0.0, -largest]) == [1.0, 0.5, 0.0]
-    assert scores(score([vector(("a", largest), ("b", -largest))])) == [("a", 0.5), ("b", 0.0)]
-
-
-@pytest.mark.parametrize(
-    ("raw", "rescaled"),
-    [
-        ([], []),
-        ([3.0], [1.0]),
-        ([2.0, 2.0], [1.0, 1.0]),
-        ([4.0, 1.0, 2.0], [1.0, 0.0, 1 / 3]),
-        ([-1.0, -3.0], [1.0, 0.0]),
-        ([0.0, -0.0], [1.0, 1.0]),
-        ([5e-324, 0.0], [1.0, 0.0]),
-    ],
-)
-def test_min_max_by_hand(raw: list[float], rescaled: list[float]) -> None:
-    """Best 1, worst 0, linear in between; what is equal is 1, and the smallest float is not equal to 0."""
-    assert min_max(raw) == pytest.approx(rescaled)
-
-
-@given(st.lists(any_finite, min_size=1, max_size=30))
-def test_min_max_keeps_the_order_within_zero_and_one(values: list[float]) -> None:
-    """Every value is in [0, 1], a higher one never gets less, the best gets 1."""
-    rescaled = min_max(values)
-    assert all(0 <= value <= 1 for value in rescaled)
-    assert rescaled[values.index(max(values))] == 1
-    order = sorted(range(len(values)), key=lambda index: values[index])
-    assert [rescaled[index] for index in order] == sorted(rescaled)
-
-
-@given(st.lists(finite, min_size=2, max_size=10), st.floats(0.5, 100), st.floats(-1000, 1000))
-def test_min_max_forgets_scale_and_offset(values: list[float], scale: float, offset: float) -> None:
-    """Scores of another unit give the same min-max, as far as floats can tell them apart."""
-    values = [round(value) for value in values]
-    moved = [value * scale + offset for value in values]
-    assert min_max(moved) == pytest.approx(min_max(values), abs=1e-6)
-
-
-@given(legs(), st.floats(0, 1))
-def test_a_second_implementation_agrees(found: list[Leg], alpha: float) -> None:
-    """Candidates and scores are those of the formula written another way."""
-    fused = score(found, alpha)
-    expected = naive(found, alpha)
-    assert {candidate.id: candidate.score for candidate in fused} == pytest.approx(expected, abs=1e-6)
-    assert len(fused) == len(expected)
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=12))
+def test_sorting_is_stable(values: list[float]) -> None:
+    """Best first, and equal scores keep the order that they came in."""
+    ranked = best_first([Candidate(str(place), value) for place, value in enumerate(values)])
+    places = [(-one.score, int(one.id)) for one in ranked]
+    assert places == sorted(places)
 
 
 @given(legs(any_finite), st.floats(0, 1))
 def test_fused_scores_fall_from_one_to_zero(found: list[Leg], alpha: float) -> None:
     """Whatever finite scores came, the fused ones are in [0, 1] and never rise with the rank."""
-    fused = [candidate.score for candidate in score(found, alpha)]
+    fused = [one.score for one in by_score(found, alpha=alpha)]
     assert all(0 <= value <= 1 + 1e-9 for value in fused)
     assert fused == sorted(fused, reverse=True)
 
 
 @given(legs(any_finite))
 def test_the_same_input_gives_the_same_output(found: list[Leg]) -> None:
-    """Twice, and with the legs in the other order: ids, scores and places are equal to the bit."""
-    assert score(found) == score(found) == score(found[::-1])
+    """Twice, and with the legs in the other order: ids, scores and payloads are equal to the bit."""
+    assert by_score(found) == by_score(found) == by_score(found[::-1])
+    assert by_rank(found) == by_rank(found) == by_rank(found[::-1])
 
 
 @given(hits(), hits(), st.integers(0, 9), st.floats(0.1, 1e5))
 def test_a_better_score_never_hurts(
     one: list[tuple[str, float]], other: list[tuple[str, float]], at: int, by: float
 ) -> None:
-    """Raising one document's score in a leg puts nobody ahead of it who wasn't."""
+    """Raising one document's score in a leg puts nobody ahead of it who wasn't, by rank and by score."""
     scored = dict(reversed(one))
     if not scored:
         return
     id_ = list(scored)[at % len(scored)]
-    ahead_before = _ahead(score([vector(*_best_first(scored)), keyword(*other)]), id_)
     raised = {**scored, id_: scored[id_] + by}
-    assert _ahead(score([vector(*_best_first(raised)), keyword(*other)]), id_) <= ahead_before
+    for fuse in (by_rank, by_score):
+        before = fuse([vector(*_descending(scored)), keyword(*other)])
+        after = fuse([vector(*_descending(raised)), keyword(*other)])
+        assert _ahead(after, id_) <= _ahead(before, id_)
 
 
-def _best_first(scored: dict[str, float]) -> list[tuple[str, float]]:
+def _descending(scored: dict[str, float]) -> list[tuple[str, float]]:
     return sorted(scored.items(), key=lambda pair: -pair[1])
 
 
 def _ahead(candidates: list[Candidate], id_: str) -> set[str]:
-    own = next(candidate.score for candidate in candidates if candidate.id == id_)
+    own = next(one.score for one in candidates if one.id == id_)
     # As far as floats can tell scores apart.
-    return {candidate.id for candidate in candidates if candidate.score > own + 1e-9}
-
-
-@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=12))
-def test_sorting_is_stable(values: list[float]) -> None:
-    """Best first, and equal scores keep the order that they came in."""
-    ranked = by_score([Candidate(str(place), value) for place, value in enumerate(values)])
-    places = [(-candidate.score, int(candidate.id)) for candidate in ranked]
-    assert places == sorted(places)
+    return {one.id for one in candidates if one.score > own + 1e-9}

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.relevance import merge
+from operators.ranking.run import Trail
 from tests.operators.ranking.pools import any_finite, ids, scores
 
 FUSED = [("a", 1.0), ("b", 0.8), ("c", 0.6), ("d", 0.3), ("e", 0.2)]
@@ -55,6 +56,59 @@ def test_equal_verdicts_leave_the_fused_order() -> None:
     """A reranker that can't tell candidates apart changes no place."""
     merged = merge(fused(*FUSED[:3]), {"a": 2.0, "b": 2.0, "c": 2.0}, 3, 1.0)
     assert scores(merged) == [("a", 1.0), ("b", 1.0), ("c", 1.0)]
+
+
+def test_nothing_is_merged_as_nothing() -> None:
+    """An empty list stays one, whatever was judged."""
+    assert merge([], {}, 3, 1.0) == merge([], {"a": 1.0}, 3, 0.5) == []
+
+
+@pytest.mark.parametrize("top", [0, 1, 2])
+def test_one_candidate_is_the_best_of_its_kind(top: int) -> None:
+    """The only judged one scores 1 at any weight, and the only one behind `top` 0."""
+    expected = 1.0 if top else 0.0
+    assert scores(merge(fused(("a", 0.3)), {"a": -7.0} if top else {}, top, 0.25)) == [("a", expected)]
+
+
+def test_verdicts_as_far_apart_as_numbers_can_be() -> None:
+    """A reranker's finite scores never become NaN: a spread beyond the largest float is rescaled, too."""
+    largest = 1.7976931348623157e308
+    merged = merge(fused(("a", 0.9), ("b", 0.8), ("c", 0.7)), {"a": largest, "b": 0.0, "c": -largest}, 3, 1.0)
+    assert scores(merged) == [("a", 1.0), ("b", 0.5), ("c", 0.0)]
+
+
+def test_a_merge_is_explained() -> None:
+    """A judged one's step has its verdict, both min-max values and their scales, from which its score follows."""
+    trail = Trail({})
+    merge(fused(*FUSED), {"a": 0.0, "c": 10.0, "b": 2.5}, 3, 0.25, trail)
+    (step,) = trail.explanations["b"].stages
+    assert step["stage"] == "rerank"
+    assert step["parameters"] == {"top": 3, "weight": 0.25}
+    assert step["input"] == 0.8
+    # Verdicts 0 2.5 10 make .25; fused 1 .8 .6 make .5; .25 * .25 + .75 * .5 = .4375.
+    assert step["values"]["score"] == 2.5
+    assert (step["values"]["relevance"], step["values"]["fused"]) == (pytest.approx(0.25), pytest.approx(0.5))
+    assert step["output"] == pytest.approx(0.4375)
+    scales = step["values"]["relevance_scale"], step["values"]["fused_scale"]
+    assert [(scale["offset"], scale["divisor"]) for scale in scales] == [(0.0, 10.0), (0.6, 0.4)]
+
+
+def test_the_tail_of_a_merge_is_explained() -> None:
+    """Behind `top` the step has the min-max value over the tail; who was dropped has no step."""
+    trail = Trail({})
+    merge(fused(*FUSED, ("f", 0.0)), {"a": 0.0, "c": 10.0}, 3, 1.0, trail)
+    (step,) = trail.explanations["e"].stages
+    assert (step["stage"], step["input"]) == ("rerank", 0.2)
+    # Of .3 .2 0 the second is 2/3.
+    assert step["values"]["tail"] == pytest.approx(0.6666666666666667)
+    assert step["output"] == pytest.approx(-0.3333333333333333)
+    assert sorted(trail.explanations) == ["a", "c", "d", "e", "f"]
+
+
+def test_an_explanation_changes_nothing() -> None:
+    """Scores and order are the same to the bit with an explanation and without."""
+    verdicts = {"a": 0.1, "b": 0.7, "c": 0.3}
+    assert merge(fused(*FUSED), verdicts, 3, 0.3, Trail({})) == merge(fused(*FUSED), verdicts, 3, 0.3)
 
 
 judged = st.lists(st.tuples(any_finite, st.none() | any_finite), max_size=12)

@@ -49,6 +49,12 @@ CHANGED = {
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.transaction_interval": 0.5,
+    "chat.kind": "openai",
+    "chat.url": "http://other",
+    "profiles": {"fast": {"over_sample": 10}},
+    "recipes": {"mine": {"stages": ["rrf"]}},
+    "decay.destinations": {"default": {"half_life_days": 3.0}},
+    "limits.overrides": {"score.alpha": {"max": 0.5}},
     "telemetry.log_level": "debug",
     "threads": 2,
     "telemetry.log_format": "console",
@@ -68,6 +74,7 @@ def sasl(**settings: str) -> dict[str, Any]:
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 BESIDE = {
+    "chat.kind": {"chat": {"url": "http://c", "model": "m"}},
     "kafka.tls.ca_file": TLS,
     "kafka.tls.certificate_file": KEY,
     "kafka.tls.key_file": KEY,
@@ -123,11 +130,14 @@ DECIDES = {
     "embedder.model",
     "rerank.kind",
     "rerank.model",
-    "rerank.top",
     "rerank.weight",
+    "chat.kind",
+    "chat.model",
+    "profiles",
+    "recipes",
+    "decay.destinations",
     "defaults.namespace",
     "defaults.destination",
-    "defaults.over_sample",
 }
 """The settings that can change an answer, written down a second time on purpose."""
 

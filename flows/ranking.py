@@ -1,0 +1,188 @@
+"""Ranking offline: candidate pools in, result events out.
+
+What production saw can be ranked again: by another recipe, with explanations, or as it was, years later.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from operators.clients.rerankers import Verdict
+from operators.decode import check_text, json_object, validated
+from operators.ranking.anchors import anchor
+from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.distance import pick
+from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.relevance import merge
+from operators.recipes import Plan, Planner
+from operators.result import page, result
+from schemas.errors import ConfigError, Reason, invalid
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.pool import CandidatePool, PoolLeg
+from schemas.query import QueryEvent
+from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.result import LegStatus
+from schemas.settings import Limits, Settings
+from schemas.settings.document import read
+from schemas.settings.ranking import PROFILES
+
+MAX_LINE: Final = 64 * 1024 * 1024
+DESTINATION: Final = "default"
+
+
+@dataclass(slots=True)
+class RankedPool:
+    """A pool's query, and what became of it."""
+
+    event: QueryEvent
+    plan: Plan
+    legs: dict[str, Leg]
+    verdict: Verdict | None
+    warnings: list[str]
+    candidates: list[Candidate] = field(default_factory=list)
+    ranked: Ranked | None = None
+    payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    degraded: list[tuple[str, Reason]] = field(default_factory=list)
+    expired: bool = False
+    failed: bool = False
+    reranked: bool = False
+
+
+@dataclass(frozen=True)
+class PoolRanker:
+    """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
+
+    `weight` is a recorded reranker's say in the score.
+    """
+
+    planner: Planner
+    limits: Limits
+    destination: str = DESTINATION
+    weight: float = 1.0
+    config_hash: str | None = None
+    recipe: Recipe | None = None
+    explain: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings | None, recipe: str | None, *, explain: bool) -> Self:
+        """The ranker under these settings, or under none; `recipe` is a name or a YAML file. Raises ConfigError."""
+        if settings is None:
+            known: Mapping[str, Recipe] = SHIPPED
+            ranker = cls(Planner(PROFILES), Limits())
+        else:
+            known = settings.recipes
+            ranker = cls(
+                replace(Planner.of(settings), chat=True),
+                settings.limits,
+                settings.defaults.destination,
+                settings.rerank.weight,
+                settings.config_hash(),
+            )
+        named = None if recipe is None else find(recipe, known)
+        return replace(ranker, recipe=named, explain=explain)
+
+    def overridden(self, settings: Mapping[str, Any]) -> Self:
+        """The same with parameters of its recipe changed, by `stage.parameter`. Raises ConfigError."""
+        assert self.recipe is not None
+        overrides: dict[str, dict[str, Any]] = {}
+        for path, value in settings.items():
+            stage, _, parameter = path.partition(".")
+            overrides.setdefault(stage, {})[parameter] = value
+        try:
+            return replace(self, recipe=self.recipe.overridden(overrides))
+        except RecipeError as error:
+            raise ConfigError(str(error)) from error
+
+    def __call__(self, line: bytes) -> dict[str, Any]:
+        """The result event of one pool, written as JSON. Raises InputError."""
+        document = json_object(line, MAX_LINE)
+        if isinstance(asked := document.get("query"), dict):
+            check_text(asked.get("text"), self.limits)
+        pool = validated(CandidatePool, document)
+        event = pool.query.model_copy(update={"explain": True}) if self.explain else pool.query
+        query = self._ranked(event, pool)
+        results = page(query)
+        provenance = {"config_hash": self.config_hash, "models": {"embedder": None, "reranker": None}, "source": None}
+        identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
+        answer = result(query, identity, results, provenance, pool.clock)
+        if event.record:
+            answer["pool"] = document
+        return answer
+
+    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> RankedPool:
+        warnings: list[str] = []
+        plan = self.planner.plan(event, event.destination or self.destination, warnings, self.recipe)
+        verdict = Verdict("", pool.rerank) if pool.rerank is not None else None
+        query = RankedPool(event, plan, {}, verdict, warnings)
+        _take_legs(query, pool)
+        found = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
+        if not found:
+            query.failed = True
+            return query
+        query.payloads = {id_: payload for leg in found for id_, payload in zip(leg.ids, leg.payloads, strict=True)}
+        at = None
+        if plan.anchors is not None and event.text is not None:
+            if pool.clock is None:
+                raise invalid("now", "missing, and the stage temporal needs it", None)
+            at = anchor(event.text, pool.clock)
+            if plan.anchors == "chat":
+                warnings.append("the time in the query was read by the rules, not by a chat model")
+        query.ranked = rank(plan.recipe, found, plan.facts(event, event.text, pool.clock, at))
+        query.candidates = query.ranked.candidates
+        query.reranked = query.ranked.reranked
+        warnings += query.ranked.warnings
+        if verdict is not None and plan.reranks(event) and query.candidates:
+            query.candidates = _judged(query, verdict.scores, self.weight)
+            query.reranked = True
+        return query
+
+
+def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
+    """The recipe of that name, or in the YAML file at that path. Raises ConfigError."""
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(f"recipe {name}: neither a YAML file nor one of {', '.join(sorted(known))}")
+    try:
+        return Recipe.parse(path.stem, read(path))
+    except RecipeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _take_legs(query: RankedPool, pool: CandidatePool) -> None:
+    offered = {leg.name: leg for leg in pool.legs}
+    reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
+    wanted = reflections if query.event.reflections_only else query.plan.recipe.fusion.legs
+    for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
+        used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
+        if used and name in offered:
+            query.legs[name] = _leg(offered[name])
+        elif used:
+            query.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
+            query.degraded.append((name, Reason.UNAVAILABLE))
+        elif name != STRUCTURED:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
+
+
+def _leg(leg: PoolLeg) -> Leg:
+    hits = leg.hits
+    return Leg(
+        leg.name, LegStatus.OK, [hit.id for hit in hits], [hit.score for hit in hits], [hit.payload for hit in hits]
+    )
+
+
+def _judged(query: RankedPool, scores: Mapping[str, float], weight: float) -> list[Candidate]:
+    assert query.ranked is not None
+    read = [candidate for candidate in query.candidates if candidate.id in scores]
+    # Another recipe may put first what nobody has judged: that isn't a verdict.
+    unread = [candidate for candidate in query.candidates if candidate.id not in scores]
+    stage = query.plan.recipe.picking
+    if stage is None:
+        return merge(read + unread, scores, len(read), weight, query.ranked.trail)
+    if not read:
+        return query.candidates
+    best = max(read, key=lambda candidate: scores[candidate.id])
+    return pick(query.candidates, best.id, stage, query.ranked.trail)

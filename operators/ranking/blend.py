@@ -1,0 +1,138 @@
+"""The five-signal blend: keyword, vector, recency, priority and graph, weighed by those that could be computed.
+
+Source: a hybrid search over a memory store. Unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_order, union
+from operators.ranking.fusion import cut
+from operators.ranking.graph import boosts
+from operators.ranking.normalise import min_max
+from operators.ranking.run import Run, number, stamp
+from schemas.leg import KEYWORD, VECTOR
+from schemas.recipes.fusion import Weighted
+
+PRIORITIES: Final = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
+SIGNALS: Final = ("keyword", "vector", "recency", "priority", "graph")
+
+_CYCLES: Final = 1e15
+
+Column = list[float]
+
+
+def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
+    """Sum of the active signals' values, their weights divided by their sum; no active signal: newest first, score 0.
+
+    A signal is active if it has a weight and could be computed; a candidate that a leg didn't return has 0 there.
+    """
+    found = [leg.once() for leg in in_order(legs)]
+    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(found).items()]
+    offered = {leg.name: leg for leg in found}
+    facts = run.facts
+    clocked = facts.cycle is not None or facts.now is not None
+    weights = {
+        "keyword": stage.keyword_weight if KEYWORD in offered else 0.0,
+        "vector": stage.vector_weight if VECTOR in offered else 0.0,
+        "recency": stage.recency_weight if clocked else 0.0,
+        "priority": stage.priority_weight,
+        "graph": stage.graph_weight,
+    }
+    total = math.fsum(weights.values())
+    shares = {name: weight / total for name, weight in weights.items() if weight > 0} if total > 0 else {}
+    columns: dict[str, Column] = {}
+    if "keyword" in shares or ("graph" in shares and KEYWORD in offered):
+        columns["keyword"] = _keyword(candidates, offered[KEYWORD])
+    if "vector" in shares or ("graph" in shares and VECTOR in offered):
+        columns["vector"] = _vector(candidates, offered[VECTOR])
+    if "recency" in shares:
+        columns["recency"] = recency(candidates, stage.half_life_days, stage.half_life_cycles, run)
+    if "priority" in shares:
+        columns["priority"] = [_priority(candidate) for candidate in candidates]
+    if "graph" in shares:
+        columns["graph"] = _graph(candidates, columns, stage)
+        if any(shares["graph"] * gained for gained in columns["graph"]):
+            run.backends.append("graph")
+    for name, share in shares.items():
+        for candidate, value in zip(candidates, columns[name], strict=True):
+            candidate.score += share * value
+    if run.trail is not None:
+        _explain(found, candidates, shares, columns, stage, run)
+    return cut(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
+
+
+def recency(candidates: Sequence[Candidate], half_life_days: float, half_life_cycles: float, run: Run) -> Column:
+    """exp(-ln 2 / half-life * age), by cycles if the query has one, else by days; 0 without a stamp."""
+    if run.facts.cycle is not None:
+        return _recency_by_cycle(candidates, run.facts.cycle, half_life_cycles)
+    now = run.facts.now
+    assert now is not None
+    rate = math.log(2) / half_life_days
+    ages = [run.age_days(candidate, now, "updated_at", "created_at") for candidate in candidates]
+    return [0.0 if age is None else math.exp(-rate * age) for age in ages]
+
+
+def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """By `created_at`, the undated last, then by the document's id."""
+
+    def place(candidate: Candidate) -> tuple[float, str]:
+        created = stamp(candidate.payload.get("created_at"))
+        return (-created if created is not None else math.inf), candidate.document
+
+    return sorted(candidates, key=place)
+
+
+def _recency_by_cycle(candidates: Sequence[Candidate], current: int, half_life: float) -> Column:
+    rate = math.log(2) / half_life
+    column = []
+    for candidate in candidates:
+        cycle = number(candidate.payload.get("cycle"), -_CYCLES, _CYCLES)
+        column.append(0.0 if cycle is None else math.exp(-rate * max(0.0, current - cycle)))
+    return column
+
+
+def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:
+    if not leg.ids:
+        return [0.0] * len(candidates)
+    values = dict(zip(leg.ids, min_max(leg.scores).of(leg.scores), strict=True))
+    return [values.get(candidate.id, 0.0) for candidate in candidates]
+
+
+def _vector(candidates: Sequence[Candidate], leg: Leg) -> Column:
+    values = dict(zip(leg.ids, leg.scores, strict=True))
+    return [max(0.0, values.get(candidate.id, 0.0)) for candidate in candidates]
+
+
+def _priority(candidate: Candidate) -> float:
+    priority = candidate.payload.get("priority")
+    return PRIORITIES.get(priority, 0.0) if isinstance(priority, str) else 0.0
+
+
+def _graph(candidates: Sequence[Candidate], columns: dict[str, Column], stage: Weighted) -> Column:
+    nothing = [0.0] * len(candidates)
+    semantic = [max(pair) for pair in zip(columns.get("keyword", nothing), columns.get("vector", nothing), strict=True)]
+    return boosts(candidates, semantic, stage.graph_edge_decay, stage.max_neighbors_per_candidate)
+
+
+def _explain(
+    legs: Sequence[Leg],
+    candidates: Sequence[Candidate],
+    shares: dict[str, float],
+    columns: dict[str, Column],
+    stage: Weighted,
+    run: Run,
+) -> None:
+    assert run.trail is not None
+    for leg in legs:
+        share = shares.get(leg.name, 0.0)
+        column = columns.get(leg.name, [0.0] * len(candidates))
+        noted = {
+            candidate.id: {"normalised": value, "weight": share, "contribution": share * value}
+            for candidate, value in zip(candidates, column, strict=True)
+        }
+        run.trail.leg(leg, noted)
+    for index, candidate in enumerate(candidates):
+        signals = {name: columns[name][index] for name in shares}
+        run.trail.step(stage, candidate, None, candidate.score, {"weights": shares, "signals": signals})

@@ -1,0 +1,52 @@
+"""Composite re-rank: relevance, and what a document is worth beside it.
+
+Source: a memory store's re-rank of fused results, 0.80 relevance and 0.20 quality.
+"""
+
+from collections.abc import Sequence
+
+from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.quality import Quality, importance, quality, recency
+from operators.ranking.run import Run
+from schemas.recipes.stages import Composite
+
+Column = list[float]
+
+
+def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:
+    """Weighted sum of relevance (score / maximum), recency, importance and quality (quality / maximum)."""
+    relevance, highest = _of_maximum([candidate.score for candidate in candidates])
+    terms: dict[str, Column] = {}
+    worths: list[Quality] = []
+    best = 0.0
+    if stage.relevance:
+        terms["relevance"] = relevance
+    if stage.recency:
+        now = run.now(stage)
+        terms["recency"] = [recency(candidate, now, run) for candidate in candidates]
+    if stage.importance:
+        terms["importance"] = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
+    if stage.quality:
+        now = run.now(stage)
+        worths = [quality(candidate, now, stage, run) for candidate in candidates]
+        terms["quality"], best = _of_maximum([worth.raw for worth in worths])
+    weights = {name: getattr(stage, name) for name in terms}
+    before = [candidate.score for candidate in candidates]
+    for candidate in candidates:
+        candidate.score = 0.0
+    for name, weight in weights.items():
+        for candidate, value in zip(candidates, terms[name], strict=True):
+            candidate.score += weight * value
+    if run.trail is not None:
+        for index, candidate in enumerate(candidates):
+            values: dict[str, object] = {name: column[index] for name, column in terms.items()}
+            values["maximum"] = highest
+            if worths:
+                values["quality_of"] = {**worths[index]._asdict(), "maximum": best}
+            run.trail.step(stage, candidate, before[index], candidate.score, values)
+    return best_first(candidates)
+
+
+def _of_maximum(column: Column) -> tuple[Column, float]:
+    highest = max(column, default=0.0)
+    return ([value / highest for value in column] if highest > 0 else [0.0] * len(column)), highest

@@ -1,0 +1,77 @@
+"""Decay: cosine and age, as the source's hybrid merge of structured and semantic results blends them.
+
+Source: a retrieval cascade's final score, 0.7 * cosine + 0.3 * recency weight, with tiers of configuration.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, union
+from operators.ranking.fusion import cut
+from operators.ranking.run import Run
+from schemas.leg import VECTOR
+from schemas.recipes.fusion import Decay, DecayMode, DecayTier
+
+COSINE_SHARE: Final = 0.7
+RECENCY_SHARE: Final = 0.3
+NEUTRAL: Final = 0.5
+"""The cosine of a candidate that the vector leg didn't return."""
+
+OLD: Final = 0.1
+"""The weight beyond a step's threshold."""
+
+
+class Resolved(NamedTuple):
+    """The decay in force for a query, in days."""
+
+    mode: DecayMode
+    half_life: float
+    threshold: float
+
+
+def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Resolved | None:
+    """Of tiers from the least to the most specific, each field's last that is set; None where decay is off.
+
+    It is on when a tier enables it or gives a half-life, unless there is no default: then the profile has none.
+    """
+    if default_half_life is None or not any(tier.enabled or tier.half_life_days > 0 for tier in tiers):
+        return None
+    mode: DecayMode = "exponential"
+    half_life = threshold = 0.0
+    for tier in tiers:
+        mode = tier.mode or mode
+        half_life = tier.half_life_days or half_life
+        threshold = tier.step_threshold_days or threshold
+    half_life = half_life or default_half_life
+    return Resolved(mode, half_life, threshold or half_life)
+
+
+def weight(age: float | None, decay: Resolved) -> float:
+    """The recency weight of an age in days; without a date that of the oldest."""
+    if decay.mode == "step":
+        return 1.0 if age is not None and age <= decay.threshold else OLD
+    return 2.0 ** (-age / decay.half_life) if age is not None else 0.0
+
+
+def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
+    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine."""
+    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
+    places = next((leg.places() for leg in legs if leg.name == VECTOR), {})
+    decay = resolve((stage, *run.facts.decay), run.facts.decay_half_life)
+    now = run.now(stage) if decay is not None else 0.0
+    if run.trail is not None:
+        for leg in legs:
+            run.trail.leg(leg, {})
+    for candidate in candidates:
+        place = places.get(candidate.id)
+        cosine = min(max(place[1], 0.0), 1.0) if place is not None else NEUTRAL
+        candidate.score = cosine
+        values: dict[str, object] = {"cosine": cosine}
+        if decay is not None:
+            age = run.age_days(candidate, now, "created_at")
+            recent = weight(age, decay)
+            candidate.score = COSINE_SHARE * cosine + RECENCY_SHARE * recent
+            values |= {"age_days": age, "weight": recent, **decay._asdict()}
+        if run.trail is not None:
+            run.trail.step(stage, candidate, None, candidate.score, values)
+    return cut(best_first_by_id(candidates), stage.limit)

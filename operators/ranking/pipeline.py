@@ -1,0 +1,67 @@
+"""The pipeline: a recipe's stages, run over what the legs found. The same input gives the same output, to the bit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from operators.ranking import reflections
+from operators.ranking.blend import weighted
+from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.composite import composite
+from operators.ranking.decay import decayed
+from operators.ranking.dedupe import dedupe
+from operators.ranking.distance import pipeline
+from operators.ranking.fusion import dbsf, one_leg, rrf, score
+from operators.ranking.run import Facts, Run, Trail
+from operators.ranking.temporal import temporal
+from schemas.recipes import Recipe
+from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Rrf, Score, VectorLeg, Weighted
+from schemas.recipes.parameters import DistanceStage, FusionStage, Stage
+from schemas.recipes.stages import Composite, Dedupe, Reflections, Temporal
+
+_FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
+    Rrf: rrf,
+    Score: score,
+    Dbsf: dbsf,
+    Weighted: weighted,
+    Decay: decayed,
+    VectorLeg: one_leg,
+    KeywordLeg: one_leg,
+}
+
+_LATER: Final[Mapping[type[Stage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
+    Dedupe: dedupe,
+    Reflections: reflections.boost,
+    Composite: composite,
+    Temporal: temporal,
+}
+
+
+class Ranked(NamedTuple):
+    """A ranking, best first, and what is to be said of it: `backends` that took part beside the legs, whether a stage
+    ran that `rerank: false` would have skipped, warnings, and the explanations if they were asked for.
+    """
+
+    candidates: list[Candidate]
+    trail: Trail | None
+    backends: Sequence[str]
+    reranked: bool
+    warnings: Sequence[str]
+
+
+def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
+    """Rank what the legs that answered have found. Raises InputError if a stage needs a clock that the facts lack."""
+    run = Run(facts, Trail(recipe.parameters) if facts.explain else None)
+    if facts.reflections_only:
+        kept = reflections.without(legs, reflections=False)
+        stage = recipe.stage(Reflections)
+        candidates = reflections.only(kept, stage if isinstance(stage, Reflections) else Reflections(), run)
+    else:
+        if not facts.include_reflections:
+            legs = reflections.without(legs, reflections=True)
+        candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
+        for stage in recipe.stages[1:]:
+            if not isinstance(stage, DistanceStage):
+                candidates = _LATER[type(stage)](candidates, stage, run)
+            elif facts.distance and recipe.distance and stage is recipe.distance[0]:
+                candidates = pipeline(candidates, recipe.distance, recipe.max_distance, run)
+    return Ranked(candidates, run.trail, run.backends, run.reranked, run.warnings())

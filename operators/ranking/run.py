@@ -1,0 +1,131 @@
+"""One ranking: what is known of the query, and what the stages note beside the candidates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from operators.ranking.anchors import TimeAnchor
+from operators.ranking.candidate import Candidate, Leg
+from schemas.errors import invalid
+from schemas.recipes.fusion import DecayTier
+from schemas.recipes.parameters import Stage
+from schemas.timestamp import unix_seconds
+
+DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the stages may know of a query.
+
+    `now` in Unix seconds; `cycle` is the caller's own clock, which goes before it in the blend. `decay` are the tiers
+    below the recipe's, the least specific first, `decay_half_life` in days where no tier has one; None: no decay.
+    `distance`: whether the distance stages run.
+    """
+
+    now: float | None = None
+    cycle: int | None = None
+    text: str | None = None
+    anchor: TimeAnchor | None = None
+    include_reflections: bool = True
+    reflections_only: bool = False
+    distance: bool = True
+    decay: tuple[DecayTier, ...] = ()
+    decay_half_life: float | None = 7.0
+    explain: bool = False
+
+
+Steps = list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Explanation:
+    """How one candidate came to its score: its place in each leg, and what each stage did."""
+
+    legs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stages: Steps = field(default_factory=list)
+
+
+class Trail:
+    """The candidates' explanations."""
+
+    def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
+        self.explanations: dict[str, Explanation] = {}
+        self._parameters = parameters
+
+    def leg(self, leg: Leg, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note each id's rank and raw score in the leg, and what became of it there."""
+        for id_, (rank, score) in leg.places().items():
+            there = {"rank": rank, "score": score, **values.get(id_, {})}
+            self.explanations.setdefault(id_, Explanation()).legs[leg.name] = there
+
+    def step(
+        self, stage: Stage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
+    ) -> None:
+        """Note what a stage made of a candidate's score, and of which values."""
+        self.noted(candidate.id, stage.name, before, after, self._parameters.get(stage.name, {}), values)
+
+    def noted(
+        self,
+        id_: str,
+        name: str,
+        before: float | None,
+        after: float,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Note a step of whatever has a name and parameters."""
+        step = {"stage": name, "input": before, "output": after, "parameters": parameters, "values": values}
+        self.explanations.setdefault(id_, Explanation()).stages.append(step)
+
+
+@dataclass(slots=True)
+class Run:
+    """What accumulates while one query's candidates are ranked. `trail` is there only if it is to be explained."""
+
+    facts: Facts
+    trail: Trail | None = None
+    reranked: bool = False
+    backends: list[str] = field(default_factory=list)
+    ahead: set[str] = field(default_factory=set)
+
+    def now(self, stage: Stage) -> float:
+        """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""
+        if self.facts.now is None:
+            raise invalid("now", f"missing, and the stage {stage.name} needs it", None)
+        return self.facts.now
+
+    def age_days(self, candidate: Candidate, now: float, *names: str) -> float | None:
+        """Days since the first of the payload's stamps that is one, at least 0; None without. The future is noted."""
+        for name in names:
+            moment = stamp(candidate.payload.get(name))
+            if moment is not None:
+                if moment > now:
+                    self.ahead.add(candidate.id)
+                    return 0.0
+                return (now - moment) / DAY
+        return None
+
+    def warnings(self) -> list[str]:
+        """What the answer should say beside its results."""
+        if not self.ahead:
+            return []
+        return [f"{len(self.ahead)} candidates are dated after the query's now: their age counts as 0"]
+
+
+def stamp(value: object) -> float | None:
+    """A payload's time in Unix seconds; None for what isn't one."""
+    if value is None:
+        return None
+    try:
+        return unix_seconds(value)
+    except ValueError:
+        return None
+
+
+def number(value: object, low: float, high: float) -> float | None:
+    """A payload's number, at least `low` and at most `high`; None for what isn't a finite number."""
+    if type(value) is not float and type(value) is not int:
+        return None
+    # NaN is in no interval.
+    return float(min(max(value, low), high)) if value == value else None

@@ -1,0 +1,173 @@
+"""Recipes: which one a query is ranked by, with what it may change of it."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import orjson
+
+from operators.ranking.anchors import TimeAnchor
+from operators.ranking.run import Facts
+from schemas.errors import InputError, invalid
+from schemas.leg import VECTOR
+from schemas.query import QueryEvent
+from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
+from schemas.recipes.fusion import DecayTier
+from schemas.recipes.stages import Reflections, Temporal
+from schemas.settings import Between, Profile, Settings
+from schemas.settings.ranking import BALANCED
+
+_KEPT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one query is ranked."""
+
+    name: str
+    profile: Profile
+    recipe: Recipe
+    decay: tuple[DecayTier, ...]
+    include_reflections: bool
+
+    @property
+    def anchors(self) -> str | None:
+        """Who reads the time in the query, if that is wanted."""
+        temporal = self.recipe.stage(Temporal)
+        return temporal.anchors if isinstance(temporal, Temporal) and temporal.boost > 0 else None
+
+    def embeds(self, event: QueryEvent) -> bool:
+        """Whether the query's text is to become a vector: for the vector leg, or for a reranker that reads tokens."""
+        searched = event.reflections_only or VECTOR in self.recipe.fusion.legs
+        return self.profile.semantic and (searched or self.reranks(event) > 0)
+
+    def reranks(self, event: QueryEvent) -> int:
+        """How many candidates are reranked. Reflections alone are ranked by cosine, and a chat model's pick is one."""
+        if not event.rerank or event.reflections_only:
+            return 0
+        picking = self.recipe.picking
+        return picking.top_k if picking is not None else self.profile.rerank_top
+
+    def facts(self, event: QueryEvent, text: str | None, now: float | None, anchor: TimeAnchor | None) -> Facts:
+        """What the stages may know of the query."""
+        return Facts(
+            now=now,
+            cycle=event.current_cycle,
+            text=text,
+            anchor=anchor,
+            include_reflections=self.include_reflections,
+            reflections_only=event.reflections_only,
+            distance=event.rerank,
+            decay=self.decay,
+            decay_half_life=self.profile.half_life_days,
+            explain=event.explain,
+        )
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans queries under one configuration. `allowed` is what a query may change, None: everything."""
+
+    profiles: Mapping[str, Profile]
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: SHIPPED)
+    allowed: Mapping[str, Between] | None = None
+    decay: Mapping[str, DecayTier] = field(default_factory=dict)
+    chat: bool = True
+    _overridden: OrderedDict[tuple[str, bytes], Recipe] = field(default_factory=OrderedDict, repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The planner that the settings ask for."""
+        return cls(
+            settings.profiles,
+            settings.recipes,
+            settings.limits.overrides,
+            settings.decay.destinations,
+            settings.chat.kind != "none",
+        )
+
+    def plan(self, event: QueryEvent, destination: str, warnings: list[str], recipe: Recipe | None = None) -> Plan:
+        """The query's plan, by `recipe` if one is given; what is doubtful goes into the warnings.
+
+        Raises InputError `invalid` for a recipe that isn't configured, and an override that isn't allowed or possible.
+        """
+        name = event.profile if event.profile is not None else BALANCED
+        if name not in self.profiles:
+            warnings.append(f"profile: not configured, {BALANCED} is used ({name[:80]!r})")
+            name = BALANCED
+        profile = self.profiles[name]
+        chosen = recipe if recipe is not None else self._named(event.recipe or profile.recipe)
+        if event.overrides or event.reflection_boost is not None:
+            chosen = self._changed(chosen, event)
+        reflections = chosen.stage(Reflections)
+        included = reflections.include_reflections if isinstance(reflections, Reflections) else True
+        tier = self.decay.get(destination)
+        return Plan(
+            name,
+            profile,
+            chosen,
+            (tier,) if tier is not None else (),
+            event.include_reflections if event.include_reflections is not None else included,
+        )
+
+    def _named(self, name: str) -> Recipe:
+        recipe = self.recipes.get(name)
+        if recipe is None:
+            raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
+        return recipe
+
+    def _changed(self, recipe: Recipe, event: QueryEvent) -> Recipe:
+        overrides: dict[str, Any] = dict(event.overrides or {})
+        if event.reflection_boost is not None:
+            # The event's own field is the plainer way to say the same.
+            given = overrides.get(Reflections.name)
+            overrides[Reflections.name] = {
+                **(given if isinstance(given, dict) else {}),
+                "reflection_boost": event.reflection_boost,
+            }
+        key = (recipe.hash, orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS))
+        known = self._overridden.get(key)
+        if known is not None:
+            self._overridden.move_to_end(key)
+            return known
+        self._check(overrides)
+        try:
+            changed = recipe.overridden(overrides)
+        except RecipeError as error:
+            raise _refused(str(error)) from error
+        if changed.asks_chat and not self.chat:
+            raise _refused("no chat model is configured")
+        self._overridden[key] = changed
+        if len(self._overridden) > _KEPT:
+            self._overridden.popitem(last=False)
+        return changed
+
+    def _check(self, overrides: Mapping[str, Any]) -> None:
+        if self.allowed is None:
+            return
+        for path, value in _flat(overrides):
+            if path not in self.allowed:
+                raise invalid(f"overrides.{path}", "a query may not change this", value)
+            between = self.allowed[path]
+            number = value if type(value) in {int, float} else None
+            below = between.min is not None and (number is None or number < between.min)
+            above = between.max is not None and (number is None or number > between.max)
+            if below or above:
+                raise invalid(f"overrides.{path}", f"not from {between.min} to {between.max}", value)
+
+
+def _refused(problem: str) -> InputError:
+    return invalid("overrides", problem, "")
+
+
+def _flat(overrides: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        pair
+        for stage, changes in overrides.items()
+        for pair in (
+            [(f"{stage}.{name}", value) for name, value in changes.items()]
+            if stage != MAX_DISTANCE and isinstance(changes, dict)
+            else [(stage, changes)]
+        )
+    ]

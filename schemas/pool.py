@@ -1,0 +1,50 @@
+"""The candidate pool: what the legs found for one query, one JSON object a line. Ranked offline, recorded online."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+
+from schemas.query import MAX_FLOAT32, Name, QueryEvent
+from schemas.timestamp import Timestamp
+
+Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PoolHit(_Strict):
+    """One document that a leg returned."""
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    score: Score
+    payload: dict[str, JsonValue] = {}
+
+
+class PoolLeg(_Strict):
+    """One leg's hits in the order in which it returned them; an empty one found nothing."""
+
+    name: Name
+    hits: list[PoolHit]
+
+
+class CandidatePool(_Strict):
+    """A query, and what each leg that was available returned; a leg that isn't there was unavailable."""
+
+    query: QueryEvent
+    now: Timestamp | None = Field(default=None, description="The ranking's clock; missing: the query's.")
+    legs: list[PoolLeg]
+    rerank: dict[str, Score] | None = Field(default=None, description="Document id -> a reranker's score.")
+
+    @model_validator(mode="after")
+    def _each_leg_once(self) -> "CandidatePool":
+        names = [leg.name for leg in self.legs]
+        if len(set(names)) < len(names):
+            raise ValueError("legs: a name is listed twice")
+        return self
+
+    @property
+    def clock(self) -> float | None:
+        """The pool's time, else the query's, in Unix seconds."""
+        return self.now if self.now is not None else self.query.now

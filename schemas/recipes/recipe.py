@@ -1,0 +1,185 @@
+"""A recipe: an ordered list of named stages with parameters, validated and hashed.
+
+Rules
+-----
+- The first stage is a fusion, and only the first. No stage is named twice.
+- Distance stages stand together; `llm_rerank` is the last of all.
+- A stage is written as its name, or as its name with its parameters: `dedupe`, or `score: {alpha: 0.3}`.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+from pydantic import JsonValue, ValidationError
+
+from schemas.errors import problem
+from schemas.recipes.fusion import FUSION
+from schemas.recipes.parameters import DistanceStage, FusionStage, Stage
+from schemas.recipes.stages import LATER, LlmRerank, Temporal
+
+STAGES: Final[Mapping[str, type[Stage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
+MAX_STAGES: Final = 32
+MAX_DISTANCE: Final = "max_distance"
+
+Parameters = Mapping[str, JsonValue]
+Overrides = Mapping[str, JsonValue]
+"""Stage name -> {parameter: value}, and `max_distance` -> its value."""
+
+
+class RecipeError(ValueError):
+    """A recipe that can't be used; the message names every stage, parameter and bound that is wrong."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A usable recipe. `written` is what was said of each stage, without the defaults."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    max_distance: float = 0.0
+    written: Mapping[str, Parameters] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, name: str, definition: object) -> "Recipe":
+        """Read `{stages: [...], max_distance: 0}`. Raises RecipeError."""
+        if not isinstance(definition, Mapping):
+            raise RecipeError(problem(name, "a mapping with `stages` is expected", definition))
+        if unknown := sorted(map(str, definition.keys() - {"stages", MAX_DISTANCE})):
+            raise RecipeError(problem(name, "no such key", ", ".join(unknown)))
+        listed = definition.get("stages")
+        if not isinstance(listed, list) or not 0 < len(listed) <= MAX_STAGES:
+            raise RecipeError(problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
+        written: dict[str, Parameters] = {}
+        for item in listed:
+            stage, parameters = _named(item)
+            if stage in written:
+                raise RecipeError(problem("stages", "a stage is named twice", stage))
+            written[stage] = parameters
+        return cls._of(name, written, definition.get(MAX_DISTANCE, 0.0))
+
+    @classmethod
+    def _of(cls, name: str, written: Mapping[str, Parameters], max_distance: object) -> "Recipe":
+        problems: list[str] = []
+        stages = []
+        for stage, parameters in written.items():
+            try:
+                stages.append(STAGES[stage].model_validate(dict(parameters)))
+            except ValidationError as error:
+                problems += _problems(stage, error)
+        if type(max_distance) not in {int, float} or not 0 <= max_distance <= 1e6:  # type: ignore[operator]
+            problems.append(problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
+        else:
+            problems += _misplaced(stages) if len(stages) == len(written) else ()
+        if problems:
+            raise RecipeError("; ".join(problems))
+        return cls(name, tuple(stages), float(max_distance), written)  # type: ignore[arg-type]
+
+    def overridden(self, overrides: Overrides) -> "Recipe":
+        """The recipe with some parameters changed. Raises RecipeError, also for a stage that it doesn't have."""
+        written = dict(self.written)
+        max_distance: object = self.max_distance
+        for stage, changes in overrides.items():
+            if stage == MAX_DISTANCE:
+                max_distance = changes
+            elif stage not in written:
+                raise RecipeError(f"{stage}: recipe {self.name} has no such stage")
+            elif not isinstance(changes, Mapping):
+                raise RecipeError(problem(stage, "an object of parameters is expected", changes))
+            else:
+                written[stage] = {**written[stage], **changes}
+        return self._of(self.name, written, max_distance)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What `parse` makes this recipe of."""
+        stages = [{name: dict(parameters)} for name, parameters in self.written.items()]
+        return {"stages": stages, MAX_DISTANCE: self.max_distance}
+
+    @cached_property
+    def fusion(self) -> FusionStage:
+        """The stage that the recipe begins with."""
+        first = self.stages[0]
+        assert isinstance(first, FusionStage)
+        return first
+
+    @cached_property
+    def running(self) -> tuple[Stage, ...]:
+        """The stages that aren't off."""
+        return tuple(stage for stage in self.stages if not isinstance(stage, DistanceStage) or stage.enabled)
+
+    @cached_property
+    def distance(self) -> tuple[DistanceStage, ...]:
+        """The distance stages that are on."""
+        return tuple(stage for stage in self.running if isinstance(stage, DistanceStage))
+
+    @cached_property
+    def picking(self) -> LlmRerank | None:
+        """The chat model's stage, if it is on."""
+        return next((stage for stage in self.distance if isinstance(stage, LlmRerank)), None)
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The payload fields that the recipe's stages ask for."""
+        return frozenset().union(*(stage.reads for stage in self.running))
+
+    @property
+    def asks_chat(self) -> bool:
+        """Whether a stage of it asks a chat model."""
+        temporal = self.stage(Temporal)
+        return self.picking is not None or (isinstance(temporal, Temporal) and temporal.anchors == "chat")
+
+    def stage(self, kind: type[Stage]) -> Stage | None:
+        """The recipe's stage of that kind."""
+        return next((stage for stage in self.stages if isinstance(stage, kind)), None)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, dict[str, Any]]:
+        """Every stage's parameters, defaults too, as JSON."""
+        return {stage.name: stage.model_dump(mode="json", by_alias=True) for stage in self.stages}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of everything that the recipe does: equal hashes rank equal candidates equally."""
+        content = {"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance}
+        return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _named(item: object) -> tuple[str, Parameters]:
+    if isinstance(item, str):
+        name, parameters = item, None
+    elif isinstance(item, Mapping) and len(item) == 1:
+        name, parameters = next(iter(item.items()))
+    else:
+        raise RecipeError(problem("stages", "a stage is its name, or its name with its parameters", item))
+    if name not in STAGES:
+        raise RecipeError(problem("stages", f"no such stage; there are {', '.join(STAGES)}", name))
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise RecipeError(problem(name, "a mapping of parameters is expected", parameters))
+    return name, parameters or {}
+
+
+def _problems(stage: str, error: ValidationError) -> Iterator[str]:
+    for item in error.errors(include_url=False):
+        path = ".".join([stage, *(str(part) for part in item["loc"])])
+        yield problem(path, item["msg"].removeprefix("Value error, "), item["input"])
+
+
+def _misplaced(stages: list[Stage]) -> Iterator[str]:
+    if not isinstance(stages[0], FusionStage):
+        yield problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
+    for stage in stages[1:]:
+        if isinstance(stage, FusionStage):
+            yield problem("stages", "only the first may be a fusion", stage.name)
+    places = [index for index, stage in enumerate(stages) if isinstance(stage, DistanceStage)]
+    if places and places[-1] - places[0] + 1 != len(places):
+        yield problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
+    if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
+        yield problem("stages", "must be the last", LlmRerank.name)
+
+
+def _names(stages: tuple[type[Stage], ...]) -> str:
+    return ", ".join(stage.name for stage in stages)

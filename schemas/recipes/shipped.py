@@ -1,0 +1,24 @@
+"""The recipes that every installation has."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.recipes.recipe import Recipe
+
+_ON = {"enabled": True}
+
+_SHIPPED: Final[Mapping[str, list[object]]] = {
+    "hybrid": ["score", "dedupe"],
+    "composite": ["score", "dedupe", "composite", "temporal"],
+    "signals": ["weighted", "reflections"],
+    "distance": ["score", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}, "llm_rerank"],
+    "decay": [{"decay": _ON}],
+    "rrf": ["rrf", "dedupe"],
+    "keyword": ["keyword", "dedupe"],
+    "vector": ["vector", "dedupe"],
+}
+
+SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}
+"""By name. A deployment may define more, and these anew."""
+
+DEFAULT: Final = "hybrid"

@@ -1,0 +1,77 @@
+"""Sections `profiles`, `recipes`, `decay`: how queries are ranked, and what they may change of it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from schemas.recipes import DEFAULT, SHIPPED, Recipe
+from schemas.recipes.fusion import DecayTier
+from schemas.settings.section import Section
+
+BALANCED: Final = "balanced"
+
+
+class Profile(Section):
+    """What a query gets for the time that it has."""
+
+    recipe: str = Field(default=DEFAULT, description="The recipe of a query that names none.")
+    semantic: bool = Field(default=True, description="Embed texts. Without, only a query's own vector is searched by.")
+    over_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=100, description="Candidates asked of a leg, if the query wants no more."
+    )
+    rerank_top: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=50, description="Candidates that are reranked; 0: none."
+    )
+    half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        default=7.0, description="Of a recipe's decay that gives none; null: nothing decays."
+    )
+
+
+_SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "fast": {"semantic": False, "over_sample": 0, "rerank_top": 0, "half_life_days": None},
+    BALANCED: {},
+    "deep": {"over_sample": 500, "rerank_top": 200, "half_life_days": 30.0},
+}
+
+
+def _with_shipped(profiles: Any) -> Any:
+    if not isinstance(profiles, Mapping) or not all(isinstance(each, Mapping) for each in profiles.values()):
+        return profiles
+    return {name: {**_SHIPPED.get(name, {}), **profiles.get(name, {})} for name in {**_SHIPPED, **profiles}}
+
+
+PROFILES: Final[Mapping[str, Profile]] = {name: Profile(**each) for name, each in _SHIPPED.items()}
+"""The shipped ones, by name."""
+
+Profiles = Annotated[dict[str, Profile], BeforeValidator(_with_shipped), Field(validate_default=True)]
+"""By name; what a deployment says of a shipped one goes over it."""
+
+
+def _parsed(recipes: Any) -> Mapping[str, Recipe]:
+    if not isinstance(recipes, Mapping):
+        raise ValueError("a mapping of recipes by name is expected")
+    return {**SHIPPED, **{name: Recipe.parse(name, each) for name, each in recipes.items()}}
+
+
+Recipes = Annotated[
+    Mapping[str, Recipe],
+    PlainValidator(_parsed),
+    PlainSerializer(lambda recipes: {name: recipe.hash for name, recipe in recipes.items()}),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "object"}}),
+    Field(validate_default=True),
+]
+"""By name: the shipped ones, and the deployment's."""
+
+
+class Between(Section):
+    """Bounds that a query's override must keep within."""
+
+    min: float | None = None
+    max: float | None = None
+
+
+class DecaySettings(Section):
+    """Tiers of decay below the recipe's own."""
+
+    destinations: dict[str, DecayTier] = Field(default={}, description="By destination.")

@@ -1,0 +1,159 @@
+"""Random queries over documents with every field that a stage reads: as it should be, odd, or missing."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final
+
+import orjson
+
+from operators.ranking.anchors import TimeAnchor
+from operators.ranking.candidate import Leg
+from operators.ranking.dedupe import content, fingerprint
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts
+from schemas.document import CONTENT
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes import SHIPPED, Recipe
+from schemas.recipes.fusion import DecayTier
+from tests.operators.ranking.pools import DAY, NOW, leg, recipe
+
+Score = Callable[[Random], float]
+Draw = Callable[[Random], Any]
+
+ON: Final = {"enabled": True}
+SIGNALS: Final = {f"{signal}_weight": 0.2 for signal in ("keyword", "vector", "recency", "priority", "graph")}
+TERMS: Final = {"relevance": 0.4, "recency": 0.3, "importance": 0.2, "quality": 0.5}
+BOOSTS: Final = ({"weibull_decay": ON}, {"keyword_boost": ON}, {"importance_boost": ON})
+
+RECIPES: Final[Mapping[str, Recipe]] = {
+    **SHIPPED,
+    "dbsf": recipe({"dbsf": {"weights": {"keyword": 0.5, "structured": 0.25}}}),
+    "z_score": recipe({"score": {"normaliser": "z_score", "alpha": 0.3}}, "composite"),
+    "l2": recipe({"score": {"normaliser": "l2", "weights": {"vector": 2, "image": 0.5}}}, "temporal"),
+    "arithmetic": recipe({"score": {"combination": "arithmetic", "weights": {"structured": 0.3}}}),
+    "geometric": recipe({"score": {"combination": "geometric", "alpha": 0.7}}),
+    "harmonic": recipe({"score": {"combination": "harmonic", "normaliser": "l2"}}),
+    "steep rrf": recipe({"rrf": {"k": 0.001, "weights": {"keyword": 3}}}, {"weibull_decay": ON}),
+    "graph": recipe({"weighted": SIGNALS}, {"reflections": {"reflection_boost": 2.5, "recency_weight": 0.3}}),
+    "all terms": recipe({"score": {"limit": 9}}, {"composite": {**TERMS, "confidence_decay": "weibull"}}, "temporal"),
+    "far": recipe("vector", {"importance_boost": {**ON, "importance_scale": 1}}, {"keyword_boost": ON}, max_distance=2),
+    "steps": recipe({"decay": {**ON, "mode": "step", "half_life_days": 30}}, {"dedupe": {"limit": 5}}, "reflections"),
+    "everything": recipe("weighted", "dedupe", "reflections", {"composite": TERMS}, "temporal", *BOOSTS),
+}
+"""The shipped ones, and what they leave out."""
+
+DOCUMENTS: Final = [f"d{number}" for number in range(12)]
+WORDS: Final = ("weather", "report", "three", "STRASSE", "straße", "東京の天気", "طقس", "café", "cafe\u0301", "the")
+ODD: Final[tuple[Any, ...]] = (
+    *(None, True, False, "", "garbage", "5", [], {}, [[]], {"to": 1}),
+    *(math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 10**400, -(10**400), "\ud800"),
+)
+STAMPS: Final[tuple[Draw, ...]] = (
+    lambda random: NOW - random.uniform(0, 900) * DAY,
+    lambda random: int(NOW - random.choice([0, 1, 7, 30, 90]) * DAY),
+    lambda random: datetime.fromtimestamp(NOW - random.uniform(0, 90) * DAY, UTC).isoformat(),
+    lambda random: NOW + random.uniform(0, 9) * DAY,
+    lambda random: "0001-01-01T00:00:00Z",
+    lambda random: "2023-11-01T00:00:00",
+)
+
+
+def _stamp(random: Random) -> Any:
+    return random.choice(STAMPS)(random)
+
+
+def _edges(random: Random) -> Any:
+    ends = [*DOCUMENTS, "doc-d1", "doc-d2", "elsewhere", 7]
+    weighing = [{"to": random.choice(ends), "weight": random.choice((0.1, 1, 2.5, -1, *ODD))} for _ in range(5)]
+    return random.choices([*weighing, {"to": random.choice(ends)}, {"weight": 1}, "odd"], k=random.randrange(8))
+
+
+def _text(random: Random) -> str:
+    return " ".join(random.choices(WORDS, k=random.randrange(4)))
+
+
+FIELDS: Final[Mapping[str, Draw]] = {
+    **dict.fromkeys(("created_at", "updated_at", "accessed_at", "confirmed_at"), _stamp),
+    **dict.fromkeys(("title", "text"), _text),
+    "cycle": lambda random: random.randrange(-5, 200),
+    "priority": lambda random: random.choice(["P1", "P2", "P3", "P4", "P5", "p1"]),
+    "type": lambda random: random.choice(["reflection", "note"]),
+    "importance": lambda random: random.choice([0, 1, 2.5, 5, 7, -1, 0.5]),
+    "salience": lambda random: random.choice([0, 0.3, 1, 4.5, -2]),
+    "memory_tier": lambda random: random.choice(["procedural", "semantic", "episodic", "working", "other"]),
+    "confidence": lambda random: random.choice([0, 0.04, 0.5, 1, 1.5, -1]),
+    "access_count": lambda random: random.choice([0, 1, 17, 2.5, -3, 10**9]),
+    "edges": _edges,
+}
+
+
+def payload(random: Random, own: str) -> dict[str, Any]:
+    """A document's payload: a field is missing or odd one time in six each."""
+    fields: dict[str, Any] = {"id": random.choice([f"doc-{own}", f"doc-{own}", "doc-d1"])}
+    for name, draw in FIELDS.items():
+        luck = random.randrange(6)
+        if luck:
+            fields[name] = random.choice(ODD) if luck == 1 else draw(random)
+    if random.random() < 0.5:
+        fields[CONTENT] = fingerprint(content(fields))
+    return fields
+
+
+def cosine(random: Random) -> float:
+    """What a vector leg gives: mostly similar, sometimes opposed, often the same."""
+    return random.choice([random.uniform(-1, 1), random.uniform(0.5, 1), 0.75, 0.0, 1.0])
+
+
+def any_single(random: Random) -> float:
+    """Any number that fits in 32 bits, the extremes often."""
+    greatest = (2 - 2**-23) * 2.0**127
+    return random.choice([greatest, -greatest, 0.0, -0.0, 2.0**-149, -(2.0**-149), 1.0, random.uniform(-1e3, 1e3)])
+
+
+def any_double(random: Random) -> float:
+    """Any finite number, the extremes often."""
+    return random.choice([1.7e308, -1.7e308, 5e-324, -5e-324, 1e200, -1e200, 0.0, 1.0, random.uniform(-1e3, 1e3)])
+
+
+def pool(random: Random, score: Score = cosine) -> list[Leg]:
+    """Legs in any order, some of them missing or empty; ids may come twice, scores may be equal."""
+    payloads = {id_: payload(random, id_) for id_ in DOCUMENTS}
+    legs = []
+    for name in (VECTOR, KEYWORD, STRUCTURED, "image"):
+        if random.random() < 0.8:
+            ids = random.choices(DOCUMENTS, k=random.choice([0, 1, 2, 8, 20]))
+            values = sorted((0.0 if name == STRUCTURED else score(random) for _ in ids), reverse=True)
+            legs.append(leg(name, *zip(ids, values, strict=True), payloads=payloads))
+    random.shuffle(legs)
+    return legs
+
+
+def facts(random: Random, **fixed: Any) -> Facts:
+    """What a query may bring: text, anchor, a clock of cycles, tiers of decay."""
+    tier = DecayTier(mode=random.choice([None, "step"]), half_life_days=random.choice([0.0, 3.0]))
+    drawn = {
+        "now": NOW,
+        "cycle": random.choice([None, 100]),
+        "text": random.choice([None, "", "The weather report", "Straße café", "東京の天気", "طقس"]),
+        "anchor": random.choice([None, TimeAnchor(21, 5), TimeAnchor(-3, 2), TimeAnchor(365, 30)]),
+        "decay": random.choice([(), (tier,)]),
+        "decay_half_life": random.choice([7.0, 30.0, None]),
+    }
+    return Facts(**{**drawn, **fixed})
+
+
+def explained(ranked: Ranked, id_: str) -> dict[str, Any]:
+    """A candidate's explanation as the result has it, there and back."""
+    assert ranked.trail is not None
+    of = ranked.trail.explanations[id_]
+    read: dict[str, Any] = orjson.loads(orjson.dumps({"legs": of.legs, "stages": of.stages}))
+    return read
+
+
+def said(ranked: Ranked) -> bytes:
+    """All that a ranking says, as bytes; scores to the bit, keys in their order."""
+    candidates = [(candidate.id, candidate.score.hex()) for candidate in ranked.candidates]
+    explanations = ranked.trail and {id_: explained(ranked, id_) for id_, _ in candidates}
+    return orjson.dumps([candidates, explanations, ranked.backends, ranked.reranked, ranked.warnings])

@@ -1,0 +1,172 @@
+"""A score worked out again from its explanation alone, by the specification's formulas and none of the code."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+Legs = Mapping[str, Mapping[str, Any]]
+Parameters = Mapping[str, Any]
+Values = Mapping[str, Any]
+Formula = Callable[[Legs, Parameters, Values, float], float]
+"""Of the legs, the stage's parameters and values and the output before it: the stage's output."""
+
+
+class Recomputed(NamedTuple):
+    """A stage's output as the explanation states it, and as its formula has it."""
+
+    stage: str
+    stated: float
+    recomputed: float
+
+
+def recompute(explanation: Mapping[str, Any]) -> Iterator[Recomputed]:
+    """Each stage's output anew, from its own parameters and values and the output before it; the last is the score."""
+    before = math.nan
+    for step in explanation["stages"]:
+        name = step["stage"]
+        formula = _reflections_only if name == "reflections" and step["input"] is None else FORMULAS[name]
+        again = formula(explanation["legs"], step["parameters"], step["values"], before)
+        yield Recomputed(name, step["output"], again)
+        before = step["output"]
+
+
+def _weight(weights: Mapping[str, float], leg: str) -> float:
+    return weights.get(leg, 0.0 if leg == "structured" else 1.0)
+
+
+def _rrf(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    k = parameters["k"] if parameters["k"] > 0 else 5.0
+    return math.fsum(_weight(parameters["weights"], name) / (k + leg["rank"]) for name, leg in legs.items())
+
+
+def _scaled(score: float, scale: Mapping[str, float]) -> float:
+    return (score - scale["offset"]) / scale["divisor"] if scale["divisor"] else scale["constant"]
+
+
+def _convex(parameters: Parameters, leg: str) -> float:
+    if parameters["weights"] is not None:
+        return _weight(parameters["weights"], leg)
+    alpha = 0.5 if parameters["alpha"] is None else parameters["alpha"]
+    return float({"vector": alpha, "keyword": 1 - alpha}.get(leg, 0.0))
+
+
+def _score(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    offered = {name: _convex(parameters, name) for name in values["weights"]}
+    found = [(offered[name], _scaled(leg["score"], values["scales"][name])) for name, leg in legs.items()]
+    if parameters["combination"] in {"sum", "arithmetic"}:
+        total = 1.0 if parameters["combination"] == "sum" else math.fsum(offered.values())
+        return math.fsum(weight * value for weight, value in found) / total if total else 0.0
+    found = [(weight, value) for weight, value in found if weight > 0]
+    if not found or min(value for _, value in found) <= 0:
+        return 0.0
+    total = math.fsum(weight for weight, _ in found)
+    if parameters["combination"] == "geometric":
+        return math.exp(math.fsum(weight * math.log(value) for weight, value in found) / total)
+    return total / math.fsum(weight / value for weight, value in found)
+
+
+def _dbsf(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    weights = {name: _weight(parameters["weights"], name) for name in legs}
+    return math.fsum(weights[name] * _scaled(leg["score"], values["scales"][name]) for name, leg in legs.items())
+
+
+def _one(name: str) -> Formula:
+    return lambda legs, parameters, values, before: float(legs[name]["score"])
+
+
+def _weighted(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    signals = dict(values["signals"])
+    if "keyword" in signals:
+        signals["keyword"] = legs["keyword"]["normalised"] if "keyword" in legs else 0.0
+    if "vector" in signals:
+        signals["vector"] = max(0.0, legs["vector"]["score"]) if "vector" in legs else 0.0
+    total = math.fsum(parameters[f"{name}_weight"] for name in signals)
+    return math.fsum(parameters[f"{name}_weight"] / total * value for name, value in signals.items())
+
+
+def _decay(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    cosine = min(max(legs["vector"]["score"], 0.0), 1.0) if "vector" in legs else 0.5
+    if "mode" not in values:
+        return cosine
+    age = values["age_days"]
+    if values["mode"] == "step":
+        weight = 1.0 if age is not None and age <= values["threshold"] else 0.1
+    else:
+        weight = 0.0 if age is None else 2 ** (-age / values["half_life"])
+    return 0.7 * cosine + 0.3 * weight
+
+
+def _reflections(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    return before if values["factor"] == 1.0 else before * float(parameters["reflection_boost"])
+
+
+def _reflections_only(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    """Cosine, and recency where it has a weight; nothing to ask by: 0."""
+    if "vector" not in legs or "recency" not in values:
+        return 0.0
+    weight = parameters.get("recency_weight", 0.0)
+    return float((1 - weight) * legs["vector"]["score"] + weight * values["recency"])
+
+
+def _of_maximum(value: float, maximum: float) -> float:
+    return value / maximum if maximum > 0 else 0.0
+
+
+def _composite(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    terms = [parameters["relevance"] * _of_maximum(before, values["maximum"])]
+    terms += [parameters[name] * values[name] for name in ("recency", "importance") if parameters[name]]
+    if parameters["quality"]:
+        of = values["quality_of"]
+        raw = of["salience"] * of["confidence"] * (1 + math.log(1 + of["access_count"])) * of["recency"]
+        terms.append(parameters["quality"] * _of_maximum(raw, of["maximum"]))
+    return math.fsum(terms)
+
+
+def _temporal(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if values["age_days"] is None:
+        return before
+    away, tolerance = abs(values["age_days"] - values["days"]), values["tolerance"]
+    # A line from 1 at the tolerance to 0 at three times the tolerance.
+    near = min(1.0, max(0.0, 1 - (away - tolerance) / (2 * tolerance)))
+    return before + float(parameters["boost"] * near)
+
+
+def _distance(factor: Callable[[Parameters, Values], float]) -> Formula:
+    return lambda legs, parameters, values, before: 1 - max(0.0, 1 - before) * factor(parameters, values)
+
+
+def _weibull(parameters: Parameters, values: Values) -> float:
+    age, floor = values["age_days"], parameters["floor"]
+    survival = 1.0 if age is None else math.exp(-((age / parameters["lambda"]) ** parameters["k"]))
+    return float(1 / (floor + (1 - floor) * survival))
+
+
+def _picked(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    return 1 - float(values["smallest"]) / 2
+
+
+def _rerank(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if "tail_scale" in values:
+        return _scaled(before, values["tail_scale"]) - 1
+    relevance, fused = _scaled(values["score"], values["relevance_scale"]), _scaled(before, values["fused_scale"])
+    return float(parameters["weight"] * relevance + (1 - parameters["weight"]) * fused)
+
+
+FORMULAS: Final[Mapping[str, Formula]] = {
+    "rrf": _rrf,
+    "score": _score,
+    "dbsf": _dbsf,
+    "vector": _one("vector"),
+    "keyword": _one("keyword"),
+    "weighted": _weighted,
+    "decay": _decay,
+    "dedupe": lambda legs, parameters, values, before: before,
+    "reflections": _reflections,
+    "composite": _composite,
+    "temporal": _temporal,
+    "weibull_decay": _distance(_weibull),
+    "keyword_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["overlap"]),
+    "importance_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["importance"]),
+    "llm_rerank": _picked,
+    "rerank": _rerank,
+}

@@ -1,0 +1,212 @@
+"""Explanations: from what is said of a result its score can be worked out again."""
+
+import math
+from random import Random
+
+import pytest
+
+from operators.ranking.candidate import Leg
+from operators.ranking.distance import pick
+from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.relevance import merge
+from operators.ranking.run import Facts
+from schemas.recipes import SHIPPED
+from schemas.recipes.stages import LlmRerank
+from schemas.result import Explained
+from tests.operators.ranking.payloads import RECIPES, any_single, cosine, explained, facts, pool
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, recipe, structured, vector
+from tests.operators.ranking.recompute import recompute
+
+SEEDS = range(60)
+
+
+def assert_accounted(ranked: Ranked) -> None:
+    """Each stage's output follows from what the explanation says, and the last one is the score."""
+    for candidate in ranked.candidates:
+        steps = list(recompute(explained(ranked, candidate.id)))
+        for step in steps:
+            assert math.isclose(step.stated, step.recomputed, rel_tol=1e-12, abs_tol=1e-12), (candidate.id, step)
+        assert steps[-1].stated == candidate.score
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recomputing_gives_the_score(name: str) -> None:
+    """Whatever the legs and payloads, each recipe's explanations give the scores to 1e-12."""
+    for seed in SEEDS:
+        random = Random(seed)
+        assert_accounted(
+            rank(RECIPES[name], pool(random, random.choice([cosine, any_single])), facts(random, explain=True))
+        )
+
+
+@pytest.mark.parametrize("name", ["signals", "graph", "hybrid"])
+def test_recomputing_gives_the_score_of_reflections_alone(name: str) -> None:
+    """Where only reflections are asked for, their explanations give the scores, whatever the recipe."""
+    for seed in SEEDS:
+        random = Random(seed)
+        asked = facts(random, explain=True, reflections_only=True)
+        assert_accounted(rank(RECIPES[name], pool(random), asked))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recomputing_gives_the_score_that_a_reranker_made(name: str) -> None:
+    """A reranker's verdict is a step as any other: of the judged, and of those behind them."""
+    for seed in SEEDS:
+        random = Random(seed)
+        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+        judged = {
+            id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in ids(ranked.candidates) if random.random() < 0.9
+        }
+        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.trail)
+        assert_accounted(ranked._replace(candidates=merged))
+
+
+def test_recomputing_gives_the_score_of_the_picked_one() -> None:
+    """The chat model's choice is the last step of the candidate that it went to."""
+    on = recipe("score", {"weibull_decay": {"enabled": True}}, {"llm_rerank": {"enabled": True}})
+    for seed in SEEDS:
+        random = Random(seed)
+        ranked = rank(on, pool(random), facts(random, explain=True))
+        if ranked.candidates:
+            picked = random.choice(ids(ranked.candidates))
+            stage = on.picking or LlmRerank()
+            candidates = pick(ranked.candidates, picked, stage, ranked.trail)
+            assert_accounted(ranked._replace(candidates=candidates))
+            assert list(recompute(explained(ranked, picked)))[-1].stage == "llm_rerank"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_step_begins_where_the_last_one_ended(name: str) -> None:
+    """The first step has no input, and every other's is the output before it."""
+    for seed in SEEDS:
+        random = Random(seed)
+        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+        for candidate in ranked.candidates:
+            steps = explained(ranked, candidate.id)["stages"]
+            assert [step["input"] for step in steps] == [None, *(step["output"] for step in steps[:-1])]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_explanation_is_json(name: str) -> None:
+    """Written and read again it is the same, to the bit, and is what the result's schema says."""
+    for seed in SEEDS:
+        random = Random(seed)
+        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+        assert ranked.trail is not None
+        for candidate in ranked.candidates:
+            of = ranked.trail.explanations[candidate.id]
+            assert explained(ranked, candidate.id) == {"legs": of.legs, "stages": of.stages}
+            Explained.model_validate(explained(ranked, candidate.id), strict=True)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
+    """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order."""
+    on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
+    for seed in SEEDS:
+        random = Random(seed)
+        asked = facts(random, explain=True)
+        ranked = rank(RECIPES[name], pool(random), asked)
+        ran = [stage for stage in RECIPES[name].parameters if stage in on and (stage != "temporal" or asked.anchor)]
+        for candidate in ranked.candidates:
+            steps = explained(ranked, candidate.id)["stages"]
+            assert [step["stage"] for step in steps] == ran
+            assert all(step["parameters"] == RECIPES[name].parameters[step["stage"]] for step in steps)
+
+
+def places(legs: list[Leg], id_: str) -> dict[str, tuple[int, float]]:
+    """A document's first place and its score in each leg that has it."""
+    return {leg.name: (leg.ids.index(id_), leg.scores[leg.ids.index(id_)]) for leg in legs if id_ in leg.ids}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_explanation_tells_the_place_in_each_leg(name: str) -> None:
+    """Rank and raw score are the leg's own, also behind an id that the leg returned twice."""
+    alone = RECIPES[name].fusion.legs if name in {"keyword", "vector", "far"} else None
+    for seed in SEEDS:
+        random = Random(seed)
+        legs = pool(random)
+        asked = [leg for leg in legs if alone is None or leg.name in alone]
+        ranked = rank(RECIPES[name], legs, facts(random, explain=True))
+        for candidate in ranked.candidates:
+            told = explained(ranked, candidate.id)["legs"]
+            assert {leg: (of["rank"], of["score"]) for leg, of in told.items()} == places(asked, candidate.id)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_an_explanation_tells_what_each_leg_contributed(name: str) -> None:
+    """Every leg that has the document tells its normalised score and its contribution."""
+    for seed in SEEDS:
+        random = Random(seed)
+        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+        for candidate in ranked.candidates:
+            for of in explained(ranked, candidate.id)["legs"].values():
+                assert {"rank", "score", "normalised", "contribution"} <= of.keys()
+
+
+def test_contributions_add_up() -> None:
+    """In a fusion by a sum the legs' contributions are the fused score."""
+    for seed in SEEDS:
+        random = Random(seed)
+        for name in ("hybrid", "rrf", "dbsf", "z_score", "l2"):
+            ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+            for candidate in ranked.candidates:
+                of = explained(ranked, candidate.id)
+                total = math.fsum(leg["contribution"] for leg in of["legs"].values())
+                assert math.isclose(total, of["stages"][0]["output"], rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_an_explanation_by_hand() -> None:
+    """`hybrid`: vector .9 .5 .1 become 1 .5 0, keyword 8 2 become 1 0; b has half of .5 and half of 1, .75."""
+    legs = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1)), keyword(("b", 8.0), ("d", 2.0)), structured("b")]
+    assert explained(rank(SHIPPED["hybrid"], legs, Facts(explain=True)), "b") == {
+        "legs": {
+            "vector": {"rank": 1, "score": 0.5, "normalised": 0.5, "weight": 0.5, "contribution": 0.25},
+            "keyword": {"rank": 0, "score": 8.0, "normalised": 1.0, "weight": 0.5, "contribution": 0.5},
+            "structured": {"rank": 0, "score": 0.0, "normalised": 1.0, "weight": 0.0, "contribution": 0.0},
+        },
+        "stages": [
+            {
+                "stage": "score",
+                "input": None,
+                "output": 0.75,
+                "parameters": {
+                    "limit": 0,
+                    "alpha": None,
+                    "weights": None,
+                    "normaliser": "min_max",
+                    "combination": "sum",
+                },
+                "values": {
+                    "weights": {"vector": 0.5, "keyword": 0.5, "structured": 0.0},
+                    "scales": {
+                        "vector": {"offset": 0.1, "divisor": 0.8, "constant": 1.0},
+                        "keyword": {"offset": 2.0, "divisor": 6.0, "constant": 1.0},
+                        "structured": {"offset": 0.0, "divisor": 0.0, "constant": 1.0},
+                    },
+                },
+            },
+            {"stage": "dedupe", "input": 0.75, "output": 0.75, "parameters": {"limit": 0}, "values": {}},
+        ],
+    }
+
+
+def test_a_distance_by_hand() -> None:
+    """Score .5 is distance .5; at 90 days S = 1/e, so it is divided by .3 + .7/e and multiplied by 1 - .15 * 4/5."""
+    of = {"b": {"created_at": NOW - 90 * DAY, "importance": 4}}
+    legs = [vector(("a", 1.0), ("b", 0.5), ("c", 0.0), payloads={"a": {}, "c": {}, **of})]
+    on = {"enabled": True}
+    asked = recipe({"score": {"alpha": 1}}, {"weibull_decay": on}, {"importance_boost": on})
+    _, decayed, boosted = explained(rank(asked, legs, Facts(now=NOW, explain=True)), "b")["stages"]
+    moved = 0.5 / (0.3 + 0.7 / math.e)
+    assert decayed["values"]["distance"] == 0.5
+    assert decayed["values"]["age_days"] == 90.0
+    assert decayed["values"]["survival"] == pytest.approx(1 / math.e, rel=1e-12)
+    assert decayed["output"] == pytest.approx(1 - moved, rel=1e-12)
+    assert boosted["values"]["importance"] == 0.8
+    assert boosted["output"] == pytest.approx(1 - moved * 0.88, rel=1e-12)
+
+
+def test_without_explain_there_is_no_trail() -> None:
+    """A query that doesn't ask gets no explanations."""
+    assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).trail is None

@@ -1,0 +1,88 @@
+"""Every parameter of every stage, and what it may be, as the specification has it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from schemas.recipes.fusion import FUSION
+
+Parameter = tuple[str, str]
+"""A stage and one of its parameters."""
+
+_WEIGHT: Final = (0.0, 1e6)
+_SHARE: Final = (0.0, 1.0)
+_SPAN: Final = (0.001, 1e6)
+_LIMIT: Final = (-(2**31), 2**31 - 1)
+
+NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
+    ("score", "alpha"): _SHARE,
+    **{("weighted", f"{signal}_weight"): _WEIGHT for signal in ("keyword", "vector", "recency", "priority", "graph")},
+    ("weighted", "half_life_days"): _SPAN,
+    ("weighted", "half_life_cycles"): _SPAN,
+    ("weighted", "graph_edge_decay"): _WEIGHT,
+    ("decay", "half_life_days"): (0.0, 1e6),
+    ("decay", "step_threshold_days"): (0.0, 1e6),
+    ("reflections", "reflection_boost"): _WEIGHT,
+    ("reflections", "recency_weight"): _SHARE,
+    ("reflections", "half_life_days"): _SPAN,
+    ("reflections", "half_life_cycles"): _SPAN,
+    **{("composite", term): _WEIGHT for term in ("relevance", "recency", "importance", "quality")},
+    ("temporal", "boost"): (-1e6, 1e6),
+    ("weibull_decay", "k"): (0.01, 100.0),
+    ("weibull_decay", "lambda"): _SPAN,
+    ("weibull_decay", "floor"): (0.01, 1.0),
+    ("keyword_boost", "weight"): _SHARE,
+    ("importance_boost", "weight"): _SHARE,
+}
+"""The least and the most that is allowed."""
+
+INTEGERS: Final[Mapping[Parameter, tuple[int, int]]] = {
+    **{(stage.name, "limit"): _LIMIT for stage in FUSION},
+    ("dedupe", "limit"): _LIMIT,
+    ("weighted", "max_neighbors_per_candidate"): (0, 1000),
+    ("llm_rerank", "top_k"): (1, 200),
+}
+
+CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
+    ("score", "normaliser"): ("min_max", "z_score", "l2"),
+    ("score", "combination"): ("sum", "arithmetic", "geometric", "harmonic"),
+    ("decay", "mode"): (None, "exponential", "step"),
+    ("composite", "importance_scale"): (5, 1),
+    ("composite", "confidence_decay"): ("linear", "weibull"),
+    ("temporal", "anchors"): ("rules", "chat"),
+    ("weibull_decay", "preset"): (None, "identity"),
+    ("importance_boost", "importance_scale"): (5, 1),
+}
+
+FLAGS: Final[Mapping[Parameter, bool]] = {
+    ("decay", "enabled"): False,
+    ("reflections", "include_reflections"): True,
+    ("weibull_decay", "enabled"): False,
+    ("keyword_boost", "enabled"): False,
+    ("importance_boost", "enabled"): False,
+    ("llm_rerank", "enabled"): False,
+}
+"""And what each is where nothing is said."""
+
+WEIGHTS: Final = (("rrf", "weights"), ("score", "weights"), ("dbsf", "weights"))
+
+SINGULAR: Final[Mapping[Parameter, Any]] = {("rrf", "k"): 6.0, ("keyword_boost", "stop_words"): ["und"]}
+"""Those with rules of their own, and a value that isn't the default."""
+
+_FUSIONS: Final = {stage.name for stage in FUSION}
+
+
+def stages(stage: str, parameters: Mapping[str, Any]) -> list[Any]:
+    """The shortest list of stages that has this one."""
+    return [{stage: dict(parameters)}] if stage in _FUSIONS else ["score", {stage: dict(parameters)}]
+
+
+def others() -> list[tuple[str, str, Any]]:
+    """Each parameter with a value, within its bounds, that isn't its default."""
+    return [
+        *((*parameter, least or most) for parameter, (least, most) in NUMBERS.items()),
+        *((*parameter, most) for parameter, (_, most) in INTEGERS.items()),
+        *((*parameter, choices[1]) for parameter, choices in CHOICES.items()),
+        *((*parameter, not default) for parameter, default in FLAGS.items()),
+        *((*parameter, {"vector": 2.0}) for parameter in WEIGHTS),
+        *((*parameter, value) for parameter, value in SINGULAR.items()),
+    ]

@@ -1,0 +1,274 @@
+"""What a recipe may be made of, and its hash."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.recipes import Recipe, RecipeError
+from schemas.recipes.fusion import FUSION
+from schemas.recipes.recipe import STAGES
+from schemas.recipes.stages import DISTANCE, Composite, Temporal
+from tests.schemas.recipes.bounds import others, stages
+
+
+def of(*listed: Any, **more: Any) -> Recipe:
+    """The recipe of these stages."""
+    return Recipe.parse("test", {"stages": list(listed), **more})
+
+
+def refusal(definition: object) -> str:
+    """The error of a definition."""
+    with pytest.raises(RecipeError) as caught:
+        Recipe.parse("mine", definition)
+    return str(caught.value)
+
+
+def names(recipe: Recipe) -> list[str]:
+    """The stages, in order."""
+    return [stage.name for stage in recipe.stages]
+
+
+def test_a_stage_is_its_name_or_its_name_with_parameters() -> None:
+    """A name alone, with nothing behind it and with no parameters are the same recipe."""
+    ways: list[Any] = ["score", {"score": {}}, {"score": None}]
+    for item in ways:
+        assert of(item, "dedupe").hash == of("score", "dedupe").hash
+    assert names(of({"score": {"alpha": 0.3}}, "dedupe")) == ["score", "dedupe"]
+
+
+@pytest.mark.parametrize(
+    "item", [None, 1, "", "nope", [], ["score"], {}, {"rrf": {}, "dedupe": {}}, {"nope": {}}, {1: 2}]
+)
+def test_what_is_no_stage_is_refused(item: Any) -> None:
+    """An entry that is neither a known name nor one name with its parameters is an error that quotes it."""
+    said = refusal({"stages": ["score", item]})
+    assert said.startswith("stages: ")
+    quoted = next(iter(item)) if isinstance(item, dict) and len(item) == 1 else item
+    assert repr(str(quoted)) in said
+
+
+def test_an_unknown_stage_is_told_which_there_are() -> None:
+    """The error for a name that is none lists all that are."""
+    said = refusal({"stages": ["fusion"]})
+    assert "'fusion'" in said
+    assert all(name in said for name in STAGES)
+
+
+@pytest.mark.parametrize("parameters", [[], 1, "k", True, 0.5])
+def test_parameters_are_a_mapping(parameters: Any) -> None:
+    """Parameters that are no mapping are refused by the stage's name."""
+    assert refusal({"stages": [{"rrf": parameters}]}).startswith("rrf: ")
+
+
+@pytest.mark.parametrize("definition", [None, 1, "score", [], ["score"], [("stages", ["score"])]])
+def test_a_definition_is_a_mapping(definition: object) -> None:
+    """What is no mapping is refused by the recipe's name."""
+    assert refusal(definition).startswith("mine: ")
+
+
+@pytest.mark.parametrize("listed", [None, "score", {}, {"score": {}}, [], ["score"] * 33])
+def test_the_stages_are_a_list(listed: Any) -> None:
+    """No list, an empty one and one of more than 32 are refused."""
+    assert refusal({"stages": listed}).startswith("stages: ")
+
+
+def test_without_stages_there_is_no_recipe() -> None:
+    """The one key that must be there is `stages`."""
+    assert refusal({}).startswith("stages: ")
+
+
+def test_unknown_keys_are_named() -> None:
+    """A key that a recipe doesn't have is an error, never ignored."""
+    said = refusal({"stages": ["score"], "limit": 3, "alpha": 1})
+    assert said.startswith("mine: ")
+    assert "alpha, limit" in said
+
+
+@pytest.mark.parametrize("value", [-0.001, 1_000_000.5, float("nan"), float("inf"), 10**400, "1", True, None, [1]])
+def test_max_distance_is_a_number(value: Any) -> None:
+    """It goes from 0 to 1,000,000; anything else is refused with the bounds and the value."""
+    said = refusal({"stages": ["score"], "max_distance": value})
+    assert said.startswith("max_distance: ")
+    assert "0 to 1000000" in said
+    assert repr(str(value)[:80]) in said
+
+
+def test_max_distance_may_be_its_bounds() -> None:
+    """0, which is off and the default, and 1,000,000 are allowed."""
+    assert of("score").max_distance == of("score", max_distance=0).max_distance == 0.0
+    assert of("score", max_distance=1e6).max_distance == 1e6
+
+
+@pytest.mark.parametrize(
+    "first", ["dedupe", "reflections", "composite", "temporal", *(stage.name for stage in DISTANCE)]
+)
+def test_the_first_stage_is_a_fusion(first: str) -> None:
+    """A recipe that begins with anything else is refused, and told what it may begin with."""
+    said = refusal({"stages": [first]})
+    assert said.startswith("stages: ")
+    assert repr(first) in said
+    assert "rrf, score, dbsf, weighted, decay, vector, keyword" in said
+
+
+def test_only_the_first_stage_is_a_fusion() -> None:
+    """A second fusion is refused wherever it stands."""
+    assert "'rrf'" in refusal({"stages": ["score", "rrf"]})
+    assert "'weighted'" in refusal({"stages": ["score", "dedupe", "weighted", "temporal"]})
+
+
+@pytest.mark.parametrize("twice", ["score", "dedupe", "llm_rerank"])
+def test_no_stage_is_named_twice(twice: str) -> None:
+    """A stage stands at most once, whatever its parameters."""
+    assert repr(twice) in refusal({"stages": ["score", "dedupe", "llm_rerank", {twice: {"limit": 3}}]})
+
+
+def test_distance_stages_stand_together() -> None:
+    """Another stage between two of them is an error that names them; before and behind them it is not."""
+    said = refusal({"stages": ["score", "weibull_decay", "dedupe", "keyword_boost"]})
+    assert "weibull_decay, keyword_boost" in said
+    together = ["score", "dedupe", "importance_boost", "keyword_boost", "weibull_decay", "composite"]
+    assert names(of(*together)) == together
+
+
+def test_the_chat_model_comes_last() -> None:
+    """`llm_rerank` picks from what all others made: a stage behind it is an error."""
+    assert "'llm_rerank'" in refusal({"stages": ["score", "llm_rerank", "weibull_decay"]})
+    assert names(of("score", "weibull_decay", "llm_rerank"))[-1] == "llm_rerank"
+
+
+def test_a_stage_can_be_asked_for() -> None:
+    """A recipe gives its stage of a kind, or none."""
+    found = of("score", {"composite": {"quality": 0.5}}).stage(Composite)
+    assert isinstance(found, Composite)
+    assert found.quality == 0.5
+    assert of("score").stage(Temporal) is None
+
+
+def test_stages_that_are_off_ask_for_nothing() -> None:
+    """A distance stage's payload fields are read only if it is on."""
+    assert of("score", "weibull_decay", "keyword_boost").reads == frozenset()
+    on = of("score", {"weibull_decay": {"enabled": True}}, "keyword_boost")
+    assert on.reads == {"created_at"}
+    assert [stage.name for stage in on.distance] == ["weibull_decay"]
+
+
+def test_the_structured_leg_is_asked_if_it_weighs() -> None:
+    """Fusions ask it only for a weight of its own; the blend without any leg's weight asks it alone."""
+    assert of({"rrf": {"weights": {"structured": 0.1}}}).fusion.legs == ("vector", "keyword", "structured")
+    assert of({"score": {"weights": {"structured": 0.0}}}).fusion.legs == ("vector", "keyword")
+    assert of({"weighted": {"vector_weight": 0}}).fusion.legs == ("keyword",)
+    assert of({"weighted": {"vector_weight": 0, "keyword_weight": 0}}).fusion.legs == ("structured",)
+
+
+def test_edges_are_read_only_if_they_weigh() -> None:
+    """The blend fetches no edges at a graph weight of 0."""
+    assert "edges" not in of("weighted").reads
+    assert "edges" in of({"weighted": {"graph_weight": 0.1}}).reads
+
+
+def test_equal_content_has_an_equal_hash() -> None:
+    """Neither the name, nor the order of keys, nor a default written out, nor an integer for a float matters."""
+    definition = {"stages": [{"score": {"weights": {"keyword": 1.0, "vector": 2.0}}}, "dedupe"], "max_distance": 0.5}
+    again = {
+        "max_distance": 0.5,
+        "stages": [
+            {"score": {"normaliser": "min_max", "weights": {"vector": 2, "keyword": 1}}},
+            {"dedupe": {"limit": 0}},
+        ],
+    }
+    assert Recipe.parse("one", definition).hash == Recipe.parse("another", again).hash
+    assert len(Recipe.parse("one", definition).hash) == 64
+
+
+@pytest.mark.parametrize(("stage", "parameter", "value"), others())
+def test_every_parameter_is_in_the_hash(stage: str, parameter: str, value: Any) -> None:
+    """A recipe with any one parameter changed has another hash."""
+    assert of(*stages(stage, {parameter: value})).hash != of(*stages(stage, {})).hash
+
+
+def test_stages_their_order_and_max_distance_are_in_the_hash() -> None:
+    """A stage more, another order and another bound are other recipes."""
+    recipes = [
+        of("score"),
+        of("rrf"),
+        of("score", "dedupe"),
+        of("score", "dedupe", "composite"),
+        of("score", "composite", "dedupe"),
+        of("score", max_distance=0.5),
+        of("score", max_distance=0.25),
+    ]
+    assert len({recipe.hash for recipe in recipes}) == len(recipes)
+
+
+def test_what_can_be_read_can_be_hashed() -> None:
+    """A recipe with a lone surrogate in it is an error where it is read, not where it is first used."""
+    assert refusal({"stages": ["score", {"keyword_boost": {"stop_words": ["\ud800"]}}]}).startswith("keyword_boost.")
+
+
+def test_a_deep_definition_is_an_error() -> None:
+    """Lists within lists beyond what the interpreter can follow are refused as anything else."""
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    for definition in (
+        deep,
+        {"stages": deep},
+        {"stages": [{"rrf": {"k": deep}}]},
+        {"stages": ["rrf"], "max_distance": deep},
+    ):
+        assert refusal(definition)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+parameter = st.sampled_from(sorted({name for _, name, _ in others()}))
+stage = st.sampled_from(list(STAGES)) | json
+listed = st.lists(
+    stage
+    | st.dictionaries(st.sampled_from(list(STAGES)), json | st.dictionaries(parameter, json, max_size=2), max_size=2),
+    max_size=5,
+)
+definitions = json | st.fixed_dictionaries({}, optional={"stages": json | listed, "max_distance": json})
+
+
+@settings(max_examples=1500)
+@given(definitions)
+def test_any_definition_is_a_recipe_or_an_error(definition: Any) -> None:
+    """Whatever JSON value is given, there is a recipe that can be hashed and asked, or a RecipeError."""
+    try:
+        recipe = Recipe.parse("any", definition)
+    except RecipeError:
+        return
+    assert_usable(recipe, definition["stages"])
+
+
+def assert_usable(recipe: Recipe, given_stages: Sequence[Any]) -> None:
+    """All that a recipe promises can be asked of it."""
+    assert len(recipe.hash) == 64
+    assert recipe.fusion is recipe.stages[0]
+    assert len(recipe.stages) == len(given_stages) == len(recipe.parameters)
+    assert recipe.reads <= {name for stage in recipe.stages for name in stage.reads}
+
+
+def test_right_recipes_at_random() -> None:
+    """Recipes of any stages and parameters within their bounds are read, and read again from what they say they are."""
+    draw = random.Random(7)
+    fusions = [stage.name for stage in FUSION]
+    later = [name for name in STAGES if name not in fusions]
+    for _ in range(300):
+        chosen = [draw.choice(fusions), *(name for name in later if draw.random() < 0.5)]
+        changed = {
+            name: draw.choice([(parameter, value) for stage, parameter, value in others() if stage == name])
+            for name in chosen
+        }
+        recipe = of(*({name: dict([pair])} for name, pair in changed.items()))
+        assert names(recipe) == chosen
+        assert all(recipe.parameters[name][parameter] == value for name, (parameter, value) in changed.items())
+        assert of(*({name: parameters} for name, parameters in recipe.parameters.items())).hash == recipe.hash

@@ -1,0 +1,131 @@
+"""The recipes that every installation has are those of the specification's table."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from schemas.recipes import DEFAULT, SHIPPED
+from schemas.recipes.parameters import DistanceStage
+
+TABLE: Final[Mapping[str, list[str]]] = {
+    "hybrid": ["score", "dedupe"],
+    "composite": ["score", "dedupe", "composite", "temporal"],
+    "signals": ["weighted", "reflections"],
+    "distance": ["score", "weibull_decay", "keyword_boost", "importance_boost"],
+    "decay": ["decay"],
+    "rrf": ["rrf", "dedupe"],
+    "keyword": ["keyword", "dedupe"],
+    "vector": ["vector", "dedupe"],
+}
+"""The stages that run, in order."""
+
+PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
+    "rrf": {"k": 5.0, "weights": {}, "limit": 0},
+    "score": {"alpha": None, "weights": None, "normaliser": "min_max", "combination": "sum", "limit": 0},
+    "weighted": {
+        "keyword_weight": 0.30,
+        "vector_weight": 0.55,
+        "recency_weight": 0.10,
+        "priority_weight": 0.05,
+        "graph_weight": 0.0,
+        "half_life_days": 7.0,
+        "half_life_cycles": 50.0,
+        "graph_edge_decay": 0.5,
+        "max_neighbors_per_candidate": 5,
+        "limit": 0,
+    },
+    "decay": {"enabled": True, "mode": None, "half_life_days": 0.0, "step_threshold_days": 0.0, "limit": 0},
+    "vector": {"limit": 0},
+    "keyword": {"limit": 0},
+    "dedupe": {"limit": 0},
+    "reflections": {
+        "include_reflections": True,
+        "reflection_boost": 1.0,
+        "recency_weight": 0.0,
+        "half_life_days": 7.0,
+        "half_life_cycles": 50.0,
+    },
+    "composite": {
+        "relevance": 0.80,
+        "recency": 0.0,
+        "importance": 0.0,
+        "quality": 0.20,
+        "importance_scale": 5,
+        "confidence_decay": "linear",
+    },
+    "temporal": {"boost": 0.40, "anchors": "rules"},
+    "weibull_decay": {"enabled": True, "preset": None, "k": 1.5, "lambda": 90.0, "floor": 0.3},
+    "keyword_boost": {"enabled": True, "weight": 0.30, "stop_words": None},
+    "importance_boost": {"enabled": True, "weight": 0.15, "importance_scale": 5},
+    "llm_rerank": {"enabled": False, "top_k": 10},
+}
+"""Each stage's parameters in the shipped recipes: the specification's defaults."""
+
+
+def test_the_names() -> None:
+    """There are eight, and `hybrid` is the one for who asks for none."""
+    assert set(SHIPPED) == set(TABLE)
+    assert DEFAULT == "hybrid"
+    assert all(recipe.name == name for name, recipe in SHIPPED.items())
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_stages(name: str) -> None:
+    """The stages that are on are the table's, in its order."""
+    on = [stage for stage in SHIPPED[name].stages if not isinstance(stage, DistanceStage) or stage.enabled]
+    assert [stage.name for stage in on] == TABLE[name]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_parameters(name: str) -> None:
+    """Every stage has the specification's defaults, and no distance bounds what is found."""
+    assert SHIPPED[name].parameters == {stage.name: PARAMETERS[stage.name] for stage in SHIPPED[name].stages}
+    assert SHIPPED[name].max_distance == 0.0
+
+
+def test_the_chat_model_is_there_to_be_turned_on() -> None:
+    """No shipped recipe asks a chat model to pick, and `distance` can be told to."""
+    assert all(recipe.picking is None for recipe in SHIPPED.values())
+    picking = SHIPPED["distance"].overridden({"llm_rerank": {"enabled": True}}).picking
+    assert picking is not None
+    assert picking.top_k == 10
+
+
+def test_each_has_a_hash_of_its_own() -> None:
+    """No two shipped recipes do the same."""
+    assert len({recipe.hash for recipe in SHIPPED.values()}) == len(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "legs"),
+    [
+        *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "rrf")),
+        ("decay", ("vector", "keyword", "structured")),
+        ("keyword", ("keyword",)),
+        ("vector", ("vector",)),
+    ],
+)
+def test_the_legs(name: str, legs: tuple[str, ...]) -> None:
+    """Only `decay` asks the structured leg; `keyword` and `vector` ask one leg alone."""
+    assert SHIPPED[name].fusion.legs == legs
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        *((name, set()) for name in ("hybrid", "rrf", "keyword", "vector")),
+        (
+            "composite",
+            {"created_at", "updated_at", "accessed_at", "confirmed_at", "importance", "salience", "memory_tier"}
+            | {"confidence", "access_count"},
+        ),
+        ("signals", {"id", "created_at", "updated_at", "cycle", "priority", "type"}),
+        ("distance", {"created_at", "title", "text", "importance"}),
+        ("decay", {"id", "created_at"}),
+    ],
+)
+def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:
+    """No more of a payload is fetched than the stages read; dedupe takes the fingerprint, not the text."""
+    dedupes = {"_content"} if "dedupe" in TABLE[name] else set()
+    assert SHIPPED[name].reads == fields | dedupes
