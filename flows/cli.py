@@ -141,22 +141,22 @@ def evaluate(
     Each recipe without and with the reranker; with --tune, recipes tuned on half of the queries.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    recipes = evaluation.chosen(recipe or SHIPPED, stages=stages)
+    ways = evaluation.ways(recipe or SHIPPED, stages=stages)
     judged = evaluation.judgements(qrels)
-    with evaluation.searched(documents, index_dir, recipes, stderr) as running:
+    with evaluation.searched(documents, index_dir, [way.recipe for way in ways], stderr) as running:
         if tune:
-            for tuned in tuning.tuned(running, queries, recipes.values(), tune, judged, metric):
+            whole = [way.recipe for way in ways if way.rerank]
+            for tuned in tuning.tuned(running, queries, whole, tune, judged, metric):
                 emit(tuned.report()) if as_json else out.print(tuning.table(tuned))
             return
-        whole = recipe or list(SHIPPED)
-        ways = [
-            evaluation.Way(name, rerank) for name in recipes for rerank in (False, True) if name in whole or not rerank
-        ]
-        rows = list(evaluation.compare(running, queries, ways, judged, run_dir))
-    if as_json:
-        for row in rows:
-            emit({"recipe": row.name, **row.figures, "answers": row.answered})
-    else:
+        rows = []
+        for row in evaluation.compare(running, queries, ways, judged, run_dir):
+            rows.append(row)
+            if as_json:
+                emit({"recipe": row.name, **row.figures, "answers": row.answered})
+            else:
+                stderr.print(f"{row.name}: done", highlight=False)
+    if not as_json:
         out.print(evaluation.table(rows))
 
 

@@ -21,12 +21,17 @@ from operators.evaluation.trec import parse_qrels, run_lines
 from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
+from schemas.settings.ranking import BALANCED
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
 """Results asked for a query."""
 
 ANSWER_TIMEOUT: Final = 120.0
+
+UNRANKED: Final = "unranked"
+"""A profile without a reranker: `rerank: false` would leave out the recipe's own stages on distance, too."""
+
 _EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
 
 
@@ -43,13 +48,13 @@ class Row:
 class Way:
     """One way to rank: a recipe, with or without the reranker."""
 
-    recipe: str
+    recipe: Recipe
     rerank: bool
 
     @property
     def name(self) -> str:
         """How it is called in tables and runs."""
-        return f"{self.recipe}+rerank" if self.rerank else self.recipe
+        return f"{self.recipe.name}+rerank" if self.rerank else self.recipe.name
 
 
 def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
@@ -65,14 +70,17 @@ def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
         yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
 
 
-def chosen(names: Iterable[str], *, stages: bool) -> dict[str, Recipe]:
-    """The recipes by name, shipped ones or YAML files; with `stages` their beginnings, too. Raises ConfigError."""
-    recipes: dict[str, Recipe] = {}
+def ways(names: Iterable[str], *, stages: bool) -> list[Way]:
+    """Recipes without and with the reranker, shipped ones or YAML files; with `stages` first their beginnings.
+
+    Raises ConfigError.
+    """
+    found: dict[str, Way] = {}
     for recipe in (find(name, SHIPPED) for name in names):
-        if stages:
-            recipes |= {beginning.name: beginning for beginning in _beginnings(recipe)}
-        recipes[recipe.name] = recipe
-    return recipes
+        begun = _beginnings(recipe) if stages else ()
+        for way in (*(Way(each, False) for each in begun), Way(recipe, False), Way(recipe, True)):
+            found.setdefault(way.name, way)
+    return list(found.values())
 
 
 def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
@@ -83,17 +91,16 @@ def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
 
 
 @contextlib.contextmanager
-def searched(
-    documents: Path, index: Path | None, recipes: Mapping[str, Recipe], console: Console
-) -> Iterator[Embedded]:
+def searched(documents: Path, index: Path | None, recipes: Iterable[Recipe], console: Console) -> Iterator[Embedded]:
     """The search flow running embedded over the documents, with these recipes beside the shipped ones.
 
     `index` keeps the index for the next time. Raises ConfigError, InputError and DeliveryError.
     """
     with contextlib.ExitStack() as stack:
         directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        definitions = {name: recipe.definition for name, recipe in recipes.items()}
-        running = stack.enter_context(embedded(directory, {"recipes": definitions}))
+        definitions = {recipe.name: recipe.definition for recipe in recipes}
+        profiles = {UNRANKED: {"rerank_top": 0}}
+        running = stack.enter_context(embedded(directory, {"recipes": definitions, "profiles": profiles}))
         indexed(running, documents.name, lambda: read_jsonl(documents), directory, console)
         stack.enter_context(running.searching())
         yield running
@@ -113,7 +120,7 @@ def compare(
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: dict[str, int] = {}
         with Asker(running.settings.kafka, EMBEDDED) as asker:
-            asked = events(queries, recipe=way.recipe, rerank=way.rerank)
+            asked = events(queries, recipe=way.recipe.name, profile=BALANCED if way.rerank else UNRANKED)
             for result in asker.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
                 answered[result["status"]] = answered.get(result["status"], 0) + 1

@@ -55,7 +55,7 @@ def index_file(settings: KafkaSettings, path: Path, console: Console) -> int:
 
 def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
     """Index `corpus` into the embedded engine, unless `directory` has it already under the same configuration."""
-    digest = hashlib.sha256(running.settings.config_hash().encode())
+    digest = hashlib.sha256(running.settings.index_hash().encode())
     total = 0
     for document in corpus():
         digest.update(orjson.dumps(document))

@@ -14,14 +14,14 @@ from rich.table import Table
 
 from flows.asking import Asker
 from flows.embedded import Embedded
-from flows.evaluate import ANSWER_TIMEOUT, events
+from flows.evaluate import ANSWER_TIMEOUT, UNRANKED, events
 from flows.ranking import PoolRanker
 from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import TABLE, evaluate
 from operators.recipes import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import Recipe
-from schemas.settings import Limits
+from schemas.settings import Limits, Profile
 from schemas.settings.ranking import PROFILES
 
 _UNANSWERED: Final = 8
@@ -81,7 +81,8 @@ def tuned(
     if not fitting:
         raise ConfigError(f"no recipe has the stages {', '.join(sorted(wanted))}")
     for recipe in fitting:
-        ranker = PoolRanker(Planner(PROFILES), Limits(), recipe=recipe)
+        profiles = {**PROFILES, UNRANKED: Profile(rerank_top=0)}
+        ranker = PoolRanker(Planner(profiles), Limits(), recipe=recipe)
         yield tune(ranker, record(running, queries, recipe.name), knobs, judged, metric)
 
 
@@ -89,7 +90,7 @@ def record(running: Embedded, queries: Path, recipe: str) -> list[bytes]:
     """The candidate pool of every query, as JSON, in the order of their ids."""
     pools = {}
     with Asker(running.settings.kafka, EMBEDDED) as asker:
-        asked = events(queries, recipe=recipe, rerank=False, record=True)
+        asked = events(queries, recipe=recipe, profile=UNRANKED, record=True)
         for result in asker.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")

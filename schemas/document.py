@@ -32,6 +32,18 @@ REFLECTION: Final = "reflection"
 """The type of documents that sum up others."""
 
 
+Finite = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+class Edge(BaseModel):
+    """A neighbour of a document, in the same namespace."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    to: Annotated[str, StringConstraints(min_length=1, max_length=4096)] = Field(description="The neighbour's id.")
+    weight: Finite = 1.0
+
+
 class DocumentEvent(BaseModel):
     """One document. Fields that aren't named here are kept as payload, under their own names."""
 
@@ -49,6 +61,17 @@ class DocumentEvent(BaseModel):
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
+    cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
+        default=None, description="The producer's own clock, for the blend's recency."
+    )
+    type: str | None = Field(default=None, description="What kind of document it is, such as `reflection`.")
+    memory_tier: str | None = Field(default=None, description="procedural, semantic, episodic, working, or another.")
+    priority: str | None = Field(default=None, description="P1 to P4; any other counts as none.")
+    importance: Finite | None = Field(default=None, description="0 to 5, or 0 to 1 where the recipe says so.")
+    confidence: Finite | None = Field(default=None, description="0 to 1.")
+    salience: Finite | None = Field(default=None, description="In place of what tier and importance give.")
+    access_count: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    edges: list[Edge] | None = Field(default=None, description="Neighbours, for the blend's graph.")
 
     @model_validator(mode="before")
     @classmethod

@@ -87,21 +87,34 @@ class Settings(BaseSettings):
         """The environment goes over the file."""
         return env_settings, init_settings
 
+    def index_hash(self) -> str:
+        """SHA-256 of everything that can change what the index holds of a document."""
+        return _hash(self._indexed())
+
     def config_hash(self) -> str:
         """SHA-256 of everything that can change an answer; addresses, secrets and sizes of queues can't."""
-        answer = {
-            "qdrant": self.qdrant.model_dump(
-                mode="json", include={"dimension", "destinations", "vectors", "bm25", "idf"}
-            ),
+        return _hash(
+            {
+                **self._indexed(),
+                "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "weight"}),
+                "chat": self.chat.model_dump(mode="json", include={"kind", "model"}),
+                "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
+                "recipes": {name: each.hash for name, each in self.recipes.items()},
+                "decay": self.decay.model_dump(mode="json"),
+            }
+        )
+
+    def _indexed(self) -> dict[str, Any]:
+        named = {"dimension", "destinations", "vectors", "bm25", "idf"}
+        return {
+            "qdrant": self.qdrant.model_dump(mode="json", include=named),
             "embedder": self.embedder.model_dump(mode="json", include={"kind", "model"}),
-            "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "weight"}),
-            "chat": self.chat.model_dump(mode="json", include={"kind", "model"}),
-            "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
-            "recipes": {name: each.hash for name, each in self.recipes.items()},
-            "decay": self.decay.model_dump(mode="json"),
             "defaults": self.defaults.model_dump(mode="json"),
         }
-        return hashlib.sha256(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:

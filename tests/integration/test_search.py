@@ -1,19 +1,14 @@
 """Both flows together: documents in, queries in, ranked answers out, on Qdrant's engine and MiniLM."""
 
-import json
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from schemas.result import ResultEvent
-from tests import qdrant_server
-from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until
+from tests.integration.deployment import Deployment, Flow, assert_each_once
+from tests.integration.searching import Ask, asking, searching
 from tests.kafka.broker import Broker
 
-CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
 DOCUMENTS = [
     {"id": "strptime", "namespace": "python", "text": "Parse a string to a time tuple according to a format."},
     {"id": "strptime-copy", "namespace": "python", "text": "parse a string  to a time tuple according to a FORMAT."},
@@ -22,46 +17,20 @@ DOCUMENTS = [
     {"id": "secret", "namespace": "acme", "text": "Parse a date from a string, said the lawyer of the other tenant."},
 ]
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
-
 
 @pytest.fixture(scope="module")
 def system(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Both flows, with DOCUMENTS indexed."""
+    unique = uuid.uuid4().hex[:8]
     directory = tmp_path_factory.mktemp("search")
-    with qdrant_server.serve(directory / "engine") as qdrant:
-        sections = {
-            "qdrant": {"url": qdrant, "timeout": 20},
-            "embedder": {"kind": "minilm", "timeout": 20},
-            "rerank": {"kind": "late_interaction", "timeout": 20},
-            "cache_dir": str(CACHE),
-        }
-        unique = uuid.uuid4().hex[:8]
-        with Deployment.on(broker, directory, lambda word: f"{word}-{unique}", sections) as deployment:
-            indexing = deployment.start("index", replica="i")
-            deployment.produce("documents", [json.dumps(document).encode() for document in DOCUMENTS])
-            wait_until(lambda: len(deployment.watermarks()) >= 2)
-            assert indexing.terminate() == 0
-            deployment.start("run", replica="s")
-            yield deployment
+    with searching(broker, directory, lambda word: f"{word}-{unique}", DOCUMENTS) as deployment:
+        yield deployment
 
 
 @pytest.fixture(scope="module")
 def ask(system: Deployment) -> Ask:
-    """Ask one query and wait for its result, which must hold to the contract."""
-    asked = 0
-
-    def one(event: dict[str, Any]) -> dict[str, Any]:
-        nonlocal asked
-        asked += 1
-        query_id = f"q{asked}"
-        system.ask([{"query_id": query_id, "namespace": "python", **event}])
-        found = [t.value for t in system.terminals(asked) if t.value.get("query_id") == query_id]
-        (result,) = found
-        ResultEvent.model_validate(result)
-        return result
-
-    return one
+    """Ask one query and wait for its result."""
+    return asking(system, "python")
 
 
 def test_the_best_document_comes_first(ask: Ask) -> None:

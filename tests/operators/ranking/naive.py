@@ -17,19 +17,17 @@ PRIORITIES = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
 YEAR_1, YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0
 
 
-def rrf(legs: Sequence[Leg], k: float = 5.0, weights: Mapping[str, float] | None = None, limit: int = 0) -> Pairs:
+def rrf(legs: Sequence[Leg], k: float = 5.0, weights: Mapping[str, float] | None = None) -> Pairs:
     """Reciprocal rank fusion: of each leg weight / (k + rank)."""
     total: dict[str, float] = {}
     for leg in ordered(legs):
         weight = weight_of(leg.name, weights or {})
         for rank, id_, _ in hits(leg):
             total[id_] = total.get(id_, 0.0) + weight / ((k if k > 0 else 5.0) + rank)
-    return by_leg_and_rank(total, limit)
+    return by_leg_and_rank(total)
 
 
-def score(
-    legs: Sequence[Leg], alpha: float | None = None, weights: Mapping[str, float] | None = None, limit: int = 0
-) -> Pairs:
+def score(legs: Sequence[Leg], alpha: float | None = None, weights: Mapping[str, float] | None = None) -> Pairs:
     """Score fusion: each leg's min-max scores, weighted and summed."""
     if weights is None:
         alpha = 0.5 if alpha is None else alpha
@@ -38,7 +36,7 @@ def score(
     for leg in ordered(legs):
         for id_, value in min_max(leg):
             total[id_] = total.get(id_, 0.0) + weight_of(leg.name, weights) * value
-    return by_leg_and_rank(total, limit)
+    return by_leg_and_rank(total)
 
 
 def weight_of(leg: str, weights: Mapping[str, float]) -> float:
@@ -74,10 +72,9 @@ def min_max(leg: Leg) -> Pairs:
     return [(id_, 1.0 if low == high else (value - low) / (high - low)) for id_, value in found]
 
 
-def by_leg_and_rank(total: Mapping[str, float], limit: int) -> Pairs:
+def by_leg_and_rank(total: Mapping[str, float]) -> Pairs:
     """Best first. A total is filled leg by leg and rank by rank, which is the order of ties."""
-    pairs = sorted(total.items(), key=lambda pair: -pair[1])
-    return pairs[:limit] if limit > 0 else pairs
+    return sorted(total.items(), key=lambda pair: -pair[1])
 
 
 def blend(
@@ -89,7 +86,6 @@ def blend(
     half_life_cycles: float = 50.0,
     decay: float = 0.5,
     most: int = 5,
-    limit: int = 0,
 ) -> tuple[Pairs, bool]:
     """The five-signal blend, and whether the graph changed a score."""
     payloads: dict[str, Payload] = {}
@@ -132,8 +128,7 @@ def blend(
             scored[id_] += share * values.get(id_, 0.0)
             if name == "graph" and scored[id_] != before:
                 changed = True
-    pairs = sorted(scored.items(), key=lambda pair: (-pair[1], place(pair[0])))
-    return (pairs[:limit] if limit > 0 else pairs), changed
+    return sorted(scored.items(), key=lambda pair: (-pair[1], place(pair[0]))), changed
 
 
 def own_id(id_: str, payload: Payload) -> str:

@@ -137,7 +137,10 @@ def _distance(factor: Callable[[Parameters, Values], float]) -> Formula:
 
 def _weibull(parameters: Parameters, values: Values) -> float:
     age, floor = values["age_days"], parameters["floor"]
-    survival = 1.0 if age is None else math.exp(-((age / parameters["lambda"]) ** parameters["k"]))
+    try:
+        survival = 1.0 if age is None else math.exp(-((age / parameters["lambda"]) ** parameters["k"]))
+    except OverflowError:
+        survival = 0.0
     return float(1 / (floor + (1 - floor) * survival))
 
 

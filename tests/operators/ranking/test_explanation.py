@@ -17,7 +17,7 @@ from tests.operators.ranking.payloads import RECIPES, any_single, cosine, explai
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, recipe, structured, vector
 from tests.operators.ranking.recompute import recompute
 
-SEEDS = range(60)
+SEEDS = range(40)
 
 
 def assert_accounted(ranked: Ranked) -> None:

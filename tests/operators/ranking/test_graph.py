@@ -154,8 +154,10 @@ def test_an_unbounded_boost_is_added_as_it_is() -> None:
 
 def test_only_what_matches_the_query_travels() -> None:
     """A neighbour that is new and urgent but matches nothing lends nothing; a cosine below 0 takes nothing away."""
-    payloads: dict[str, dict[str, Any]]
-    payloads = {"a": {"edges": [{"to": "b", "weight": 1.0}]}, "b": {"created_at": NOW, "priority": "P1"}}
+    payloads: dict[str, dict[str, Any]] = {
+        "a": {"edges": [{"to": "b", "weight": 1.0}]},
+        "b": {"created_at": NOW, "priority": "P1"},
+    }
     of = run(explain=True)
     weighted([vector(("a", 0.5), ("b", -0.9), payloads=payloads)], Weighted(graph_weight=0.2), of)
     assert explanation(of, "a").stages[0]["values"]["signals"]["graph"] == 0.0

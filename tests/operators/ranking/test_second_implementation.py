@@ -2,124 +2,41 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from operators.ranking.blend import weighted
+import pytest
+
+from operators.ranking.blend import SIGNALS, weighted
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive
-from tests.operators.ranking.pools import DAY, NOW, ids, leg, run
+from tests.operators.ranking.pools import DAY, NOW, ids, leg, run, scores
+from tests.operators.ranking.random_pools import (
+    IDS,
+    some_blend,
+    some_leg,
+    some_legs,
+    some_payloads,
+    some_score,
+    some_weights,
+)
 
 POOLS = 10_000
 
-IDS = "abcdefghij"
-SIGNALS = ("keyword", "vector", "recency", "priority", "graph")
 
-STAMPS = [
-    NOW,
-    NOW + 3 * DAY,
-    NOW - 7 * DAY,
-    NOW - 5_000 * DAY,
-    int(NOW) - 1,
-    "2023-11-14T22:13:20Z",
-    "2023-11-01T00:00:00+05:30",
-    "2023-11-01T00:00:00",
-    "0001-01-01T00:00:00Z",
-    "yesterday",
-    "",
-    1e18,
-    -1e18,
-    True,
-    None,
-    [NOW],
-    {},
-]
-CYCLES = [0, 7, 50, 99, 100, 101, 3.5, -20, "50", True, None, [50], 10**12]
-OWN_PRIORITIES = ["P1", "P2", "P3", "P4", "P5", "p1", "", 1, None, True, ["P1"], {"P1": 1}]
-EDGE_WEIGHTS = [1, 0.5, 0.25, 0.5, 2.0, 0, -1, "1", None, True, math.nan, 1e308, [1]]
-NO_EDGES: list[object] = [
-    None,
-    "b",
-    7,
-    {},
-    [],
-    ["b"],
-    [["b", 1.0]],
-    [None],
-    [{}],
-    [{"weight": 1.0}],
-    [{"to": 7}],
-    {"to": "b"},
-]
-
-
-def some_score(chance: random.Random) -> float:
-    """A raw score; often one that others have, too."""
-    kind = chance.random()
-    if kind < 0.5:
-        return chance.randrange(-4, 9) / 8
-    return chance.uniform(-1, 1) if kind < 0.9 else chance.choice([3e38, -3e38, 1e-45, 0.0, -0.0, 1e9, 12.5])
-
-
-def some_leg(chance: random.Random, name: str, payloads: Mapping[str, Mapping[str, Any]]) -> Leg:
-    """A leg with up to twelve hits, best first; ids may repeat, all scores may be equal."""
-    size = chance.choice([0, 1, 2, 3, 5, 8, 12])
-    values = [some_score(chance)] * size if chance.random() < 0.2 else [some_score(chance) for _ in range(size)]
-    found = [(chance.choice(IDS), value) for value in sorted(values, reverse=True)]
-    return leg(name, *found, payloads=payloads)
-
-
-def some_legs(chance: random.Random, names: Sequence[str], payloads: Mapping[str, Mapping[str, Any]]) -> list[Leg]:
-    """Some of these legs, in any order."""
-    return [some_leg(chance, name, payloads) for name in chance.sample(names, chance.randrange(len(names) + 1))]
-
-
-def some_weights(chance: random.Random, names: Sequence[str]) -> dict[str, float]:
-    """Weights for some of these names, 0 among them."""
-    return {name: chance.choice([0.0, 0.25, 0.5, 1.0, 3.0, chance.random()]) for name in names if chance.random() < 0.6}
-
-
-def some_edges(chance: random.Random) -> object:
-    """A payload's edges: mostly a list of them, to candidates, to itself and to the outside."""
-    if chance.random() < 0.15:
-        return chance.choice(NO_EDGES)
-    listed: list[object] = [
-        {"to": chance.choice("abcdefghijxyz"), "weight": chance.choice(EDGE_WEIGHTS)}
-        for _ in range(chance.choice([0, 1, 2, 4, 9]))
-    ]
-    return [*listed, {"to": chance.choice(IDS)}] if chance.random() < 0.2 else listed
-
-
-def some_payload(chance: random.Random) -> dict[str, Any]:
-    """A payload of whatever the blend reads, odd values among it."""
-    fields: dict[str, Any] = {}
-    for name, values in (("created_at", STAMPS), ("updated_at", STAMPS), ("cycle", CYCLES)):
-        if chance.random() < 0.6:
-            fields[name] = chance.choice(values)
-    if chance.random() < 0.7:
-        fields["priority"] = chance.choice(OWN_PRIORITIES)
-    if chance.random() < 0.7:
-        fields["edges"] = some_edges(chance)
-    return fields
-
-
-def some_payloads(chance: random.Random) -> dict[str, dict[str, Any]]:
-    """A payload for each id; the documents' own ids, where they have any, sort the other way round."""
-    payloads = {id_: some_payload(chance) for id_ in IDS}
-    if chance.random() < 0.5:
-        for id_, own in zip(IDS, reversed(IDS), strict=True):
-            payloads[id_]["id"] = own
-    return payloads
-
-
-def agree(ours: Sequence[Candidate], theirs: naive.Pairs) -> None:
-    """The same ids in the same order with the same scores, to 1e-12 of them."""
-    assert ids(ours) == [id_ for id_, _ in theirs]
-    for candidate, (_, expected) in zip(ours, theirs, strict=True):
+def agree(ours: Sequence[Candidate], theirs: naive.Pairs, limit: int) -> None:
+    """The same ids and scores to 1e-12 of them, in the same order but where only rounding tells two apart."""
+    assert len(ours) == (min(limit, len(theirs)) if limit > 0 else len(theirs))
+    expected, own = dict(theirs), dict(scores(ours))
+    assert len(own) == len(ours)
+    for (id_, value), (place_id, place_value) in zip(own.items(), theirs, strict=False):
         # Below the smallest normal float there are no twelve digits.
-        assert math.isclose(candidate.score, expected, rel_tol=1e-12, abs_tol=1e-300), candidate.id
+        assert math.isclose(value, expected[id_], rel_tol=1e-12, abs_tol=1e-300), id_
+        assert math.isclose(value, place_value, rel_tol=1e-12, abs_tol=1e-300), id_
+        tied = own.get(place_id) == value and expected[id_] == place_value
+        assert id_ == place_id or not tied
 
 
 def test_rrf_agrees() -> None:
@@ -132,7 +49,7 @@ def test_rrf_agrees() -> None:
         weights = some_weights(chance, names)
         limit = chance.choice([0, 0, -1, 1, 3])
         stage = Rrf(k=k, weights=weights, limit=limit)
-        agree(rrf(legs, stage, run()), naive.rrf(legs, k, weights, limit))
+        agree(rrf(legs, stage, run()), naive.rrf(legs, k, weights), limit)
 
 
 def test_score_fusion_agrees() -> None:
@@ -144,49 +61,139 @@ def test_score_fusion_agrees() -> None:
             legs = some_legs(chance, ("vector", "keyword", "structured"), {})
             alpha = chance.choice([None, 0.0, 0.25, 0.5, 1.0, chance.random()])
             ours = score(legs, Score(alpha=alpha, limit=limit), run())
-            agree(ours, naive.score(legs, alpha, limit=limit))
+            agree(ours, naive.score(legs, alpha), limit)
         else:
             names = ("vector", "keyword", "structured", "apple", "zebra")
             legs = some_legs(chance, names, {})
             weights = some_weights(chance, names)
             ours = score(legs, Score(weights=weights, limit=limit), run())
-            agree(ours, naive.score(legs, weights=weights, limit=limit))
+            agree(ours, naive.score(legs, weights=weights), limit)
 
 
-def some_blend(chance: random.Random) -> dict[str, Any]:
-    """The blend's parameters: weights of which some are 0, half-lives, what bounds the graph."""
-    weights = {f"{name}_weight": chance.choice([0.0, 0.25, 1.0, chance.random()]) for name in SIGNALS}
-    if chance.random() < 0.1:
-        weights = dict.fromkeys(weights, 0.0)
-    return {
-        **weights,
-        "half_life_days": chance.choice([7.0, 0.5, 365.0]),
-        "half_life_cycles": chance.choice([50.0, 1.0]),
-        "graph_edge_decay": chance.choice([0.5, 0.0, 1.0, 0.3]),
-        "max_neighbors_per_candidate": chance.choice([5, 1, 2, 0, 100]),
-        "limit": chance.choice([0, 0, -1, 1, 3]),
-    }
+class Blends(NamedTuple):
+    """Our blend of a pool and the other's; what ours says took part, and whether the other's graph changed a score."""
+
+    ours: list[Candidate]
+    theirs: naive.Pairs
+    limit: int
+    backends: list[str]
+    changed: bool
+
+
+def both_blends(chance: random.Random) -> Blends:
+    """A random pool blended twice."""
+    legs = some_legs(chance, ("vector", "keyword", "structured"), some_payloads(chance))
+    parameters = some_blend(chance)
+    now, cycle = chance.choice([NOW, NOW, None]), chance.choice([None, None, 100, 0])
+    of = run(now=now, cycle=cycle)
+    ours = weighted(legs, Weighted(**parameters), of)
+    theirs, changed = naive.blend(
+        legs,
+        {name: parameters[f"{name}_weight"] for name in SIGNALS},
+        now,
+        cycle,
+        parameters["half_life_days"],
+        parameters["half_life_cycles"],
+        parameters["graph_edge_decay"],
+        parameters["max_neighbors_per_candidate"],
+    )
+    return Blends(ours, theirs, parameters["limit"], of.backends, changed)
 
 
 def test_the_blend_agrees() -> None:
     """The five-signal blend of random pools, payloads and parameters is what the formulas give, the graph included."""
     chance = random.Random(3)
     for _ in range(POOLS):
-        legs = some_legs(chance, ("vector", "keyword", "structured"), some_payloads(chance))
-        parameters = some_blend(chance)
-        now, cycle = chance.choice([NOW, NOW, None]), chance.choice([None, None, 100, 0])
-        of = run(now=now, cycle=cycle)
-        ours = weighted(legs, Weighted(**parameters), of)
-        theirs, changed = naive.blend(
-            legs,
-            {name: parameters[f"{name}_weight"] for name in SIGNALS},
-            now,
-            cycle,
-            parameters["half_life_days"],
-            parameters["half_life_cycles"],
-            parameters["graph_edge_decay"],
-            parameters["max_neighbors_per_candidate"],
-            parameters["limit"],
-        )
-        agree(ours, theirs)
-        assert of.backends == (["graph"] if changed else [])
+        both = both_blends(chance)
+        agree(both.ours, both.theirs, both.limit)
+
+
+def test_the_graph_is_named_exactly_where_it_changed_a_score() -> None:
+    """`graph` is among the backends if and only if some candidate's score is another one with it."""
+    chance = random.Random(4)
+    for _ in range(POOLS):
+        both = both_blends(chance)
+        assert both.backends == (["graph"] if both.changed else [])
+
+
+def better(chance: random.Random, signal: str, id_: str, payloads: dict[str, dict[str, Any]], legs: list[Leg]) -> None:
+    """Raise one signal of one document, in place."""
+    payload = payloads[id_]
+    if signal == "recency":
+        payload["updated_at"] = NOW - chance.choice([0, 1, 3]) * DAY
+    elif signal == "priority":
+        payload["priority"] = "P1"
+    elif signal == "graph":
+        payload["edges"] = [*payload["edges"], {"to": chance.choice(IDS), "weight": chance.random()}]
+    else:
+        for place, one in enumerate(legs):
+            if one.name == signal and id_ in one.ids:
+                by = chance.choice([1e-3, 0.25, 3.0])
+                raised = [
+                    (other, value + by if other == id_ else value)
+                    for other, value in zip(one.ids, one.scores, strict=True)
+                ]
+                legs[place] = leg(signal, *sorted(raised, key=lambda hit: -hit[1]), payloads=payloads)
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_a_better_signal_never_hurts(signal: str) -> None:
+    """Raising one signal of a document never lowers its score, and puts nobody ahead of it who wasn't, but for a
+    neighbour that the same edge lifts.
+    """
+    chance = random.Random(5)
+    weights: dict[str, Any] = {"graph_weight": 0.2 if signal == "graph" else 0.0, "max_neighbors_per_candidate": 1000}
+    for _ in range(POOLS // 10):
+        payloads: dict[str, dict[str, Any]] = {
+            id_: {
+                "updated_at": NOW - chance.randrange(4, 40) * DAY,
+                "priority": chance.choice(["P2", "P4"]),
+                "edges": [],
+            }
+            for id_ in IDS
+        }
+        legs = [
+            leg(name, *((id_, some_score(chance)) for id_ in chance.sample(IDS, 6)), payloads=payloads)
+            for name in ("vector", "keyword")
+        ]
+        id_ = chance.choice([*legs[0].ids, *legs[1].ids])
+        before = dict(scores(weighted(legs, Weighted(**weights), run())))
+        better(chance, signal, id_, payloads, legs)
+        after = dict(scores(weighted(legs, Weighted(**weights), run())))
+        # As far as floats can tell scores apart.
+        assert after[id_] >= before[id_] * (1 - 1e-12)
+        lifted = {edge["to"] for edge in payloads[id_]["edges"]}
+        for other in before.keys() - lifted:
+            if before[other] <= before[id_]:
+                assert after[other] <= after[id_] * (1 + 1e-12), (other, id_)
+
+
+@pytest.mark.parametrize("alike", [2, 5, 10])
+def test_ties_of_the_blend_stand_by_id_in_every_order_of_arrival(alike: int) -> None:
+    """However a leg shuffles documents with equal scores, and in whatever order the legs come, the list is one."""
+    chance = random.Random(6)
+    for _ in range(POOLS // 100):
+        payloads = some_payloads(chance)
+        values = {id_: chance.randrange(10 // alike + 1) / 8 for id_ in IDS}
+        seen = set()
+        for _ in range(6):
+            hits = sorted(chance.sample(sorted(values.items()), len(IDS)), key=lambda hit: -hit[1])
+            legs = [leg(name, *hits, payloads=payloads) for name in chance.sample(["vector", "keyword"], 2)]
+            seen.add(tuple(scores(weighted(legs, Weighted(graph_weight=0.2), run()))))
+        assert len(seen) == 1
+
+
+@pytest.mark.parametrize("fuse", [lambda legs: rrf(legs, Rrf(), run()), lambda legs: score(legs, Score(), run())])
+def test_ties_of_a_fusion_stand_by_leg_and_rank(fuse: Callable[[list[Leg]], list[Candidate]]) -> None:
+    """Whatever the order in which legs arrive, equal scores stand by the first leg and the rank there."""
+    chance = random.Random(7)
+    names = ("vector", "keyword", "structured", "apple", "zebra")
+    for _ in range(POOLS // 10):
+        legs = [some_leg(chance, name, {}) for name in names]
+        places: dict[str, tuple[int, int]] = {}
+        for number, one in enumerate(legs):
+            for id_, (rank, _) in one.places().items():
+                places.setdefault(id_, (number, rank))
+        fused = fuse(chance.sample(legs, len(legs)))
+        assert scores(fused) == scores(fuse(legs))
+        assert ids(fused) == [one.id for one in sorted(fused, key=lambda one: (-one.score, places[one.id]))]

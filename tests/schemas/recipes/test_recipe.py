@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.recipes import Recipe, RecipeError
+from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import DISTANCE, Composite, Temporal
@@ -202,6 +202,20 @@ def test_stages_their_order_and_max_distance_are_in_the_hash() -> None:
         of("score", max_distance=0.25),
     ]
     assert len({recipe.hash for recipe in recipes}) == len(recipes)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_definition_is_the_recipe(name: str) -> None:
+    """What a recipe says it is made of makes the same recipe, also after a query changed it."""
+    for recipe in (SHIPPED[name], SHIPPED[name].overridden({"max_distance": 0.5})):
+        assert Recipe.parse(name, recipe.definition).hash == recipe.hash
+
+
+def test_a_chat_model_is_asked_for_times_and_for_picks() -> None:
+    """A recipe asks one if its anchors are the chat model's, or if picking is on."""
+    assert of("score", {"temporal": {"anchors": "chat"}}).asks_chat
+    assert of("score", {"llm_rerank": {"enabled": True}}).asks_chat
+    assert not of("score", "temporal", "llm_rerank").asks_chat
 
 
 def test_what_can_be_read_can_be_hashed() -> None:

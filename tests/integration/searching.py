@@ -1,0 +1,67 @@
+"""A running search flow over a few documents, on a real broker, Qdrant's engine and MiniLM."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from schemas.result import ResultEvent
+from tests import qdrant_server
+from tests.integration.deployment import Deployment, wait_until
+from tests.kafka.broker import Broker
+
+CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
+
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@contextlib.contextmanager
+def searching(
+    broker: Broker,
+    directory: Path,
+    name: Callable[[str], str],
+    documents: Sequence[Mapping[str, Any]],
+    sections: Mapping[str, Any] | None = None,
+) -> Iterator[Deployment]:
+    """The search flow, with the documents indexed."""
+    with qdrant_server.serve(directory / "engine") as qdrant:
+        settings = {
+            "qdrant": {"url": qdrant, "timeout": 20},
+            "embedder": {"kind": "minilm", "timeout": 20},
+            "rerank": {"kind": "late_interaction", "timeout": 20},
+            "cache_dir": str(CACHE),
+            **(sections or {}),
+        }
+        with Deployment.on(broker, directory, name, settings) as deployment:
+            indexing = deployment.start("index", replica="i")
+            deployment.produce("documents", [json.dumps(document).encode() for document in documents])
+            wait_until(lambda: _indexed(qdrant) == len(documents))
+            assert indexing.terminate() == 0
+            deployment.start("run", replica="s")
+            yield deployment
+
+
+def _indexed(qdrant: str) -> int:
+    counted = httpx.post(f"{qdrant}/collections/documents/points/count", json={"exact": True}, timeout=20)
+    return int(counted.json()["result"]["count"])
+
+
+def asking(system: Deployment, namespace: str) -> Ask:
+    """Ask one query and wait for its result, which must hold to the contract."""
+    asked = 0
+
+    def one(event: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        query_id = f"q{asked}"
+        system.ask([{"query_id": query_id, "namespace": namespace, **event}])
+        ended = system.terminals(asked, settled=False)
+        found = [terminal.value for terminal in ended if terminal.value.get("query_id") == query_id]
+        (result,) = found
+        ResultEvent.model_validate(result)
+        return result
+
+    return one
