@@ -1,7 +1,8 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
+`python -m bench rank`: what ranking one query costs, by recipe.
 
-Everything between the topics is real except the backends, whose latency is fixed, so that only the pipeline's own cost
-is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
+In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
+pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
 answered twice, or something grew; 2 usage.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import report
+from bench import ranking, report
 from bench.figures import BenchError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
@@ -88,6 +89,16 @@ def profile(plan: Plan, client: str, as_json: bool) -> int:
     return 0 if measurement.answered == measurement.sent else 1
 
 
+def ranked(rounds: int, as_json: bool) -> int:
+    """Measure every recipe; the exit code."""
+    measured = {"machine": report.machine(), **ranking.figures(rounds)}
+    if as_json:
+        _emit(measured)
+    else:
+        out.print(report.ranking_table(measured))
+    return 0
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -116,6 +127,10 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--queries", type=_count, default=100_000)
     command.add_argument("--rate", type=_positive, default=200.0, help="queries a second; below saturation")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("rank", help="measure ranking, by recipe and size of the pool")
+    command.set_defaults(run=lambda arguments: ranked(arguments.rounds, arguments.json))
+    command.add_argument("--rounds", type=_count, default=15)
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

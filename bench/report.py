@@ -55,6 +55,17 @@ def figures_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def ranking_table(report: Mapping[str, Any]) -> Table:
+    """A row a recipe and size: CPU a query, and ratios."""
+    shown = _table(
+        "Ranking one query", "recipe", "candidates", "CPU, µs", "explained", "able to explain", "over arrays"
+    )
+    for row in report["rows"]:
+        ratios = (f"{row[name]:.3f}" if name in row else "" for name in ("explained", "unasked", "arrays"))
+        shown.add_row(row["recipe"], str(row["candidates"]), f"{row['cpu_us']:.0f}", *ratios)
+    return shown
+
+
 def busy_table(report: Mapping[str, Any]) -> Table:
     """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
     shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")

@@ -44,7 +44,10 @@ class InputError(RankstreamError):
 
 def problem(field: str, what: str, value: object) -> str:
     """A named problem, `field: what is wrong (value)`, the value cut short."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    try:
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    except RecursionError:
+        text = type(value).__name__
     return f"{field}: {what} ({text[:_MAX_QUOTED]!r})"
 
 

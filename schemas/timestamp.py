@@ -21,13 +21,15 @@ def unix_seconds(value: object) -> float:
             raise ValueError("not an RFC 3339 time") from None
         if moment.tzinfo is None:
             raise ValueError("a time needs an offset, such as Z or +02:00")
-        value = moment.timestamp()
-    if not isinstance(value, int | float) or isinstance(value, bool):
+        seconds = moment.timestamp()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = value
+    else:
         raise ValueError("a time is an RFC 3339 string or Unix seconds")
     # An offset can take a time out of the years that its digits name; NaN is nowhere.
-    if not _YEAR_1 <= value < _YEAR_10000:
+    if not _YEAR_1 <= seconds < _YEAR_10000:
         raise ValueError("a time outside the years 1 to 9999")
-    return float(value)
+    return float(seconds)
 
 
 def rfc3339(seconds: float) -> str:

@@ -28,7 +28,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
 
     A signal is active if it has a weight and could be computed; a candidate that a leg didn't return has 0 there.
     """
-    found = [leg.once() for leg in in_order(legs)]
+    found = in_order(legs)
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(found).items()]
     offered = {leg.name: leg for leg in found}
     facts = run.facts
@@ -43,34 +43,47 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
     total = math.fsum(weights.values())
     shares = {name: weight / total for name, weight in weights.items() if weight > 0} if total > 0 else {}
     columns: dict[str, Column] = {}
+    ages: list[float | None] = []
     if "keyword" in shares or ("graph" in shares and KEYWORD in offered):
         columns["keyword"] = _keyword(candidates, offered[KEYWORD])
     if "vector" in shares or ("graph" in shares and VECTOR in offered):
         columns["vector"] = _vector(candidates, offered[VECTOR])
     if "recency" in shares:
-        columns["recency"] = recency(candidates, stage.half_life_days, stage.half_life_cycles, run)
+        ages = ages_of(candidates, run)
+        half_life = stage.half_life_cycles if facts.cycle is not None else stage.half_life_days
+        columns["recency"] = recency(ages, half_life)
     if "priority" in shares:
-        columns["priority"] = [_priority(candidate) for candidate in candidates]
+        columns["priority"] = _priority(candidates)
     if "graph" in shares:
         columns["graph"] = _graph(candidates, columns, stage)
-        if any(shares["graph"] * gained for gained in columns["graph"]):
-            run.backends.append("graph")
+    scores = [0.0] * len(candidates)
     for name, share in shares.items():
-        for candidate, value in zip(candidates, columns[name], strict=True):
-            candidate.score += share * value
+        before = scores
+        scores = [score + share * value for score, value in zip(before, columns[name], strict=True)]
+        # What the graph adds may be lost in rounding.
+        if name == "graph" and scores != before:
+            run.backends.append("graph")
+    for candidate, score in zip(candidates, scores, strict=True):
+        candidate.score = score
     if run.trail is not None:
-        _explain(found, candidates, shares, columns, stage, run)
+        _explain(found, candidates, shares, columns, ages, stage, run)
     return cut(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
 
 
-def recency(candidates: Sequence[Candidate], half_life_days: float, half_life_cycles: float, run: Run) -> Column:
-    """exp(-ln 2 / half-life * age), by cycles if the query has one, else by days; 0 without a stamp."""
-    if run.facts.cycle is not None:
-        return _recency_by_cycle(candidates, run.facts.cycle, half_life_cycles)
-    now = run.facts.now
-    assert now is not None
-    rate = math.log(2) / half_life_days
-    ages = [run.age_days(candidate, now, "updated_at", "created_at") for candidate in candidates]
+def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
+    """In cycles if the query has one, else in days since the last change, else since they were made."""
+    current = run.facts.cycle
+    if current is None:
+        now = run.facts.now
+        assert now is not None
+        return run.ages(candidates, now, "updated_at", "created_at")
+    cycles = (number(candidate.payload.get("cycle"), -_CYCLES, _CYCLES) for candidate in candidates)
+    return [max(0.0, current - cycle) if cycle is not None else None for cycle in cycles]
+
+
+def recency(ages: Sequence[float | None], half_life: float) -> Column:
+    """exp(-ln 2 / half-life * age); 0 without an age."""
+    rate = math.log(2) / half_life
     return [0.0 if age is None else math.exp(-rate * age) for age in ages]
 
 
@@ -84,30 +97,23 @@ def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=place)
 
 
-def _recency_by_cycle(candidates: Sequence[Candidate], current: int, half_life: float) -> Column:
-    rate = math.log(2) / half_life
-    column = []
-    for candidate in candidates:
-        cycle = number(candidate.payload.get("cycle"), -_CYCLES, _CYCLES)
-        column.append(0.0 if cycle is None else math.exp(-rate * max(0.0, current - cycle)))
-    return column
-
-
 def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    if not leg.ids:
+    scored = leg.scored()
+    if not scored:
         return [0.0] * len(candidates)
-    values = dict(zip(leg.ids, min_max(leg.scores).of(leg.scores), strict=True))
+    raw = list(scored.values())
+    values = dict(zip(scored, min_max(raw).of(raw), strict=True))
     return [values.get(candidate.id, 0.0) for candidate in candidates]
 
 
 def _vector(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    values = dict(zip(leg.ids, leg.scores, strict=True))
+    values = leg.scored()
     return [max(0.0, values.get(candidate.id, 0.0)) for candidate in candidates]
 
 
-def _priority(candidate: Candidate) -> float:
-    priority = candidate.payload.get("priority")
-    return PRIORITIES.get(priority, 0.0) if isinstance(priority, str) else 0.0
+def _priority(candidates: Sequence[Candidate]) -> Column:
+    stated = [candidate.payload.get("priority") for candidate in candidates]
+    return [PRIORITIES.get(priority, 0.0) if isinstance(priority, str) else 0.0 for priority in stated]
 
 
 def _graph(candidates: Sequence[Candidate], columns: dict[str, Column], stage: Weighted) -> Column:
@@ -121,6 +127,7 @@ def _explain(
     candidates: Sequence[Candidate],
     shares: dict[str, float],
     columns: dict[str, Column],
+    ages: list[float | None],
     stage: Weighted,
     run: Run,
 ) -> None:
@@ -134,5 +141,7 @@ def _explain(
         }
         run.trail.leg(leg, noted)
     for index, candidate in enumerate(candidates):
-        signals = {name: columns[name][index] for name in shares}
-        run.trail.step(stage, candidate, None, candidate.score, {"weights": shares, "signals": signals})
+        values: dict[str, object] = {"weights": shares, "signals": {name: columns[name][index] for name in shares}}
+        if ages:
+            values["age"] = ages[index]
+        run.trail.step(stage, candidate, None, candidate.score, values)

@@ -5,6 +5,7 @@ A leg's hits are kept as columns, and a candidate is as small as it can be: this
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from schemas.errors import Reason
@@ -34,11 +35,10 @@ class Leg:
             places.setdefault(id_, (rank, score))
         return places
 
-    def once(self) -> "Leg":
-        """The leg with each id at its first rank only; itself where none repeats."""
-        if len(set(self.ids)) == len(self.ids):
-            return self
-        return self.at([rank for rank, id_ in enumerate(self.ids) if self.ids.index(id_) == rank])
+    def scored(self) -> dict[str, float]:
+        """Each id's score, at its first rank."""
+        scored = dict(zip(self.ids, self.scores, strict=True))
+        return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.places().items()}
 
     def at(self, ranks: Sequence[int]) -> "Leg":
         """The leg with the hits of these ranks alone."""
@@ -89,7 +89,16 @@ def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
     """By score; equal scores by the document's id, ascending."""
-    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.document))
+    ranked = best_first(candidates)
+    scores = [candidate.score for candidate in ranked]
+    if len(set(scores)) == len(scores):
+        return ranked
+    # Equal scores are few: the others need no second key.
+    return [
+        candidate
+        for _, equal in groupby(ranked, key=_score)
+        for candidate in sorted(equal, key=lambda candidate: candidate.document)
+    ]
 
 
 def _score(candidate: Candidate) -> float:

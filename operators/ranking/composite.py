@@ -4,13 +4,17 @@ Source: a memory store's re-rank of fused results, 0.80 relevance and 0.20 quali
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.quality import Quality, importance, quality, recency
+from operators.ranking.quality import Quality, importance, quality, recency, unused_days
 from operators.ranking.run import Run
 from schemas.recipes.stages import Composite
 
 Column = list[float]
+
+_LEAST: Final = -1e38
+"""What is far below 0 divided by next to nothing must not leave the floats."""
 
 
 def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:
@@ -18,12 +22,14 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     relevance, highest = _of_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
     worths: list[Quality] = []
+    ages: list[float | None] = []
     best = 0.0
     if stage.relevance:
         terms["relevance"] = relevance
     if stage.recency:
         now = run.now(stage)
-        terms["recency"] = [recency(candidate, now, run) for candidate in candidates]
+        ages = [unused_days(candidate, now, run) for candidate in candidates]
+        terms["recency"] = [recency(age) for age in ages]
     if stage.importance:
         terms["importance"] = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
     if stage.quality:
@@ -41,6 +47,8 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
         for index, candidate in enumerate(candidates):
             values: dict[str, object] = {name: column[index] for name, column in terms.items()}
             values["maximum"] = highest
+            if ages:
+                values["age_days"] = ages[index]
             if worths:
                 values["quality_of"] = {**worths[index]._asdict(), "maximum": best}
             run.trail.step(stage, candidate, before[index], candidate.score, values)
@@ -49,4 +57,6 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
 
 def _of_maximum(column: Column) -> tuple[Column, float]:
     highest = max(column, default=0.0)
-    return ([value / highest for value in column] if highest > 0 else [0.0] * len(column)), highest
+    if highest <= 0:
+        return [0.0] * len(column), highest
+    return [max(value / highest, _LEAST) for value in column], highest

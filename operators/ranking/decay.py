@@ -6,7 +6,7 @@ Source: a retrieval cascade's final score, 0.7 * cosine + 0.3 * recency weight, 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, union
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_order, union
 from operators.ranking.fusion import cut
 from operators.ranking.run import Run
 from schemas.leg import VECTOR
@@ -19,6 +19,10 @@ NEUTRAL: Final = 0.5
 
 OLD: Final = 0.1
 """The weight beyond a step's threshold."""
+
+
+_NOTHING: Final = {"normalised": 0.0, "weight": 0.0, "contribution": 0.0}
+"""What a leg without cosines contributes."""
 
 
 class Resolved(NamedTuple):
@@ -57,21 +61,32 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
     """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine."""
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
     places = next((leg.places() for leg in legs if leg.name == VECTOR), {})
+    cosines = [
+        min(max(places[candidate.id][1], 0.0), 1.0) if candidate.id in places else NEUTRAL for candidate in candidates
+    ]
+    columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
     decay = resolve((stage, *run.facts.decay), run.facts.decay_half_life)
-    now = run.now(stage) if decay is not None else 0.0
+    scores = cosines
+    if decay is not None:
+        now = run.now(stage)
+        ages = run.ages(candidates, now, "created_at")
+        weights = [weight(age, decay) for age in ages]
+        scores = [
+            COSINE_SHARE * cosine + RECENCY_SHARE * recent for cosine, recent in zip(cosines, weights, strict=True)
+        ]
+        columns |= {"age_days": ages, "weight": weights}
+    for candidate, score in zip(candidates, scores, strict=True):
+        candidate.score = score
     if run.trail is not None:
-        for leg in legs:
-            run.trail.leg(leg, {})
-    for candidate in candidates:
-        place = places.get(candidate.id)
-        cosine = min(max(place[1], 0.0), 1.0) if place is not None else NEUTRAL
-        candidate.score = cosine
-        values: dict[str, object] = {"cosine": cosine}
-        if decay is not None:
-            age = run.age_days(candidate, now, "created_at")
-            recent = weight(age, decay)
-            candidate.score = COSINE_SHARE * cosine + RECENCY_SHARE * recent
-            values |= {"age_days": age, "weight": recent, **decay._asdict()}
-        if run.trail is not None:
+        in_force = decay._asdict() if decay is not None else {}
+        share = COSINE_SHARE if decay is not None else 1.0
+        noted = {
+            candidate.id: {"normalised": cosine, "weight": share, "contribution": share * cosine}
+            for candidate, cosine in zip(candidates, cosines, strict=True)
+        }
+        for leg in in_order(legs):
+            run.trail.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
+        for index, candidate in enumerate(candidates):
+            values = {name: column[index] for name, column in columns.items()} | in_force
             run.trail.step(stage, candidate, None, candidate.score, values)
     return cut(best_first_by_id(candidates), stage.limit)

@@ -16,9 +16,9 @@ from operators.ranking.run import Run, Trail
 from schemas.recipes.parameters import DistanceStage
 from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
 
-Values = Mapping[str, Any]
-Factor = tuple[float, Values]
-"""What a distance is multiplied by, and what that was made of."""
+Column = list[float]
+Factors = tuple[Column, Mapping[str, Sequence[Any]]]
+"""What each candidate's distance is multiplied by, and the columns that this was made of."""
 
 
 def pipeline(
@@ -26,28 +26,38 @@ def pipeline(
 ) -> list[Candidate]:
     """The candidates nearest first, score = 1 - distance, without those beyond `max_distance` before or after.
 
-    Stages that are on run in their order; without one, and without anything for them to do, nothing changes.
+    The stages run in their order; without one nothing changes.
     """
-    running = [stage for stage in stages if not isinstance(stage, LlmRerank)]
-    if not running or not candidates:
+    if not stages or not candidates:
         return list(candidates)
-    run.reranked = True
-    distances = [(max(0.0, 1.0 - candidate.score), candidate) for candidate in candidates]
-    distances = _within(distances, max_distance)
+    running = [stage for stage in stages if not isinstance(stage, LlmRerank)]
+    # A chat model's pick comes later, where the texts are.
+    run.reranked = bool(running)
+    distances = [max(0.0, 1.0 - candidate.score) for candidate in candidates]
+    near = _within(distances, max_distance)
+    kept = [candidates[index] for index in near]
+    distances = [distances[index] for index in near]
+    before = [candidate.score for candidate in kept]
     for stage in running:
-        factor = _FACTORS[type(stage)](stage, run)
-        moved = []
-        for distance, candidate in distances:
-            by, values = factor(candidate)
-            moved.append((distance * by, candidate))
-            if run.trail is not None:
-                noted = {"distance": distance, "factor": by, "moved": distance * by, **values}
-                run.trail.step(stage, candidate, candidate.score, 1.0 - distance * by, noted)
-            candidate.score = 1.0 - distance * by
+        factors, columns = _FACTORS[type(stage)](kept, stage, run)
+        moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
+        if run.trail is not None:
+            for index, candidate in enumerate(kept):
+                values = {"distance": distances[index], "factor": factors[index], "moved": moved[index]}
+                values |= {name: column[index] for name, column in columns.items()}
+                run.trail.step(stage, candidate, before[index], 1.0 - moved[index], values)
         distances = moved
-    distances = _within(distances, max_distance)
-    distances.sort(key=lambda pair: pair[0])
-    return [candidate for _, candidate in distances]
+        before = [1.0 - distance for distance in distances]
+    if not running:
+        before = [1.0 - distance for distance in distances]
+        if run.trail is not None:
+            for distance, score, candidate in zip(distances, before, kept, strict=True):
+                run.trail.step(stages[0], candidate, candidate.score, score, {"distance": distance})
+    for candidate, score in zip(kept, before, strict=True):
+        candidate.score = score
+    near = _within(distances, max_distance)
+    near.sort(key=distances.__getitem__)
+    return [kept[index] for index in near]
 
 
 def pick(candidates: Sequence[Candidate], picked: str, stage: LlmRerank, trail: Trail | None = None) -> list[Candidate]:
@@ -62,40 +72,39 @@ def pick(candidates: Sequence[Candidate], picked: str, stage: LlmRerank, trail: 
     return first + [candidate for candidate in candidates if candidate.id != picked]
 
 
-def _within(distances: list[tuple[float, Candidate]], most: float) -> list[tuple[float, Candidate]]:
-    return [pair for pair in distances if pair[0] <= most] if most > 0 else distances
+def _within(distances: Sequence[float], most: float) -> list[int]:
+    return [index for index, distance in enumerate(distances) if not 0 < most < distance]
 
 
-def _weibull(stage: WeibullDecay, run: Run) -> Callable[[Candidate], Factor]:
+def _weibull(candidates: Sequence[Candidate], stage: WeibullDecay, run: Run) -> Factors:
     now = run.now(stage)
-
-    def factor(candidate: Candidate) -> Factor:
-        age = run.age_days(candidate, now, "created_at")
-        survival = math.exp(-((age / stage.scale) ** stage.k)) if age is not None else 1.0
-        return 1.0 / (stage.floor + (1 - stage.floor) * survival), {"age_days": age, "survival": survival}
-
-    return factor
+    ages = run.ages(candidates, now, "created_at")
+    survival = [_survival(age, stage) if age is not None else 1.0 for age in ages]
+    factors = [1.0 / (stage.floor + (1 - stage.floor) * share) for share in survival]
+    return factors, {"age_days": ages, "survival": survival}
 
 
-def _keyword(stage: KeywordBoost, run: Run) -> Callable[[Candidate], Factor]:
+def _survival(age: float, stage: WeibullDecay) -> float:
+    try:
+        return math.exp(-((age / stage.scale) ** stage.k))
+    except OverflowError:
+        return 0.0
+
+
+def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> Factors:
     asked = keywords(run.facts.text or "", STOP_WORDS if stage.stop_words is None else stage.stop_words)
-
-    def factor(candidate: Candidate) -> Factor:
-        overlap = len(asked & words(content(candidate.payload))) / len(asked) if asked else 0.0
-        return 1.0 - stage.weight * overlap, {"overlap": overlap}
-
-    return factor
+    overlaps = [0.0] * len(candidates)
+    if asked:
+        overlaps = [len(asked & words(content(candidate.payload))) / len(asked) for candidate in candidates]
+    return [1.0 - stage.weight * overlap for overlap in overlaps], {"overlap": overlaps}
 
 
-def _importance(stage: ImportanceBoost, run: Run) -> Callable[[Candidate], Factor]:
-    def factor(candidate: Candidate) -> Factor:
-        value = importance(candidate.payload, stage.importance_scale)
-        return 1.0 - stage.weight * value, {"importance": value}
-
-    return factor
+def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:
+    values = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
+    return [1.0 - stage.weight * value for value in values], {"importance": values}
 
 
-_FACTORS: Final[Mapping[type[DistanceStage], Callable[[Any, Run], Callable[[Candidate], Factor]]]] = {
+_FACTORS: Final[Mapping[type[DistanceStage], Callable[[Sequence[Candidate], Any, Run], Factors]]] = {
     WeibullDecay: _weibull,
     KeywordBoost: _keyword,
     ImportanceBoost: _importance,

@@ -14,6 +14,7 @@ from operators.ranking.run import Run
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, OneLeg, Rrf, Score
 from schemas.recipes.parameters import FusionStage
+from schemas.result import LegStatus
 
 Values = dict[str, float]
 Weights = Mapping[str, float]
@@ -27,15 +28,18 @@ def cut(candidates: list[Candidate], limit: int) -> list[Candidate]:
 def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
     """Sum over the legs of weight / (k + rank), ranks from 0."""
     k = stage.k if stage.k > 0 else DEFAULT_K
-    found = [leg.once() for leg in in_order(legs)]
-    values = [{id_: 1.0 / (k + rank) for rank, id_ in enumerate(leg.ids)} for leg in found]
+    found = in_order(legs)
+    values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.places().items()} for leg in found]
     weights = [_weight(stage.weights, leg.name) for leg in found]
     return _fused(found, values, {}, weights, _sum, stage, run)
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
     """Combination of the legs' normalised scores; a document that a leg didn't return has 0 in the sum."""
-    found = [leg.once() for leg in in_order(legs)]
+    found = in_order(legs)
+    # A lost leg is like an empty one: its weight isn't shared, not in a mean either.
+    there = {leg.name for leg in found}
+    found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in there]
     if stage.weights is None:
         alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
         convex = {VECTOR: alpha, KEYWORD: 1 - alpha}
@@ -48,7 +52,7 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
     """Sum of the legs' scores, each scaled by its leg's mean and deviation."""
-    found = [leg.once() for leg in in_order(legs)]
+    found = in_order(legs)
     weights = [_weight(stage.weights, leg.name) for leg in found]
     values, scales = _normalised(found, "dbsf")
     return _fused(found, values, scales, weights, _sum, stage, run)
@@ -56,8 +60,8 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
 
 def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
     """One leg's list and its raw scores."""
-    found = [leg.once() for leg in legs if leg.name == stage.name]
-    values = [dict(zip(leg.ids, leg.scores, strict=True)) for leg in found]
+    found = [leg for leg in legs if leg.name == stage.name]
+    values = [leg.scored() for leg in found]
     return _fused(found, values, {}, [1.0] * len(found), _sum, stage, run)
 
 
@@ -67,8 +71,16 @@ def _weight(weights: Weights, leg: str) -> float:
 
 
 def _normalised(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
-    scales = {leg.name: NORMALISERS[normaliser](leg.scores) for leg in legs if leg.ids}
-    values = [dict(zip(leg.ids, scales[leg.name].of(leg.scores), strict=True)) if leg.ids else {} for leg in legs]
+    values: list[Values] = []
+    scales: dict[str, Scale] = {}
+    for leg in legs:
+        scored = leg.scored()
+        raw = list(scored.values())
+        if raw:
+            scales[leg.name] = NORMALISERS[normaliser](raw)
+            values.append(dict(zip(scored, scales[leg.name].of(raw), strict=True)))
+        else:
+            values.append({})
     return values, scales
 
 

@@ -1,6 +1,6 @@
 """Normalisers: a leg's scores on a scale that the other legs share.
 
-Each but `min_max` is an affine `Scale`; so is `min_max`, but for spreads beyond the largest float.
+Scores fit in 32 bits, as Qdrant's do, so that nothing here overflows.
 """
 
 import math

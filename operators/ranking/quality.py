@@ -27,13 +27,18 @@ _ACCESSES: Final = 1e15
 
 
 class Quality(NamedTuple):
-    """A document's quality before it is divided by the set's maximum, and what it is the product of."""
+    """A document's quality before it is divided by the set's maximum, what it is the product of, and of what ages.
+
+    A durable document's `age_days`, and any other's `unconfirmed_days`, don't count and are None.
+    """
 
     raw: float
     salience: float
     confidence: float
     access_count: float
     recency: float
+    age_days: float | None
+    unconfirmed_days: float | None
 
 
 def importance(payload: Payload, scale: float) -> float:
@@ -42,9 +47,13 @@ def importance(payload: Payload, scale: float) -> float:
     return min(value / scale, 1.0) if value is not None else 0.0
 
 
-def recency(candidate: Candidate, now: float, run: Run) -> float:
-    """exp(-days / 7) since the document was last used, else changed, else made; 0 without a stamp."""
-    age = run.age_days(candidate, now, "accessed_at", "updated_at", "created_at")
+def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
+    """Days since the document was last used, else changed, else made."""
+    return run.age(candidate, now, "accessed_at", "updated_at", "created_at")
+
+
+def recency(age: float | None) -> float:
+    """exp(-days / 7); 0 without a stamp."""
     return math.exp(-age / RECENCY_DAYS) if age is not None else 0.0
 
 
@@ -56,9 +65,16 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
     accesses = number(payload.get("access_count"), 0.0, _ACCESSES) or 0.0
     durable = tier in DURABLE
     worth = salience(payload, tier, stage.importance_scale)
-    trusted = confidence(candidate, now, stage, run) if durable else 1.0
-    fading = 1.0 if durable else recency(candidate, now, run)
-    return Quality(worth * trusted * (1 + math.log1p(accesses)) * fading, worth, trusted, accesses, fading)
+    age = unconfirmed = None
+    trusted = fading = 1.0
+    if durable:
+        unconfirmed = unconfirmed_days(candidate, now, run)
+        trusted = confidence(payload, unconfirmed, stage)
+    else:
+        age = unused_days(candidate, now, run)
+        fading = recency(age)
+    raw = worth * trusted * (1 + math.log1p(accesses)) * fading
+    return Quality(raw, worth, trusted, accesses, fading, age, unconfirmed)
 
 
 def salience(payload: Payload, tier: str | None, scale: float) -> float:
@@ -70,19 +86,20 @@ def salience(payload: Payload, tier: str | None, scale: float) -> float:
     return weight * (0.5 + 0.5 * importance(payload, scale))
 
 
-def confidence(candidate: Candidate, now: float, stage: Composite, run: Run) -> float:
-    """The payload's confidence, faded since it was last confirmed (else changed) or used; missing: 1.
+def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
+    """Days since the document was last confirmed (else changed) or used, whichever came later; 0 without a stamp."""
+    since = (run.age(candidate, now, "confirmed_at", "updated_at"), run.age(candidate, now, "accessed_at"))
+    return min((age for age in since if age is not None), default=0.0)
+
+
+def confidence(payload: Payload, days: float, stage: Composite) -> float:
+    """The payload's confidence after `days` without confirmation; missing: 1.
 
     `linear`: 0.05 less for each week after the first, at least 0.05. `weibull`: c * (0.5 + 0.5 * exp(-(days/180)^1.2)).
     """
-    stated = number(candidate.payload.get("confidence"), 0.0, 1.0)
+    stated = number(payload.get("confidence"), 0.0, 1.0)
     if stated is None:
         return 1.0
-    since = [
-        run.age_days(candidate, now, "confirmed_at", "updated_at"),
-        run.age_days(candidate, now, "accessed_at"),
-    ]
-    days = min((age for age in since if age is not None), default=0.0)
     if stage.confidence_decay == "weibull":
         return stated * (_FLOOR + (1 - _FLOOR) * math.exp(-((days / _SCALE_DAYS) ** _SHAPE)))
     return max(LEAST_CONFIDENCE, stated - LOST_A_WEEK * max(0.0, days / 7 - 1))

@@ -5,8 +5,8 @@ Source: a memory store's consolidation, which writes documents of the type `refl
 
 from collections.abc import Sequence
 
-from operators.ranking.blend import newest_first, recency
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first_by_id
+from operators.ranking.blend import ages_of, newest_first, recency
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first_by_id, in_order, union
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
 from schemas.leg import VECTOR
@@ -30,6 +30,8 @@ def _kept(leg: Leg, reflections: bool) -> Leg:
 
 def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
     """Multiply the scores of reflections."""
+    if stage.reflection_boost == 1.0 and run.trail is None:
+        return list(candidates)
     before = [candidate.score for candidate in candidates]
     factors = [stage.reflection_boost if is_reflection(candidate.payload) else 1.0 for candidate in candidates]
     for candidate, factor in zip(candidates, factors, strict=True):
@@ -45,33 +47,35 @@ def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
 
     `w` is the stage's `recency_weight`; cosines below 0 count as they are.
     """
-    by_vector = next((leg.once() for leg in legs if leg.name == VECTOR), None)
+    by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
         return _undirected(legs, stage, run)
-    candidates = [
-        Candidate(id_, score, payload)
-        for id_, score, payload in zip(by_vector.ids, by_vector.scores, by_vector.payloads, strict=True)
-    ]
+    cosines = by_vector.scored()
+    candidates = [Candidate(id_, cosines[id_], payload) for id_, payload in union([by_vector]).items()]
     weight = stage.recency_weight
-    ages = [0.0] * len(candidates)
+    ages: list[float | None] = [None] * len(candidates)
     if weight:
         if run.facts.cycle is None:
             run.now(stage)
-        ages = recency(candidates, stage.half_life_days, stage.half_life_cycles, run)
-    for candidate, value in zip(candidates, ages, strict=True):
+        ages = ages_of(candidates, run)
+    recent = recency(ages, stage.half_life_days if run.facts.cycle is None else stage.half_life_cycles)
+    for candidate, value in zip(candidates, recent, strict=True):
         candidate.score = (1 - weight) * candidate.score + weight * value
     if run.trail is not None:
-        run.trail.leg(by_vector, {})
-        for candidate, value in zip(candidates, ages, strict=True):
-            run.trail.step(stage, candidate, None, candidate.score, {"recency": value})
+        noted = {
+            id_: {"normalised": cosine, "weight": 1 - weight, "contribution": (1 - weight) * cosine}
+            for id_, cosine in cosines.items()
+        }
+        run.trail.leg(by_vector, noted)
+        for candidate, value, age in zip(candidates, recent, ages, strict=True):
+            run.trail.step(stage, candidate, None, candidate.score, {"recency": value, "age": age})
     return best_first_by_id(candidates)
 
 
 def _undirected(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
-    payloads = {id_: payload for leg in legs for id_, payload in zip(leg.ids, leg.payloads, strict=True)}
-    candidates = newest_first([Candidate(id_, 0.0, payload) for id_, payload in payloads.items()])
+    candidates = newest_first([Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()])
     if run.trail is not None:
-        for leg in legs:
+        for leg in in_order(legs):
             run.trail.leg(leg, {})
         for candidate in candidates:
             run.trail.step(stage, candidate, None, 0.0, {})

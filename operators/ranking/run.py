@@ -1,6 +1,7 @@
 """One ranking: what is known of the query, and what the stages note beside the candidates."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,22 +96,32 @@ class Run:
             raise invalid("now", f"missing, and the stage {stage.name} needs it", None)
         return self.facts.now
 
-    def age_days(self, candidate: Candidate, now: float, *names: str) -> float | None:
-        """Days since the first of the payload's stamps that is one, at least 0; None without. The future is noted."""
-        for name in names:
-            moment = stamp(candidate.payload.get(name))
-            if moment is not None:
-                if moment > now:
-                    self.ahead.add(candidate.id)
-                    return 0.0
-                return (now - moment) / DAY
-        return None
+    def ages(self, candidates: Sequence[Candidate], now: float, *names: str) -> list[float | None]:
+        """Days since the first of each payload's stamps that is one, at least 0; None without. The future is noted."""
+        found: list[float | None] = []
+        for candidate in candidates:
+            age = None
+            for name in names:
+                value = candidate.payload.get(name)
+                if value is not None and (moment := stamp(value)) is not None:
+                    age = (now - moment) / DAY
+                    if age < 0:
+                        self.ahead.add(candidate.id)
+                        age = 0.0
+                    break
+            found.append(age)
+        return found
+
+    def age(self, candidate: Candidate, now: float, *names: str) -> float | None:
+        """The same for one."""
+        return self.ages((candidate,), now, *names)[0]
 
     def warnings(self) -> list[str]:
         """What the answer should say beside its results."""
         if not self.ahead:
             return []
-        return [f"{len(self.ahead)} candidates are dated after the query's now: their age counts as 0"]
+        count = len(self.ahead)
+        return [f"{count} candidate{'s' if count > 1 else ''} dated after the query's now: age counted as 0"]
 
 
 def stamp(value: object) -> float | None:
@@ -127,5 +138,5 @@ def number(value: object, low: float, high: float) -> float | None:
     """A payload's number, at least `low` and at most `high`; None for what isn't a finite number."""
     if type(value) is not float and type(value) is not int:
         return None
-    # NaN is in no interval.
-    return float(min(max(value, low), high)) if value == value else None
+    # Integers may be larger than any float; NaN equals nothing.
+    return float(min(max(value, low), high)) if value == value and abs(value) != math.inf else None

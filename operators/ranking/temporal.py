@@ -17,14 +17,20 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     if anchor is None or stage.boost <= 0:
         return list(candidates)
     now = run.now(stage)
-    for candidate in candidates:
-        age = run.age_days(candidate, now, "created_at")
-        near = proximity(age, anchor) if age is not None else 0.0
-        before = candidate.score
-        candidate.score += stage.boost * near
-        if run.trail is not None:
-            values = {"days": anchor.days, "tolerance": anchor.tolerance, "age_days": age, "proximity": near}
-            run.trail.step(stage, candidate, before, candidate.score, values)
+    before = [candidate.score for candidate in candidates]
+    ages = run.ages(candidates, now, "created_at")
+    near = [proximity(age, anchor) if age is not None else 0.0 for age in ages]
+    for candidate, share in zip(candidates, near, strict=True):
+        candidate.score += stage.boost * share
+    if run.trail is not None:
+        for index, candidate in enumerate(candidates):
+            values = {
+                "days": anchor.days,
+                "tolerance": anchor.tolerance,
+                "age_days": ages[index],
+                "proximity": near[index],
+            }
+            run.trail.step(stage, candidate, before[index], candidate.score, values)
     return best_first(candidates)
 
 

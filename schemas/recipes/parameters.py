@@ -19,7 +19,7 @@ NOTHING: frozenset[str] = frozenset()
 class Stage(BaseModel):
     """A stage's parameters. Raises pydantic's ValidationError for one that is unknown or out of its bounds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_by_alias=True, validate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: ClassVar[str]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT
 from schemas.recipes.parameters import DistanceStage, Limit, Share, Span, Stage, Weight
@@ -11,7 +11,15 @@ from schemas.recipes.parameters import DistanceStage, Limit, Share, Span, Stage,
 TEXTS: Final = frozenset(COLUMNS)
 CREATED_AT: Final = frozenset({"created_at"})
 
-Scale = Annotated[Literal[1, 5], Field(description="What an importance is divided by.")]
+
+def _no_truth(value: object) -> object:
+    # True equals 1.
+    if isinstance(value, bool):
+        raise ValueError("Input should be 1 or 5")
+    return value
+
+
+Scale = Annotated[Literal[1, 5], BeforeValidator(_no_truth), Field(description="What an importance is divided by.")]
 
 
 class Dedupe(Stage):
@@ -110,7 +118,7 @@ class KeywordBoost(DistanceStage):
 
     name: ClassVar = "keyword_boost"
     weight: Share = 0.30
-    stop_words: list[str] | None = Field(
+    stop_words: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
         default=None, max_length=10_000, description="Words that don't count; missing: the English ones."
     )
 

@@ -1,9 +1,10 @@
 """What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from schemas.query import MAX_FLOAT32
 
 Payload = Mapping[str, Any]
 
@@ -139,8 +140,8 @@ def _hits(points: list[Any]) -> Hits:
         raise ValueError("a point without id or score") from None
     if not set(map(type, ids)) <= {str}:
         ids = [read_id(identity) for identity in ids]
-    if not set(map(type, scores)) <= {float, int} or not all(map(math.isfinite, scores)):
-        raise ValueError("a score is no finite number")
+    if not set(map(type, scores)) <= {float, int} or not all(-MAX_FLOAT32 <= score <= MAX_FLOAT32 for score in scores):
+        raise ValueError("a score is no finite number of 32 bits")
     if not set(map(type, payloads)) <= {dict}:
         payloads = [{} if payload is None else _object(payload) for payload in payloads]
     return Hits(ids, scores, payloads)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operators.clients.indexed import indexed
 from operators.clients.rerankers import RerankRequest, Scores
 from schemas.errors import BackendBadResponse, BackendError
+from schemas.query import MAX_FLOAT32
 
 
 def judgements(entries: object, key: str, count: int, *, backend: str) -> dict[int, float]:
@@ -49,6 +50,6 @@ def _finite(score: object, backend: str) -> float:
             number = float(score)
         except OverflowError:
             number = math.inf
-        if math.isfinite(number):
+        if abs(number) <= MAX_FLOAT32:
             return number
-    raise BackendBadResponse(f"{backend}: a score that is not a finite number")
+    raise BackendBadResponse(f"{backend}: a score that is not a finite number of 32 bits")

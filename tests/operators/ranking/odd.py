@@ -26,6 +26,11 @@ FIELDS = ("importance", "salience", "memory_tier", "confidence", "access_count",
 STAMPS = ("created_at", "updated_at", "accessed_at", "confirmed_at")
 
 
+def named(value: object) -> str:
+    """A value's name in a test's, cut short: some have 400 digits."""
+    return ascii(value)[:24]
+
+
 def ago(days: float) -> float:
     """The Unix second so many days before NOW."""
     return NOW - days * DAY

@@ -112,11 +112,6 @@ def any_single(random: Random) -> float:
     return random.choice([greatest, -greatest, 0.0, -0.0, 2.0**-149, -(2.0**-149), 1.0, random.uniform(-1e3, 1e3)])
 
 
-def any_double(random: Random) -> float:
-    """Any finite number, the extremes often."""
-    return random.choice([1.7e308, -1.7e308, 5e-324, -5e-324, 1e200, -1e200, 0.0, 1.0, random.uniform(-1e3, 1e3)])
-
-
 def pool(random: Random, score: Score = cosine) -> list[Leg]:
     """Legs in any order, some of them missing or empty; ids may come twice, scores may be equal."""
     payloads = {id_: payload(random, id_) for id_ in DOCUMENTS}

@@ -145,7 +145,7 @@ def _weibull(parameters: Parameters, values: Values) -> float:
 
 
 def _picked(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    return 1 - float(values["smallest"]) / 2
+    return 1 - float(values["smallest"] / 2 if "smallest" in values else values["distance"])
 
 
 def _rerank(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:

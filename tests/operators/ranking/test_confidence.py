@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.quality import quality
 from schemas.recipes.stages import Composite
-from tests.operators.ranking.odd import NO_NUMBERS, NO_STAMPS, YEAR_1, ago, payloads
+from tests.operators.ranking.odd import NO_NUMBERS, NO_STAMPS, WILD_NUMBERS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import NOW, candidate, run
 
 LINEAR = Composite()
@@ -118,7 +118,7 @@ def test_since_the_later_of_confirmation_and_use(stamps: dict[str, float], days:
     assert of(confidence=0.9, **payload) == pytest.approx(left)
 
 
-@pytest.mark.parametrize("value", NO_STAMPS)
+@pytest.mark.parametrize("value", NO_STAMPS, ids=named)
 def test_a_confirmation_that_is_no_time_is_missing(value: object) -> None:
     """The change counts in its place, and an access that is none counts for nothing."""
     assert of(confidence=0.9, confirmed_at=value, updated_at=ago(21), accessed_at=value) == pytest.approx(0.8)
@@ -152,6 +152,13 @@ def test_stored_values_never_change(stage: Composite) -> None:
     kept = dict(payload)
     quality(candidate("a", 1.0, **payload), NOW, stage, run())
     assert payload == kept
+
+
+@pytest.mark.parametrize("value", WILD_NUMBERS, ids=named)
+@pytest.mark.parametrize("stage", [LINEAR, WEIBULL])
+def test_no_number_is_more_than_full_confidence(stage: Composite, value: float) -> None:
+    """A confidence out of all bounds counts as something between 0 and 1."""
+    assert 0 <= of(stage, confidence=value, confirmed_at=NOW) <= 1
 
 
 @given(st.floats(0, 1), st.floats(0, 1e5), st.floats(0, 1e5), st.sampled_from([LINEAR, WEIBULL]))

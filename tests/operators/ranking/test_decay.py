@@ -12,7 +12,7 @@ from operators.ranking.decay import decayed
 from schemas.errors import InputError
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Decay, DecayTier
-from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, payloads
+from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import any_finite, ids, keyword, leg, run, scores, structured, vector
 
 ON = Decay(enabled=True)
@@ -96,7 +96,7 @@ def test_an_id_that_the_vector_leg_repeats_counts_at_its_first_rank() -> None:
     assert scores(decayed([vector(("a", 0.9), ("b", 0.5), ("a", 0.1))], Decay(), run())) == [("a", 0.9), ("b", 0.5)]
 
 
-@pytest.mark.parametrize("stamp", NO_STAMPS)
+@pytest.mark.parametrize("stamp", NO_STAMPS, ids=named)
 def test_an_undated_document_weighs_nothing_or_a_step(stamp: object) -> None:
     """Without a date, and with one that isn't a time, the weight is 0: .56; in step mode .1: .59."""
     assert one(0.8, created_at=stamp) == pytest.approx(0.56)
@@ -142,7 +142,7 @@ def test_off_is_the_cosine_alone(stage: Decay, facts: dict[str, Any]) -> None:
 
 def test_decay_needs_a_clock() -> None:
     """Decay that is on without a now is an error that names both `now` and the stage."""
-    with pytest.raises(InputError, match=r"now.*decay"):
+    with pytest.raises(InputError, match=r"^now: .*stage decay "):
         decayed([vector(("a", 0.8))], ON, run(now=None))
 
 

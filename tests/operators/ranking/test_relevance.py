@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from operators.ranking.candidate import Candidate
 from operators.ranking.relevance import merge
 from operators.ranking.run import Trail
+from schemas.query import MAX_FLOAT32
 from tests.operators.ranking.pools import any_finite, ids, scores
 
 FUSED = [("a", 1.0), ("b", 0.8), ("c", 0.6), ("d", 0.3), ("e", 0.2)]
@@ -71,8 +72,8 @@ def test_one_candidate_is_the_best_of_its_kind(top: int) -> None:
 
 
 def test_verdicts_as_far_apart_as_numbers_can_be() -> None:
-    """A reranker's finite scores never become NaN: a spread beyond the largest float is rescaled, too."""
-    largest = 1.7976931348623157e308
+    """The largest and the smallest score that a reranker may give are rescaled as others are, never to NaN."""
+    largest = MAX_FLOAT32
     merged = merge(fused(("a", 0.9), ("b", 0.8), ("c", 0.7)), {"a": largest, "b": 0.0, "c": -largest}, 3, 1.0)
     assert scores(merged) == [("a", 1.0), ("b", 0.5), ("c", 0.0)]
 
@@ -101,6 +102,7 @@ def test_the_tail_of_a_merge_is_explained() -> None:
     assert (step["stage"], step["input"]) == ("rerank", 0.2)
     # Of .3 .2 0 the second is 2/3.
     assert step["values"]["tail"] == pytest.approx(0.6666666666666667)
+    assert (step["values"]["tail_scale"]["offset"], step["values"]["tail_scale"]["divisor"]) == (0.0, 0.3)
     assert step["output"] == pytest.approx(-0.3333333333333333)
     assert sorted(trail.explanations) == ["a", "c", "d", "e", "f"]
 

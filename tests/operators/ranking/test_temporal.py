@@ -16,7 +16,7 @@ from operators.ranking.temporal import proximity, temporal
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal
-from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, payloads
+from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import (
     NOW,
     any_finite,
@@ -83,7 +83,7 @@ def test_a_document_of_the_time_climbs() -> None:
     assert ids(temporal(pool, Temporal(), run(anchor=THREE_WEEKS))) == ["much", "dated", "little"]
 
 
-@pytest.mark.parametrize("stamp", NO_STAMPS)
+@pytest.mark.parametrize("stamp", NO_STAMPS, ids=named)
 def test_an_undated_document_gains_nothing(stamp: object) -> None:
     """Without a date, and with one that isn't a time, the bonus is 0, even at an anchor of today."""
     pool = [candidate("a", 0.5, created_at=stamp), candidate("b", 0.5)]
@@ -120,7 +120,7 @@ def test_ties_keep_their_order() -> None:
 
 def test_a_bonus_needs_a_clock() -> None:
     """An anchor without a now is an error that names both `now` and the stage."""
-    with pytest.raises(InputError, match=r"now.*temporal"):
+    with pytest.raises(InputError, match=r"^now: .*stage temporal "):
         temporal([candidate("a", 1.0)], Temporal(), run(now=None, anchor=THREE_WEEKS))
 
 

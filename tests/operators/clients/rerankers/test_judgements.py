@@ -22,7 +22,7 @@ NEARLY = st.lists(
     ),
     max_size=5,
 )
-SCORE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**64 - 1)
+SCORE = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-(2**63), 2**64 - 1)
 
 
 @given(JSON | NEARLY, st.integers(1, 4))
