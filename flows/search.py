@@ -31,7 +31,9 @@ def search(parts: Parts) -> Dataflow:
 
     decoded = decode("decode", queries, p.decoder)
     admitted = admit("admit", decoded.on, p.bm25)
-    embedded = embed("embed", admitted.on, p.embedder, p.dimension, p.calls, p.bounds.embedder)
+    embedded = embed(
+        "embed", admitted.on, p.embedder, p.dimension, p.rerankers.reads_tokens, p.calls, p.bounds.embedder
+    )
     anchored = anchor("anchor", embedded.on, p.anchors, p.calls, p.bounds.chat)
     retrieved = retrieve("retrieve", anchored.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
     fused = fuse("fuse", retrieved.on)

@@ -1,6 +1,6 @@
 """Embed: the texts of many queries become vectors in one request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from bytewax.dataflow import Stream, operator
@@ -13,16 +13,27 @@ from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.stage import Batch, Stage, stage
 from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.leg import VECTOR
 
 _LANE = "embed"
 
 
-def plan(query: InFlight) -> Mapping[Lane, str]:
-    """A query with a vector of its own, without a text, or whose plan has no use for a vector, needs no embedding."""
-    query.started = monotonic()
-    if query.event.vector is not None or query.text is None or not query.plan.embeds(query.event):
-        return {}
-    return {_LANE: query.text}
+def wanted(query: InFlight, tokens: bool) -> bool:
+    """Whether the query has a text and no vector, and its plan, or a reranker that reads `tokens`, a use for one."""
+    if query.event.vector is not None or query.text is None or not query.plan.profile.semantic:
+        return False
+    searched = query.event.reflections_only or VECTOR in query.plan.recipe.fusion.legs
+    return searched or (tokens and query.plan.reranks(query.event) > 0)
+
+
+def plan(tokens: bool) -> Callable[[InFlight], Mapping[Lane, str]]:
+    """Ask for each query's embedding that is wanted."""
+
+    def asked(query: InFlight) -> Mapping[Lane, str]:
+        query.started = monotonic()
+        return {_LANE: query.text} if query.text is not None and wanted(query, tokens) else {}
+
+    return asked
 
 
 def embedded(finished: Finished[InFlight, Embedding], dimension: int, model: str) -> InFlight:
@@ -43,9 +54,9 @@ def embedded(finished: Finished[InFlight, Embedding], dimension: int, model: str
     return query
 
 
-def unembedded(query: InFlight) -> InFlight:
+def unembedded(query: InFlight, tokens: bool) -> InFlight:
     """Note that nobody embeds here, if the query needs it."""
-    if plan(query):
+    if wanted(query, tokens):
         query.lose("embed", Reason.NO_EMBEDDER)
     return query
 
@@ -56,17 +67,21 @@ def embed(
     up: Stream[Batch],
     embedder: Embedder | None,
     dimension: int,
+    tokens: bool,
     calls: EventLoopThread,
     bounds: Bounds,
 ) -> Stage[InFlight]:
-    """Queries in and on, with their vectors; a lost embedder is noted in the query."""
+    """Queries in and on, with their vectors; a lost embedder is noted in the query.
+
+    `tokens`: whether a reranker reads them.
+    """
     if embedder is None:
-        return stage("embed", up, lambda query: query.message, unembedded)
+        return stage("embed", up, lambda query: query.message, lambda query: unembedded(query, tokens))
 
     async def call(_: Lane, texts: Sequence[str], timeout: float) -> list[Embedding]:
         return await embedder.embed(texts, timeout=timeout)
 
-    finished = async_io("embedder", up, calls, plan, call, lambda query: query.deadline, bounds)
+    finished = async_io("embedder", up, calls, plan(tokens), call, lambda query: query.deadline, bounds)
     return stage(
         "embed", finished, lambda done: done.item.message, lambda done: embedded(done, dimension, embedder.model)
     )

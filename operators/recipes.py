@@ -10,7 +10,6 @@ import orjson
 from operators.ranking.anchors import TimeAnchor
 from operators.ranking.run import Facts
 from schemas.errors import InputError, invalid
-from schemas.leg import VECTOR
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
@@ -19,6 +18,8 @@ from schemas.settings import Between, Profile, Settings
 from schemas.settings.ranking import BALANCED
 
 _KEPT: Final = 1024
+_KEPT_BYTES: Final = 1024
+"""Overridden recipes that are kept for the next query: so many, of overrides of at most so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,6 @@ class Plan:
         """Who reads the time in the query, if that is wanted."""
         temporal = self.recipe.stage(Temporal)
         return temporal.anchors if isinstance(temporal, Temporal) and temporal.boost > 0 else None
-
-    def embeds(self, event: QueryEvent) -> bool:
-        """Whether the query's text is to become a vector: for the vector leg, or for a reranker that reads tokens."""
-        searched = event.reflections_only or VECTOR in self.recipe.fusion.legs
-        return self.profile.semantic and (searched or self.reranks(event) > 0)
 
     def reranks(self, event: QueryEvent) -> int:
         """How many candidates are reranked. Reflections alone are ranked by cosine, and a chat model's pick is one."""
@@ -138,7 +134,8 @@ class Planner:
             raise _refused(str(error)) from error
         if changed.asks_chat and not self.chat:
             raise _refused("no chat model is configured")
-        self._overridden[key] = changed
+        if len(key[1]) <= _KEPT_BYTES:
+            self._overridden[key] = changed
         if len(self._overridden) > _KEPT:
             self._overridden.popitem(last=False)
         return changed

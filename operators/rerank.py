@@ -38,6 +38,11 @@ class Rerankers:
             return None
         return self.picker if query.plan.recipe.picking is not None else self.reranker
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether a reranker needs the query's token vectors."""
+        return self.reranker is not None and self.reranker.reads == "tokens"
+
     def depth(self, query: InFlight) -> int:
         """How many candidates must be fetched for it."""
         wanted = self.reranker if query.plan.recipe.picking is None else self.picker

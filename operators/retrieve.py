@@ -42,7 +42,7 @@ def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
         elif name != STRUCTURED:
             query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
     answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
-    if query.degraded and not answered:
+    if not answered and {"embed", *LEGS} & dict(query.degraded).keys():
         query.failed = query.answered = True
     elif not answered:
         query.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")

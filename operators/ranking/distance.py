@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.dedupe import content
-from operators.ranking.keywords import STOP_WORDS, keywords, words
+from operators.ranking.keywords import STOP_WORDS, keywords, overlap
 from operators.ranking.quality import importance
 from operators.ranking.run import Run, Trail
 from schemas.recipes.parameters import DistanceStage
@@ -93,10 +93,8 @@ def _survival(age: float, stage: WeibullDecay) -> float:
 
 def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> Factors:
     asked = keywords(run.facts.text or "", STOP_WORDS if stage.stop_words is None else stage.stop_words)
-    overlaps = [0.0] * len(candidates)
-    if asked:
-        overlaps = [len(asked & words(content(candidate.payload))) / len(asked) for candidate in candidates]
-    return [1.0 - stage.weight * overlap for overlap in overlaps], {"overlap": overlaps}
+    overlaps = [overlap(asked, content(candidate.payload)) for candidate in candidates]
+    return [1.0 - stage.weight * share for share in overlaps], {"overlap": overlaps}
 
 
 def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:

@@ -18,6 +18,7 @@ _UNSPACED: Final = (
     "\uf900-\ufaff\U00020000-\U0003fffd"
 )
 _RUNS: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _WITHOUT_SPACES: Final = re.compile(f"[{_UNSPACED}]")
 
 _ENGLISH: Final = (
@@ -39,27 +40,47 @@ _SCRIPTS: Final = (0x300, 0x1F000)
 
 def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
     """The distinct keywords of a query, without stop words."""
-    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else {_folded(word) for word in stop_words})
+    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _stopped(tuple(stop_words)))
 
 
-@lru_cache(maxsize=4096)
+def overlap(asked: Collection[str], text: str) -> float:
+    """The share of the asked keywords that are words of the text; 0 where nothing is asked."""
+    folded = _folded(text)
+    # Most texts hold few of them even as parts of words: those need not be taken apart.
+    within = [word for word in asked if word in folded]
+    return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
+
+
 def words(text: str) -> frozenset[str]:
     """The distinct words of a text, and its bigrams where it is written without spaces."""
-    found: set[str] = set()
-    for word in _word().findall(_folded(text)):
-        if not _WITHOUT_SPACES.search(word):
-            if len(word) >= SHORTEST:
-                found.add(word)
-            continue
+    return frozenset(word for word in _words(_folded(text)) if len(word) >= SHORTEST or _WITHOUT_SPACES.match(word))
+
+
+@lru_cache(maxsize=64)
+def _stopped(stop_words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_folded(word) for word in stop_words)
+
+
+def _words(folded: str) -> set[str]:
+    """With words that are too short to count, where that saves looking at each."""
+    if folded.isascii():
+        return set(_ASCII_WORD.findall(folded))
+    found = set(_word().findall(folded))
+    if not _WITHOUT_SPACES.search(folded):
+        return found
+    apart: set[str] = set()
+    for word in found:
         for run in _RUNS.findall(word):
             if _WITHOUT_SPACES.match(run):
-                found.update(run[at : at + 2] for at in range(len(run) - 1))
-            elif len(run) >= SHORTEST:
-                found.add(run)
-    return frozenset(found)
+                apart.update(run[at : at + 2] for at in range(len(run) - 1))
+            else:
+                apart.add(run)
+    return apart
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     # Folding can undo a composition: normalise after it, too.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 

@@ -140,12 +140,11 @@ class Decay(DecayTier, FusionStage):
     """Hybrid merge: 0.7 * cosine + 0.3 * a weight that falls with age. Its parameters are the global tier."""
 
     name: ClassVar = "decay"
-    structured: bool = Field(default=True, description="Whether the newest documents take part, found or not.")
 
     @property
     def legs(self) -> Legs:
-        """All of them, or those that search."""
-        return (VECTOR, KEYWORD, STRUCTURED) if self.structured else (VECTOR, KEYWORD)
+        """All of them."""
+        return VECTOR, KEYWORD, STRUCTURED
 
     @property
     def reads(self) -> frozenset[str]:

@@ -115,7 +115,7 @@ def through(asked: InFlight, stage: Callable[[Stream[Batch], EventLoopThread], S
 def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """The embedder isn't called, and the answer says that time was over."""
     asked = late()
-    assert through(asked, lambda up, calls: embed("embed", up, Nobody(), DIMENSION, calls, BOUNDS)) == "on"
+    assert through(asked, lambda up, calls: embed("embed", up, Nobody(), DIMENSION, False, calls, BOUNDS)) == "on"
     assert (asked.degraded, asked.embedding, caplog.text) == ([("embed", Reason.DEADLINE)], None, "")
 
 

@@ -55,7 +55,6 @@ CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
 
 FLAGS: Final[Mapping[Parameter, bool]] = {
     ("decay", "enabled"): False,
-    ("decay", "structured"): True,
     ("reflections", "include_reflections"): True,
     ("weibull_decay", "enabled"): False,
     ("keyword_boost", "enabled"): False,

@@ -160,7 +160,6 @@ def test_the_structured_leg_is_asked_if_it_weighs() -> None:
     """Fusions ask it only for a weight, decay unless told not to; the blend without any leg's weight asks it alone."""
     assert of({"rrf": {"weights": {"structured": 0.1}}}).fusion.legs == ("vector", "keyword", "structured")
     assert of({"score": {"weights": {"structured": 0.0}}}).fusion.legs == ("vector", "keyword")
-    assert of({"decay": {"structured": False}}).fusion.legs == ("vector", "keyword")
     assert of({"weighted": {"vector_weight": 0}}).fusion.legs == ("keyword",)
     assert of({"weighted": {"vector_weight": 0, "keyword_weight": 0}}).fusion.legs == ("structured",)
 

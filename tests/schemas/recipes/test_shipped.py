@@ -40,7 +40,6 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "mode": None,
         "half_life_days": 0.0,
         "step_threshold_days": 0.0,
-        "structured": True,
         "limit": 0,
     },
     "vector": {"limit": 0},
