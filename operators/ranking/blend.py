@@ -16,7 +16,6 @@ from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
 
 PRIORITIES: Final = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
-SIGNALS: Final = ("keyword", "vector", "recency", "priority", "graph")
 
 _CYCLES: Final = 1e15
 
@@ -140,8 +139,11 @@ def _explain(
             for candidate, value in zip(candidates, column, strict=True)
         }
         run.trail.leg(leg, noted)
+    raw = next((list(leg.scored().values()) for leg in legs if leg.name == KEYWORD), [])
+    scale = min_max(raw)._asdict() if raw else None
     for index, candidate in enumerate(candidates):
         values: dict[str, object] = {"weights": shares, "signals": {name: columns[name][index] for name in shares}}
+        values["keyword_scale"] = scale
         if ages:
             values["age"] = ages[index]
         run.trail.step(stage, candidate, None, candidate.score, values)

@@ -6,7 +6,7 @@ Source: a memory store's consolidation, which writes documents of the type `refl
 from collections.abc import Sequence
 
 from operators.ranking.blend import ages_of, newest_first, recency
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first_by_id, in_order, union
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, in_order, union
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
 from schemas.leg import VECTOR
@@ -39,7 +39,7 @@ def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list
     if run.trail is not None:
         for candidate, score, factor in zip(candidates, before, factors, strict=True):
             run.trail.step(stage, candidate, score, candidate.score, {"factor": factor})
-    return sorted(candidates, key=lambda candidate: -candidate.score)
+    return best_first(candidates)
 
 
 def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:

@@ -20,7 +20,13 @@ CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c/v1", "model"
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True, "top_k": 7}}]})
 UNREFLECTED = Recipe.parse("unreflected", {"stages": ["rrf", {"reflections": {"include_reflections": False}}]})
 OWN = {**SHIPPED, "picking": PICKING, "unreflected": UNREFLECTED}
-PLANNER = Planner({**PROFILES, "terse": Profile(recipe="rrf", rerank_top=3)}, OWN)
+TERSE = {**PROFILES, "terse": Profile(recipe="rrf", rerank_top=3)}
+PLANNER = Planner(TERSE, OWN)
+
+
+def planner_of(**changes: Any) -> Planner:
+    """A planner of the same profiles and recipes, with changes."""
+    return Planner(TERSE, OWN, **changes)
 
 
 def event(**fields: Any) -> QueryEvent:
@@ -46,7 +52,7 @@ def refusal(planner: Planner = PLANNER, **fields: Any) -> str:
 
 def bounded(**allowed: Mapping[str, float]) -> Planner:
     """A planner that lets a query change these alone; `a__b` for `a.b`."""
-    return replace(PLANNER, allowed={name.replace("__", "."): Between(**each) for name, each in allowed.items()})
+    return planner_of(allowed={name.replace("__", "."): Between(**each) for name, each in allowed.items()})
 
 
 @pytest.mark.parametrize(
@@ -141,7 +147,7 @@ def test_one_bound_alone_bounds_one_side() -> None:
 
 def test_nothing_allowed_is_nothing_allowed() -> None:
     """An empty list lets a query change nothing, no list everything within the recipe's own bounds."""
-    nothing = replace(PLANNER, allowed={})
+    nothing = planner_of(allowed={})
     assert "a query may not change this" in refusal(nothing, overrides={"score": {"alpha": 0.5}})
     assert planned(nothing).recipe is SHIPPED["hybrid"]
     assert "score.alpha" in refusal(overrides={"score": {"alpha": 1.5}})
@@ -191,7 +197,7 @@ def test_the_settings_are_the_planners() -> None:
 
 def test_the_same_overrides_are_read_once() -> None:
     """A recipe that was changed so before is taken as it is; the order of keys is nothing."""
-    planner = replace(PLANNER, _overridden=type(PLANNER._overridden)())
+    planner = planner_of()
     first = planned(planner, overrides={"score": {"alpha": 0.1, "limit": 3}}).recipe
     assert planned(planner, overrides={"score": {"limit": 3, "alpha": 0.1}}).recipe is first
     assert planned(planner, overrides={"score": {"alpha": 0.1, "limit": 4}}).recipe is not first
@@ -199,7 +205,7 @@ def test_the_same_overrides_are_read_once() -> None:
 
 def test_what_is_kept_of_overrides_is_bounded() -> None:
     """Of many different overrides those of late are kept, the longest unused goes; large ones aren't kept at all."""
-    planner = replace(PLANNER, _overridden=type(PLANNER._overridden)())
+    planner = planner_of()
 
     def limited(limit: int) -> Recipe:
         return planned(planner, overrides={"score": {"limit": limit}}).recipe
@@ -208,7 +214,6 @@ def test_what_is_kept_of_overrides_is_bounded() -> None:
     for limit in range(3, 1_026):
         limited(limit)
         assert limited(1) is first
-    assert len(planner._overridden) == 1_024
     assert limited(2) is not second
     large = {"score": {"weights": {f"leg{number}": 1.0 for number in range(500)}}}
     assert planned(planner, overrides=large).recipe is not planned(planner, overrides=large).recipe
@@ -220,6 +225,14 @@ def test_recipes_that_do_the_same_keep_their_names() -> None:
     planner = Planner(PROFILES, {**SHIPPED, "twin": twin})
     for name in ("hybrid", "twin", "hybrid"):
         assert planned(planner, recipe=name, overrides={"score": {"alpha": 0.3}}).recipe.name == name
+
+
+def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
+    """What one planner lets a query change, one made of it with other bounds doesn't take on trust."""
+    asked: dict[str, Any] = {"overrides": {"score": {"alpha": 0.3}}}
+    first = planner_of()
+    planned(first, **asked)
+    assert "a query may not change this" in refusal(replace(first, allowed={}), **asked)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +276,7 @@ def test_the_querys_word_on_reflections_goes_before_the_recipes(
 def test_the_decay_of_a_destination_is_its_own() -> None:
     """A query is planned with the tier of the destination that it asks, and no other."""
     tier = DecayTier(mode="step", half_life_days=2.0)
-    planner = replace(PLANNER, decay={"diary": tier})
+    planner = planner_of(decay={"diary": tier})
     assert planner.plan(event(), "diary", []).decay == (tier,)
     assert planner.plan(event(), "default", []).decay == ()
 
@@ -272,7 +285,7 @@ def test_the_facts_are_the_querys() -> None:
     """Stages know the query's clocks, text, anchor and wishes, the destination's tier and the profile's half-life."""
     tier = DecayTier(half_life_days=2.0)
     asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
-    plan = replace(PLANNER, decay={"diary": tier}).plan(asked, "diary", [])
+    plan = planner_of(decay={"diary": tier}).plan(asked, "diary", [])
     facts = plan.facts(asked, "find me", 5.0, TimeAnchor(1, 1))
     assert (facts.now, facts.cycle, facts.text, facts.anchor) == (5.0, 9, "find me", TimeAnchor(1, 1))
     assert (facts.include_reflections, facts.reflections_only) == (False, False)

@@ -5,9 +5,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from operators.ranking.blend import SIGNALS
 from operators.ranking.candidate import Leg
 from tests.operators.ranking.pools import DAY, NOW, leg
+
+SIGNALS = ("keyword", "vector", "recency", "priority", "graph")
 
 IDS = "abcdefghij"
 STAMPS = [

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.blend import SIGNALS, weighted
+from operators.ranking.blend import weighted
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.run import Run
 from schemas.recipes.fusion import Weighted
 from tests.operators.ranking.pools import DAY, NOW, explanation, ids, keyword, run, scores, structured, vector
+from tests.operators.ranking.random_pools import SIGNALS
 
 PAYLOADS: Mapping[str, Mapping[str, Any]] = {
     "a": {"created_at": NOW - 7 * DAY, "cycle": 50, "priority": "P1"},

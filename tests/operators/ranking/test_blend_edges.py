@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.blend import SIGNALS, weighted
+from operators.ranking.blend import weighted
 from operators.ranking.run import Run
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Weighted
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, run, scores, structured, vector
+from tests.operators.ranking.random_pools import SIGNALS
 
 RECENCY: Mapping[str, Any] = {"keyword_weight": 0.0, "vector_weight": 0.0, "priority_weight": 0.0}
 OFF: Mapping[str, Any] = {f"{name}_weight": 0.0 for name in SIGNALS}

@@ -107,6 +107,13 @@ def test_scores_below_zero_stay_below() -> None:
     assert scores(found) == [("a", 1.0), ("b", -0.5)]
 
 
+def test_a_maximum_of_next_to_nothing_leaves_scores_finite() -> None:
+    """Divided by the smallest float there is, -1e30 is still a number, and the last."""
+    found = composite([candidate("a", -1e30), candidate("b", 0.0), candidate("c", 5e-324)], Composite(), run())
+    assert ids(found) == ["c", "b", "a"]
+    assert all(math.isfinite(each.score) for each in found)
+
+
 def test_weights_need_not_sum_to_one() -> None:
     """A weight is used as it is: 3 * 1 and 3 * .5."""
     found = composite([candidate("a", 2.0), candidate("b", 1.0)], Composite(relevance=3, quality=0), run())

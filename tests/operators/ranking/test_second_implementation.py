@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from operators.ranking.blend import SIGNALS, weighted
+from operators.ranking.blend import weighted
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive
 from tests.operators.ranking.pools import DAY, NOW, ids, leg, run, scores
-from tests.operators.ranking.random_pools import (
+from tests.operators.ranking.random_pools import SIGNALS, (
     IDS,
     some_blend,
     some_leg,
