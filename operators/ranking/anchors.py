@@ -39,7 +39,7 @@ _N: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TimeAnchor:
-    """Where in time an answer is expected: `days` before the query's now, give or take `tolerance` days."""
+    """Where in time an answer is expected: `days` before the query's now, give or take `tolerance` days, 1 or more."""
 
     days: int
     tolerance: int

@@ -136,8 +136,8 @@ def test_the_model_is_told_the_querys_now() -> None:
 
 def test_each_query_of_a_batch_has_its_own() -> None:
     """Queries are asked about one by one, and each gets the answer to its own text."""
-    server = OpenAI(lambda _, user: json.dumps({"days": int(user.split("day ")[1].split('"')[0]), "tolerance": 2}))
-    asked = [query(offset, text=f"day {offset}") for offset in range(9)]
+    server = OpenAI(lambda _, user: json.dumps({"days": int(json.loads(user.splitlines()[-1])), "tolerance": 2}))
+    asked = [query(offset, text=str(offset)) for offset in range(9)]
     with chatting(server) as (calls, chat):
         through(asked, calls, chat)
     assert [each.anchor for each in asked] == [TimeAnchor(offset, 2) for offset in range(9)]

@@ -13,8 +13,9 @@ from operators.ranking.fusion import rrf, score
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive
 from tests.operators.ranking.pools import DAY, NOW, ids, leg, run, scores
-from tests.operators.ranking.random_pools import SIGNALS, (
+from tests.operators.ranking.random_pools import (
     IDS,
+    SIGNALS,
     some_blend,
     some_leg,
     some_legs,
