@@ -80,6 +80,8 @@ def query(
     text: Annotated[str, typer.Argument(help="What to look for.")],
     config: Config = None,
     namespace: Annotated[str | None, typer.Option(help="The tenant.")] = None,
+    profile: Annotated[str | None, typer.Option(help="What the query gets: fast, balanced, deep, or another.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="How it is ranked; missing: as its profile says.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results wanted.")] = 10,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 30.0,
     as_json: Json = False,
@@ -88,8 +90,8 @@ def query(
     settings = load(config)
     logs.configure(settings.telemetry)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
-    if namespace is not None:
-        event["namespace"] = namespace
+    given = {"namespace": namespace, "profile": profile, "recipe": recipe}
+    event |= {name: value for name, value in given.items() if value is not None}
     with Asker(settings.kafka, KAFKA, tracer_provider().get_tracer("rankstream.query")) as asker:
         for result in asker.ask([event], timeout):
             show(result, text, as_json)

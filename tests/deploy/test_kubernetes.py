@@ -129,7 +129,8 @@ def test_keys_come_from_an_optional_secret(
         assert reference["optional"] is True
         monkeypatch.setenv(name, reference["key"])
     settings = load(tmp_path / "rankstream.yaml")
-    keys = {settings.qdrant.key(), settings.embedder.key(), settings.rerank.key()} - {None}
+    backends = (settings.qdrant, settings.embedder, settings.rerank, settings.chat)
+    keys = {backend.key() for backend in backends} - {None}
     assert keys == {reference["key"] for reference in secret.values()}
     assert settings.qdrant.key() == "qdrant-api-key"
     if workload["kind"] == "StatefulSet":

@@ -189,7 +189,6 @@ NEEDLESS: Mapping[str, tuple[dict[str, Any], TimeAnchor | None]] = {
     "no boost by override": ({"overrides": {"temporal": {"boost": -1.0}}}, None),
     "rules by override": ({"overrides": {"temporal": {"anchors": "rules"}}}, WEEK),
     "no text": ({"text": None, "vector": [1.0, 0.0, 0.0]}, None),
-    "reflections alone": ({"reflections_only": True}, None),
 }
 
 
@@ -200,6 +199,13 @@ def test_the_model_is_not_asked_without_need(event: dict[str, Any], expected: Ti
     asked = anchored(server, query(**event))
     assert server.requests == []
     assert (asked.anchor, asked.degraded) == (expected, [])
+
+
+def test_the_model_is_not_asked_for_reflections_alone() -> None:
+    """Reflections are ranked by cosine, whatever stages the recipe has: no request, and nothing that could be lost."""
+    server = OpenAI(spring)
+    asked = anchored(server, query(reflections_only=True))
+    assert (server.requests, asked.degraded) == ([], [])
 
 
 def test_skipping_rerankers_keeps_the_time() -> None:
