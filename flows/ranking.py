@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from operators.clients.rerankers import Verdict
 from operators.decode import check_text, json_object, validated
@@ -30,6 +30,14 @@ from schemas.settings.ranking import PROFILES
 
 MAX_LINE: Final = 64 * 1024 * 1024
 DESTINATION: Final = "default"
+
+
+class ReadPool(NamedTuple):
+    """A pool, the JSON that it was read from, and a hash of that."""
+
+    pool: CandidatePool
+    document: dict[str, Any]
+    identity: str
 
 
 @dataclass(slots=True)
@@ -97,18 +105,26 @@ class PoolRanker:
 
     def __call__(self, line: bytes) -> dict[str, Any]:
         """The result event of one pool, written as JSON. Raises InputError."""
+        return self.rank(self.read(line))
+
+    def read(self, line: bytes) -> ReadPool:
+        """One pool, written as JSON. Raises InputError."""
         document = json_object(line, MAX_LINE)
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
-        pool = validated(CandidatePool, document)
-        event = pool.query.model_copy(update={"explain": True}) if self.explain else pool.query
-        query = self._ranked(event, pool)
-        results = page(query)
-        provenance = {"config_hash": self.config_hash, "models": {"embedder": None, "reranker": None}, "source": None}
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
-        answer = result(query, identity, results, provenance, pool.clock)
+        return ReadPool(validated(CandidatePool, document), document, identity)
+
+    def rank(self, read: ReadPool) -> dict[str, Any]:
+        """The result event of one pool. Raises InputError."""
+        pool, event = read.pool, read.pool.query
+        if self.explain:
+            event = event.model_copy(update={"explain": True})
+        query = self._ranked(event, pool)
+        provenance = {"config_hash": self.config_hash, "models": {"embedder": None, "reranker": None}, "source": None}
+        answer = result(query, read.identity, page(query), provenance, pool.clock)
         if event.record:
-            answer["pool"] = document
+            answer["pool"] = read.document
         return answer
 
     def _ranked(self, event: QueryEvent, pool: CandidatePool) -> RankedPool:

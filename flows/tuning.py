@@ -15,7 +15,7 @@ from rich.table import Table
 from flows.asking import Asker
 from flows.embedded import Embedded
 from flows.evaluate import ANSWER_TIMEOUT, UNRANKED, events
-from flows.ranking import PoolRanker
+from flows.ranking import PoolRanker, ReadPool
 from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import TABLE, evaluate
 from operators.recipes import Planner
@@ -103,7 +103,8 @@ def tune(ranker: PoolRanker, pools: Sequence[bytes], knobs: Sequence[Knob], judg
 
     Of equals the first in the order of the knobs' values. Raises ConfigError for a parameter that the recipe lacks.
     """
-    chosen_on, judged_on = pools[::2], pools[1::2]
+    read = [ranker.read(pool) for pool in pools]
+    chosen_on, judged_on = read[::2], read[1::2]
     best: tuple[float, Mapping[str, Any]] | None = None
     tried = 0
     for values in itertools.product(*(knob.values for knob in knobs)):
@@ -128,11 +129,11 @@ def table(tuned: Tuned) -> Table:
 
 
 def _figures(
-    ranker: PoolRanker, pools: Iterable[bytes], setting: Mapping[str, Any], judged: Judgements
+    ranker: PoolRanker, pools: Iterable[ReadPool], setting: Mapping[str, Any], judged: Judgements
 ) -> Mapping[str, float]:
     changed = ranker.overridden(setting)
     order = {}
     for pool in pools:
-        result = changed(pool)
+        result = changed.rank(pool)
         order[result["query_id"]] = [hit["id"] for hit in result["results"]]
     return evaluate(order, {query: grades for query, grades in judged.items() if query in order})

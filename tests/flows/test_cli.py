@@ -5,14 +5,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flows.demo import answer_table
 from flows.evaluate import events
+from schemas.recipes import SHIPPED
 
 CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
-COMMANDS = ("demo", "run", "index", "query", "evaluate", "topics")
+COMMANDS = ("demo", "run", "index", "query", "rank", "evaluate", "topics", "replay")
 
 
 def rankstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -62,30 +64,46 @@ def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'd'}:2" in done.stderr.replace("\n", "")
 
 
+def evaluated(directory: Path, *options: str) -> list[dict[str, Any]]:
+    """What `evaluate` prints of three documents and two queries."""
+    texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises with yeast.", "law": "A law of motion."}
+    lines = [json.dumps({"id": name, "text": text, "namespace": "n"}) for name, text in texts.items()]
+    (directory / "d.jsonl").write_text("\n".join(lines))
+    queries = [("q1", "what makes dough grow"), ("q2", "why does the sea come in")]
+    (directory / "q.jsonl").write_text(
+        "\n".join(json.dumps({"query_id": q, "text": t, "namespace": "n", "kind": 1}) for q, t in queries)
+    )
+    (directory / "qrels").write_text("q1 0 bread 1\nq2 0 tide 1\n")
+    done = rankstream(
+        "evaluate",
+        *("--documents", str(directory / "d.jsonl"), "--queries", str(directory / "q.jsonl")),
+        *("--qrels", str(directory / "qrels"), "--json", *options),
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 @pytest.mark.weights
 @pytest.mark.slow
 def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
-    """Documents are indexed and queries answered with nothing but this process; the figures are the answers'."""
-    texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises with yeast.", "law": "A law of motion."}
-    lines = [json.dumps({"id": name, "text": text, "namespace": "n"}) for name, text in texts.items()]
-    (tmp_path / "d.jsonl").write_text("\n".join(lines))
-    queries = [("q1", "what makes dough grow"), ("q2", "why does the sea come in")]
-    (tmp_path / "q.jsonl").write_text(
-        "\n".join(json.dumps({"query_id": q, "text": t, "namespace": "n", "kind": 1}) for q, t in queries)
-    )
-    (tmp_path / "qrels").write_text("q1 0 bread 1\nq2 0 tide 1\n")
-    done = rankstream(
-        "evaluate",
-        *("--documents", str(tmp_path / "d.jsonl"), "--queries", str(tmp_path / "q.jsonl")),
-        *("--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "runs"), "--json"),
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["recipe"] for row in rows] == ["hybrid", "hybrid+rerank"]
-    assert [row["answers"] for row in rows] == [{"ok": 2}, {"ok": 2}]
-    assert rows[1]["MRR@10"] == 1.0
+    """Every recipe answers, reranked or not, with nothing but this process; the figures are those of the answers."""
+    rows = evaluated(tmp_path, "--run", str(tmp_path / "runs"))
+    assert [row["recipe"] for row in rows] == [name + end for name in SHIPPED for end in ("", "+rerank")]
+    assert all(row["answers"] == {"ok": 2} for row in rows)
+    figures = {row["recipe"]: row["MRR@10"] for row in rows}
+    assert figures["hybrid+rerank"] == 1.0
     run = (tmp_path / "runs" / "hybrid+rerank.run").read_text().splitlines()
     assert next(line.split()[:4] for line in run if line.startswith("q1")) == ["q1", "Q0", "bread", "1"]
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+def test_evaluate_tunes_on_one_half(tmp_path: Path) -> None:
+    """Pools come from the real flow; one query chooses among the values, the other says what they are worth."""
+    (tuned,) = evaluated(tmp_path, "--recipe", "hybrid", "--tune", "score.alpha=1,0", "--metric", "MRR@10")
+    assert (tuned["recipe"], tuned["tried"], tuned["chosen_on"], tuned["judged_on"]) == ("hybrid", 2, 1, 1)
+    assert tuned["values"].keys() == {"score.alpha"}
+    assert tuned["after"].keys() == tuned["before"].keys() >= {"MRR@10"}
 
 
 def test_unknown_columns_of_queries_are_metadata(tmp_path: Path) -> None:
