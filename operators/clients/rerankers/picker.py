@@ -1,8 +1,6 @@
 """The chat model that picks one best document of a query's candidates."""
 
-import asyncio
 import re
-import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +8,8 @@ from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.quoting import quoted
 from operators.clients.rerankers import RerankRequest, Scores
 from operators.clients.rerankers.judgements import outcomes
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+from operators.clients.rerankers.slots import Slots
+from schemas.errors import BackendBadResponse, BackendError
 
 MAX_DOCUMENT: Final = 300
 """How many code points of a document the model reads."""
@@ -38,9 +37,7 @@ class Picker:
     def __init__(self, chat: ChatModel, max_concurrency: int) -> None:
         self.model = chat.model
         self._chat = chat
-        self._limit = max_concurrency if max_concurrency > 0 else sys.maxsize
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._free = asyncio.Semaphore(self._limit)
+        self._slots = Slots(max_concurrency)
 
     async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Pick one of each request's documents or none, {}, within `timeout` seconds, one outcome a request, in their
@@ -53,25 +50,10 @@ class Picker:
         await self._chat.aclose()
 
     async def _pick(self, request: RerankRequest, deadline: float) -> Scores:
-        number = read_pick(await self._complete(_prompt(request), deadline), len(request.documents))
+        async with self._slots.hold("chat rerank", deadline=deadline) as left:
+            answer = await self._chat.complete(SYSTEM, _prompt(request), timeout=left)
+        number = read_pick(answer, len(request.documents))
         return {} if number is None else {list(request.documents)[number - 1]: 1.0}
-
-    async def _complete(self, user: str, deadline: float) -> str:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            # A semaphore belongs to the loop that first waited on it.
-            self._loop = loop
-            self._free = asyncio.Semaphore(self._limit)
-        free = self._free
-        try:
-            async with asyncio.timeout_at(deadline):
-                await free.acquire()
-        except TimeoutError:
-            raise BackendTimeout("chat rerank: no free slot in time") from None
-        try:
-            return await self._chat.complete(SYSTEM, user, timeout=deadline - loop.time())
-        finally:
-            free.release()
 
 
 def read_pick(answer: str, count: int) -> int | None:

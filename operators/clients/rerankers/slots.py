@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from operators.clients.transport import Endpoint
@@ -16,10 +18,11 @@ class Slots:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._free = asyncio.Semaphore(self._limit)
 
-    async def post(self, endpoint: Endpoint, path: str, body: object, *, deadline: float) -> Any:
-        """Post in a free slot and return the parsed answer before `deadline`, in the loop's time.
+    @asynccontextmanager
+    async def hold(self, backend: str, *, deadline: float) -> AsyncIterator[float]:
+        """Hold a slot for a call to `backend`; gives the seconds that are left until `deadline`, in the loop's time.
 
-        Raises BackendError; BackendTimeout too if no slot came free, and then nothing was sent.
+        Raises BackendTimeout if no slot came free.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -31,8 +34,16 @@ class Slots:
             async with asyncio.timeout_at(deadline):
                 await free.acquire()
         except TimeoutError:
-            raise BackendTimeout(f"{endpoint.name}: no free slot in time") from None
+            raise BackendTimeout(f"{backend}: no free slot in time") from None
         try:
-            return await endpoint.call("POST", path, body, timeout=deadline - loop.time())
+            yield deadline - loop.time()
         finally:
             free.release()
+
+    async def post(self, endpoint: Endpoint, path: str, body: object, *, deadline: float) -> Any:
+        """Post in a free slot and return the parsed answer before `deadline`, in the loop's time.
+
+        Raises BackendError; BackendTimeout too if no slot came free, and then nothing was sent.
+        """
+        async with self.hold(endpoint.name, deadline=deadline) as left:
+            return await endpoint.call("POST", path, body, timeout=left)
