@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from flows.asking import Asker
 from flows.embedded import Embedded, embedded
-from flows.feeding import read_jsonl
+from flows.feeding import numbered_jsonl, read_jsonl
 from flows.progress import indexed
 from flows.ranking import find
 from operators.delivery.kafka_python import EMBEDDED
@@ -62,7 +62,7 @@ def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
 
     Raises InputError for a line that isn't an object with a `query_id`.
     """
-    for number, query in enumerate(read_jsonl(path), 1):
+    for number, query in numbered_jsonl(path):
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
         event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
@@ -77,8 +77,12 @@ def ways(names: Iterable[str], *, stages: bool) -> list[Way]:
     """
     found: dict[str, Way] = {}
     for recipe in (find(name, SHIPPED) for name in names):
-        begun = _beginnings(recipe) if stages else ()
-        for way in (*(Way(each, False) for each in begun), Way(recipe, False), Way(recipe, True)):
+        for beginning in _beginnings(recipe) if stages else ():
+            like = found.get(beginning.name)
+            if like is not None and like.recipe.hash != beginning.hash:
+                beginning = replace(beginning, name=f"{recipe.name}: {beginning.name}")
+            found.setdefault(beginning.name, Way(beginning, False))
+        for way in (Way(recipe, False), Way(recipe, True)):
             found.setdefault(way.name, way)
     return list(found.values())
 

@@ -23,6 +23,11 @@ Progress = Callable[[int, int], None]
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file. Raises InputError naming the line that isn't one."""
+    return (event for _, event in numbered_jsonl(path))
+
+
+def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same with their lines' numbers, from 1."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -33,7 +38,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                 raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: {error.msg}") from error
             if not isinstance(event, dict):
                 raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
-            yield event
+            yield number, event
 
 
 def feed(

@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple, Self
 from operators.clients.rerankers import Verdict
 from operators.decode import check_text, json_object, validated
 from operators.ranking.anchors import anchor
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, rank
 from operators.ranking.relevance import merge
 from operators.recipes import Plan, Planner
+from operators.rerank import judged
 from operators.result import page, result
 from schemas.errors import ConfigError, Reason, invalid
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -137,20 +138,21 @@ class PoolRanker:
         if not found:
             query.failed = True
             return query
-        query.payloads = {id_: payload for leg in found for id_, payload in zip(leg.ids, leg.payloads, strict=True)}
+        query.payloads = union(found)
         at = None
-        if plan.anchors is not None and event.text is not None:
+        anchors = plan.anchors(event)
+        if anchors is not None and event.text is not None:
             if pool.clock is None:
                 raise invalid("now", "missing, and the stage temporal needs it", None)
             at = anchor(event.text, pool.clock)
-            if plan.anchors == "chat":
+            if anchors == "chat":
                 warnings.append("the time in the query was read by the rules, not by a chat model")
         query.ranked = rank(plan.recipe, found, plan.facts(event, event.text, pool.clock, at))
         query.candidates = query.ranked.candidates
         query.reranked = query.ranked.reranked
         warnings += query.ranked.warnings
         if verdict is not None and plan.reranks(event) and query.candidates:
-            query.candidates = _judged(query, verdict.scores, self.weight)
+            query.candidates = (judged if self.recipe is None else _judged)(query, verdict.scores, self.weight)
             query.reranked = True
         return query
 

@@ -43,7 +43,7 @@ class Knob:
         """Read `score.alpha=0.2,0.5,0.8`; values are JSON. Raises ValueError."""
         path, _, listed = text.partition("=")
         stage, _, parameter = path.partition(".")
-        if not (stage and parameter and listed):
+        if not (stage and parameter and listed.strip()):
             raise ValueError(f"{text!r} is not STAGE.PARAMETER=VALUE,VALUE")
         return cls(stage, parameter, tuple(orjson.loads(f"[{listed}]")))
 

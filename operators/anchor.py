@@ -28,12 +28,14 @@ _LANE: Final = "anchor"
 def plan(query: InFlight) -> Mapping[Lane, tuple[str, float]]:
     """Ask for the anchor of a query whose recipe wants the chat model's."""
     query.started = monotonic()
-    return {_LANE: (query.text, query.now)} if query.plan.anchors == "chat" and query.text is not None else {}
+    return (
+        {_LANE: (query.text, query.now)} if query.plan.anchors(query.event) == "chat" and query.text is not None else {}
+    )
 
 
 def ruled(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
-    if query.plan.anchors is not None and query.text is not None:
+    if query.plan.anchors(query.event) is not None and query.text is not None:
         query.anchor = by_rules(query.text, query.now)
     return query
 

@@ -23,7 +23,8 @@ def wanted(query: InFlight, tokens: bool) -> bool:
     if query.event.vector is not None or query.text is None or not query.plan.profile.semantic:
         return False
     searched = query.event.reflections_only or VECTOR in query.plan.recipe.fusion.legs
-    return searched or (tokens and query.plan.reranks(query.event) > 0)
+    read = query.plan.recipe.picking is None and query.plan.reranks(query.event) > 0
+    return searched or (tokens and read)
 
 
 def plan(tokens: bool) -> Callable[[InFlight], Mapping[Lane, str]]:

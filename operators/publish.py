@@ -114,7 +114,7 @@ class Publisher:
         }
         event = result(query, result_id(origin), results, provenance, query.now, whole=whole, warnings=warnings)
         if query.event.record and pooled:
-            event["pool"] = pool(query, event["provenance"]["now"])
+            event["pool"] = pool(query, query.now)
         return event
 
 

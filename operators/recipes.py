@@ -9,7 +9,7 @@ import orjson
 
 from operators.ranking.anchors import TimeAnchor
 from operators.ranking.run import Facts
-from schemas.errors import InputError, invalid
+from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
@@ -32,11 +32,11 @@ class Plan:
     decay: tuple[DecayTier, ...]
     include_reflections: bool
 
-    @property
-    def anchors(self) -> str | None:
-        """Who reads the time in the query, if that is wanted."""
+    def anchors(self, event: QueryEvent) -> str | None:
+        """Who reads the time in the query, if a stage that runs wants it."""
         temporal = self.recipe.stage(Temporal)
-        return temporal.anchors if isinstance(temporal, Temporal) and temporal.boost > 0 else None
+        wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not event.reflections_only
+        return temporal.anchors if isinstance(temporal, Temporal) and wanted else None
 
     def reranks(self, event: QueryEvent) -> int:
         """How many candidates are reranked. Reflections alone are ranked by cosine, and a chat model's pick is one."""
@@ -70,7 +70,7 @@ class Planner:
     allowed: Mapping[str, Between] | None = None
     decay: Mapping[str, DecayTier] = field(default_factory=dict)
     chat: bool = True
-    _overridden: OrderedDict[tuple[str, bytes], Recipe] = field(default_factory=OrderedDict, repr=False)
+    _overridden: OrderedDict[tuple[str, bytes], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -94,8 +94,12 @@ class Planner:
             name = BALANCED
         profile = self.profiles[name]
         chosen = recipe if recipe is not None else self._named(event.recipe or profile.recipe)
-        if event.overrides or event.reflection_boost is not None:
-            chosen = self._changed(chosen, event)
+        overrides = _overrides(event)
+        if recipe is not None:
+            # They were said of the query's own recipe.
+            overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
+        if overrides:
+            chosen = self._changed(chosen, overrides)
         reflections = chosen.stage(Reflections)
         included = reflections.include_reflections if isinstance(reflections, Reflections) else True
         tier = self.decay.get(destination)
@@ -113,16 +117,8 @@ class Planner:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
         return recipe
 
-    def _changed(self, recipe: Recipe, event: QueryEvent) -> Recipe:
-        overrides: dict[str, Any] = dict(event.overrides or {})
-        if event.reflection_boost is not None:
-            # The event's own field is the plainer way to say the same.
-            given = overrides.get(Reflections.name)
-            overrides[Reflections.name] = {
-                **(given if isinstance(given, dict) else {}),
-                "reflection_boost": event.reflection_boost,
-            }
-        key = (recipe.hash, orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS))
+    def _changed(self, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+        key = (f"{recipe.name} {recipe.hash}", orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS))
         known = self._overridden.get(key)
         if known is not None:
             self._overridden.move_to_end(key)
@@ -131,9 +127,10 @@ class Planner:
         try:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
-            raise _refused(str(error)) from error
+            wrong = "; ".join(problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
+            raise InputError(DeadLetterClass.INVALID, wrong) from error
         if changed.asks_chat and not self.chat:
-            raise _refused("no chat model is configured")
+            raise invalid("overrides", "no chat model is configured", overrides)
         if len(key[1]) <= _KEPT_BYTES:
             self._overridden[key] = changed
         if len(self._overridden) > _KEPT:
@@ -154,8 +151,14 @@ class Planner:
                 raise invalid(f"overrides.{path}", f"not from {between.min} to {between.max}", value)
 
 
-def _refused(problem: str) -> InputError:
-    return invalid("overrides", problem, "")
+def _overrides(event: QueryEvent) -> dict[str, Any]:
+    overrides: dict[str, Any] = dict(event.overrides or {})
+    if event.reflection_boost is not None:
+        # The event's own field is the plainer way to say the same.
+        given = overrides.get(Reflections.name)
+        boost = {"reflection_boost": event.reflection_boost}
+        overrides[Reflections.name] = {**given, **boost} if isinstance(given, dict) else boost
+    return overrides
 
 
 def _flat(overrides: Mapping[str, Any]) -> list[tuple[str, Any]]:

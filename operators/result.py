@@ -1,11 +1,12 @@
 """Results: what a query is answered with, from what became of it. The same for the flow and for ranking offline."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
 from operators.clients.rerankers import Verdict
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import Ranked
 from operators.recipes import Plan
 from schemas.errors import Reason
@@ -104,8 +105,11 @@ def result(
     return answer
 
 
-def pool(query: Answered, now: str | None) -> dict[str, Any]:
-    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart."""
+def pool(query: Answered, now: float | None) -> dict[str, Any]:
+    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart.
+
+    `now` is in Unix seconds, and written as such: ages come out again to the bit.
+    """
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
     recorded = {
@@ -128,15 +132,14 @@ def pool(query: Answered, now: str | None) -> dict[str, Any]:
 
 
 def _own_ids(legs: Sequence[Leg]) -> dict[str, str]:
-    own: dict[str, str] = {}
-    taken: set[str] = set()
-    for leg in legs:
-        for id_, payload in zip(leg.ids, leg.payloads, strict=True):
-            if id_ not in own:
-                document = Candidate(id_, 0.0, payload).document
-                own[id_] = id_ if document in taken else document
-                taken.add(own[id_])
-    return own
+    own = {id_: Candidate(id_, 0.0, payload).document for id_, payload in union(legs).items()}
+    while True:
+        claims = Counter(own.values())
+        shared = [id_ for id_, name in own.items() if claims[name] > 1 and name != id_]
+        if not shared:
+            return own
+        # A point's id can be the name of another's document: what takes it back may be shared in turn.
+        own |= {id_: id_ for id_ in shared}
 
 
 def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:

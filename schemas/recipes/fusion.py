@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.parameters import FusionStage, Legs, Share, Span, Stage, Weight
@@ -26,11 +26,12 @@ class Rrf(FusionStage):
     k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="0 or less means 5.")] = DEFAULT_K
     weights: Weights = Field(default={}, description="By leg; a missing one weighs 1, `structured` 0.")
 
-    @model_validator(mode="after")
-    def _no_vanishing_k(self) -> Self:
-        if 0 < self.k < SMALLEST_K:
-            raise ValueError(f"k is {self.k}, not 0 or less and not {SMALLEST_K} or more")
-        return self
+    @field_validator("k")
+    @classmethod
+    def _no_vanishing_k(cls, k: float) -> float:
+        if 0 < k < SMALLEST_K:
+            raise ValueError(f"Input should be 0 or less, or {SMALLEST_K} or more")
+        return k
 
     @property
     def legs(self) -> Legs:
@@ -125,10 +126,12 @@ DecayMode = Literal["exponential", "step"]
 Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="0: a less specific tier's.")]
 
 
-class DecayTier(Stage):
+class DecayTier(BaseModel):
     """What one tier says of decay: global, destination, collection or source policy. What it leaves out falls
     through to the less specific ones.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = False
     mode: DecayMode | None = None
@@ -139,6 +142,7 @@ class DecayTier(Stage):
 class Decay(DecayTier, FusionStage):
     """Hybrid merge: 0.7 * cosine + 0.3 * a weight that falls with age. Its parameters are the global tier."""
 
+    model_config = Stage.model_config
     name: ClassVar = "decay"
 
     @property

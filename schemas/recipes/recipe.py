@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import JsonValue, ValidationError
@@ -30,8 +30,20 @@ Overrides = Mapping[str, JsonValue]
 """Stage name -> {parameter: value}, and `max_distance` -> its value."""
 
 
+class Problem(NamedTuple):
+    """What is wrong with one part of a recipe."""
+
+    path: str
+    what: str
+    value: object
+
+
 class RecipeError(ValueError):
-    """A recipe that can't be used; the message names every stage, parameter and bound that is wrong."""
+    """A recipe that can't be used; the message names every stage, parameter, bound and value that is wrong."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem(*each) for each in problems))
+        self.problems = problems
 
 
 @dataclass(frozen=True)
@@ -47,23 +59,23 @@ class Recipe:
     def parse(cls, name: str, definition: object) -> "Recipe":
         """Read `{stages: [...], max_distance: 0}`. Raises RecipeError."""
         if not isinstance(definition, Mapping):
-            raise RecipeError(problem(name, "a mapping with `stages` is expected", definition))
+            raise RecipeError(Problem(name, "a mapping with `stages` is expected", definition))
         if unknown := sorted(map(str, definition.keys() - {"stages", MAX_DISTANCE})):
-            raise RecipeError(problem(name, "no such key", ", ".join(unknown)))
+            raise RecipeError(Problem(name, "no such key", ", ".join(unknown)))
         listed = definition.get("stages")
         if not isinstance(listed, list) or not 0 < len(listed) <= MAX_STAGES:
-            raise RecipeError(problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
+            raise RecipeError(Problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
         written: dict[str, Parameters] = {}
         for item in listed:
             stage, parameters = _named(item)
             if stage in written:
-                raise RecipeError(problem("stages", "a stage is named twice", stage))
+                raise RecipeError(Problem("stages", "a stage is named twice", stage))
             written[stage] = parameters
         return cls._of(name, written, definition.get(MAX_DISTANCE, 0.0))
 
     @classmethod
     def _of(cls, name: str, written: Mapping[str, Parameters], max_distance: object) -> "Recipe":
-        problems: list[str] = []
+        problems: list[Problem] = []
         stages = []
         for stage, parameters in written.items():
             try:
@@ -71,11 +83,11 @@ class Recipe:
             except ValidationError as error:
                 problems += _problems(stage, error)
         if type(max_distance) not in {int, float} or not 0 <= max_distance <= 1e6:  # type: ignore[operator]
-            problems.append(problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
+            problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
         else:
             problems += _misplaced(stages) if len(stages) == len(written) else ()
         if problems:
-            raise RecipeError("; ".join(problems))
+            raise RecipeError(*problems)
         return cls(name, tuple(stages), float(max_distance), written)  # type: ignore[arg-type]
 
     def overridden(self, overrides: Overrides) -> "Recipe":
@@ -86,9 +98,9 @@ class Recipe:
             if stage == MAX_DISTANCE:
                 max_distance = changes
             elif stage not in written:
-                raise RecipeError(f"{stage}: recipe {self.name} has no such stage")
+                raise RecipeError(Problem(stage, f"recipe {self.name} has no such stage", changes))
             elif not isinstance(changes, Mapping):
-                raise RecipeError(problem(stage, "an object of parameters is expected", changes))
+                raise RecipeError(Problem(stage, "an object of parameters is expected", changes))
             else:
                 written[stage] = {**written[stage], **changes}
         return self._of(self.name, written, max_distance)
@@ -154,31 +166,31 @@ def _named(item: object) -> tuple[str, Parameters]:
     elif isinstance(item, Mapping) and len(item) == 1:
         name, parameters = next(iter(item.items()))
     else:
-        raise RecipeError(problem("stages", "a stage is its name, or its name with its parameters", item))
+        raise RecipeError(Problem("stages", "a stage is its name, or its name with its parameters", item))
     if name not in STAGES:
-        raise RecipeError(problem("stages", f"no such stage; there are {', '.join(STAGES)}", name))
+        raise RecipeError(Problem("stages", f"no such stage; there are {', '.join(STAGES)}", name))
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise RecipeError(problem(name, "a mapping of parameters is expected", parameters))
+        raise RecipeError(Problem(name, "a mapping of parameters is expected", parameters))
     return name, parameters or {}
 
 
-def _problems(stage: str, error: ValidationError) -> Iterator[str]:
+def _problems(stage: str, error: ValidationError) -> Iterator[Problem]:
     for item in error.errors(include_url=False):
         path = ".".join([stage, *(str(part) for part in item["loc"])])
-        yield problem(path, item["msg"].removeprefix("Value error, "), item["input"])
+        yield Problem(path, item["msg"].removeprefix("Value error, "), item["input"])
 
 
-def _misplaced(stages: list[Stage]) -> Iterator[str]:
+def _misplaced(stages: list[Stage]) -> Iterator[Problem]:
     if not isinstance(stages[0], FusionStage):
-        yield problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
+        yield Problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
     for stage in stages[1:]:
         if isinstance(stage, FusionStage):
-            yield problem("stages", "only the first may be a fusion", stage.name)
+            yield Problem("stages", "only the first may be a fusion", stage.name)
     places = [index for index, stage in enumerate(stages) if isinstance(stage, DistanceStage)]
     if places and places[-1] - places[0] + 1 != len(places):
-        yield problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
+        yield Problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
     if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
-        yield problem("stages", "must be the last", LlmRerank.name)
+        yield Problem("stages", "must be the last", LlmRerank.name)
 
 
 def _names(stages: tuple[type[Stage], ...]) -> str:

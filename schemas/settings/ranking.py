@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from schemas.recipes import DEFAULT, SHIPPED, Recipe
+from schemas.recipes import DEFAULT, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.section import Section
 
@@ -51,7 +51,17 @@ Profiles = Annotated[dict[str, Profile], BeforeValidator(_with_shipped), Field(v
 def _parsed(recipes: Any) -> Mapping[str, Recipe]:
     if not isinstance(recipes, Mapping):
         raise ValueError("a mapping of recipes by name is expected")
-    return {**SHIPPED, **{name: Recipe.parse(name, each) for name, each in recipes.items()}}
+    parsed = dict(SHIPPED)
+    wrong = []
+    for name, definition in recipes.items():
+        try:
+            parsed[name] = Recipe.parse(name, definition)
+        except RecipeError as error:
+            # As everywhere in the configuration no value is repeated.
+            wrong += [f"{name}: {each.path}: {each.what}" for each in error.problems]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return parsed
 
 
 Recipes = Annotated[

@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     def _named(self) -> Self:
         for name, profile in self.profiles.items():
             if profile.recipe not in self.recipes:
-                raise ValueError(f"profiles.{name}.recipe: there is no recipe {profile.recipe!r}")
+                raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]

@@ -1,6 +1,6 @@
 """Who reranks: the profile's reranker or the chat model that the recipe lets pick, each asked for its own queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -12,6 +12,7 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores
 from operators.clients.rerankers.picker import Picker
 from operators.dispatcher import Bounds, Finished
+from operators.event_loop import EventLoopThread
 from operators.fuse import fused
 from operators.inflight import InFlight
 from operators.recipes import Planner
@@ -44,7 +45,6 @@ class Scripted:
         self.model = model
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
-        self.closed = False
         self._given = given
 
     async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
@@ -53,8 +53,7 @@ class Scripted:
         return [self._given for _ in requests]
 
     async def aclose(self) -> None:
-        """Note it."""
-        self.closed = True
+        """Nothing to release."""
 
 
 RERANKER = Scripted("cross-encoder", {"a": 0.1, "b": 0.2, "c": 0.9, "d": 0.3})
@@ -71,14 +70,13 @@ def query(offset: int = 0, **event: Any) -> InFlight:
     return asked
 
 
-def through(asked: list[InFlight], rerankers: Rerankers) -> None:
+def through(asked: list[InFlight], rerankers: Rerankers, calls: EventLoopThread) -> None:
     """Run the queries through the stage: all of them go on."""
     on: list[Batch] = []
-    with looping() as calls:
-        flow = Dataflow("reranking")
-        up = op.input("in", flow, TestingSource([asked]))
-        op.output("on", rerank("rerank", up, rerankers, calls, Bounds(10, 8, 8)).on, TestingSink(on))
-        run_main(flow)
+    flow = Dataflow("reranking")
+    up = op.input("in", flow, TestingSource([asked]))
+    op.output("on", rerank("rerank", up, rerankers, calls, Bounds(10, 8, 8)).on, TestingSink(on))
+    run_main(flow)
     assert sorted(each.event.query_id for batch in on for each in batch) == [each.event.query_id for each in asked]
 
 
@@ -92,7 +90,7 @@ def through(asked: list[InFlight], rerankers: Rerankers) -> None:
         ({"overrides": {"llm_rerank": {"top_k": 2}}}, BOTH, PICKER, 2),
         ({"recipe": "vector"}, BOTH, RERANKER, 50),
         ({"recipe": "vector", "profile": "two"}, BOTH, RERANKER, 2),
-        ({"recipe": "vector", "profile": "fast"}, BOTH, RERANKER, 0),
+        ({"recipe": "vector", "profile": "fast"}, BOTH, None, 0),
         ({}, Rerankers(RERANKER, None, 1.0), None, 0),
         ({"recipe": "vector"}, Rerankers(None, PICKER, 1.0), None, 0),
         ({"recipe": "vector"}, Rerankers(RERANKER, None, 1.0), RERANKER, 50),
@@ -109,7 +107,7 @@ def test_the_recipe_decides_who_reranks(
     candidates are fetched as the one that there is will read.
     """
     asked = query(**event)
-    assert rerankers.of(asked) is (chosen if depth else None)
+    assert rerankers.of(asked) is chosen
     assert rerankers.depth(asked) == depth
 
 
@@ -222,10 +220,11 @@ def test_a_failed_pick_leaves_the_fused_order() -> None:
 
 
 def test_queries_of_one_batch_go_to_their_own() -> None:
-    """Of many queries in one batch each is judged by the one that its recipe names, and that one is asked once for it."""
+    """Of many queries in one batch each is judged by the one that its recipe names, asked once for it."""
     encoder, chat = Scripted("cross-encoder", {"d": 1.0, "a": 0.0}), Scripted("chat", {"c": 1.0})
     asked = [query(offset, recipe="picking" if offset % 2 else "vector") for offset in range(8)]
-    through(asked, Rerankers(encoder, chat, 1.0))
+    with looping() as calls:
+        through(asked, Rerankers(encoder, chat, 1.0), calls)
     assert [each.candidates[0].id for each in asked] == ["d", "c"] * 4
     assert [each.verdict.model for each in asked if each.verdict] == ["cross-encoder", "chat"] * 4
     assert (len(encoder.requests), len(chat.requests)) == (4, 4)
@@ -234,7 +233,8 @@ def test_queries_of_one_batch_go_to_their_own() -> None:
 def test_with_nobody_there_queries_pass() -> None:
     """Where there is neither, every query goes on as it was."""
     asked = [query(0), query(1, recipe="vector")]
-    through(asked, Rerankers(None, None, 1.0))
+    with looping() as calls:
+        through(asked, Rerankers(None, None, 1.0), calls)
     assert [(scores(each.candidates), each.degraded, each.reranked) for each in asked] == [(FUSED, [], False)] * 2
 
 
@@ -247,12 +247,8 @@ def served(server: Handler, asked: list[InFlight]) -> None:
             url = await stack.enter_async_context(answering(server))
             return Picker(openai(await stack.enter_async_context(backend(f"{url}/v1", headers=HEADERS[openai]))), 4)
 
-        flow, on = Dataflow("picking"), list[Batch]()
-        rerankers = Rerankers(RERANKER, calls.run(opened(), 10), 1.0)
-        up = op.input("in", flow, TestingSource([asked]))
-        op.output("on", rerank("rerank", up, rerankers, calls, Bounds(10, 8, 8)).on, TestingSink(on))
         try:
-            run_main(flow)
+            through(asked, Rerankers(RERANKER, calls.run(opened(), 10), 1.0), calls)
         finally:
             calls.run(stack.aclose(), 10)
 

@@ -175,17 +175,17 @@ def test_the_pools_clock_is_the_one_that_was_ranked_by(now: float | str) -> None
 
 
 def test_documents_of_one_id_are_told_apart() -> None:
-    """The first point has the document's id, a second one of the same id its own, in every leg and in the verdict."""
-    payloads = {"p0": {"id": "x"}, "p1": {"id": "x"}, "p2": {}}
+    """Points whose documents have one id go by their own, in every leg and in the verdict."""
+    payloads = {"p0": {"id": "x"}, "p1": {"id": "x"}, "p2": {}, "p3": {"id": "y"}}
     legs = [
         vector(("p1", 0.9), ("p0", 0.8), payloads=payloads),
-        keyword(("p0", 3.0), ("p2", 2.0), ("p1", 1.0), payloads=payloads),
+        keyword(("p0", 3.0), ("p2", 2.0), ("p3", 2.0), ("p1", 1.0), payloads=payloads),
     ]
     asked = ranked(legs, record=True)
-    asked.verdict = Verdict("model", {"p0": 1.0, "p1": 2.0})
+    asked.verdict = Verdict("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0})
     found = recorded(asked)
-    assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["x", "p0"], ["p0", "p2", "x"]]
-    assert found["rerank"] == {"p0": 1.0, "x": 2.0}
+    assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["p1", "p0"], ["p0", "p2", "y", "p1"]]
+    assert found["rerank"] == {"p0": 1.0, "p1": 2.0, "y": 3.0}
 
 
 @given(
