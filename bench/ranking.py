@@ -18,7 +18,7 @@ from schemas.recipes.fusion import Weighted
 from schemas.result import LegStatus
 
 SIZES: Final = (20, 100, 400, 1000)
-"""Hits of both legs together; a third of the documents are in both."""
+"""Hits of both legs together; more than half of the documents are in both."""
 
 NOW: Final = 1_700_000_000.0
 FACTS: Final = Facts(now=NOW, text="harbor lantern in winter", anchor=TimeAnchor(30, 7))

@@ -18,7 +18,7 @@ from flows.ranking import find
 from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import evaluate
 from operators.evaluation.trec import parse_qrels, run_lines
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.settings.ranking import BALANCED
@@ -83,7 +83,9 @@ def ways(names: Iterable[str], *, stages: bool) -> list[Way]:
                 beginning = replace(beginning, name=f"{recipe.name}: {beginning.name}")
             found.setdefault(beginning.name, Way(beginning, False))
         for way in (Way(recipe, False), Way(recipe, True)):
-            found.setdefault(way.name, way)
+            if way.name in found and found[way.name].recipe.hash != recipe.hash:
+                raise ConfigError(f"two recipes are called {recipe.name}")
+            found[way.name] = way
     return list(found.values())
 
 

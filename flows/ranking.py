@@ -178,6 +178,8 @@ def _take_legs(query: RankedPool, pool: CandidatePool) -> None:
         used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
         if used and name in offered:
             query.legs[name] = _leg(offered[name])
+        elif name == VECTOR and not query.plan.profile.semantic and query.event.vector is None:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif used:
             query.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
             query.degraded.append((name, Reason.UNAVAILABLE))

@@ -3,7 +3,7 @@
 Rules read it in place; a chat model is asked where the recipe wants that, and the rules stand in when it fails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Final
 
@@ -19,8 +19,6 @@ from operators.ranking.anchors import TimeAnchor
 from operators.ranking.anchors import anchor as by_rules
 from operators.stage import Batch, Stage, stage
 from schemas.errors import BackendError
-
-Rules = Callable[[str, float], TimeAnchor | None]
 
 _LANE: Final = "anchor"
 

@@ -148,7 +148,7 @@ class Planner:
             below = between.min is not None and (number is None or number < between.min)
             above = between.max is not None and (number is None or number > between.max)
             if below or above:
-                raise invalid(f"overrides.{path}", f"not from {between.min} to {between.max}", value)
+                raise invalid(f"overrides.{path}", f"must be {between}", value)
 
 
 def _overrides(event: QueryEvent) -> dict[str, Any]:

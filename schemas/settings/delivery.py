@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from schemas.settings.ranking import Between
+from schemas.settings.ranking import Allowed
 from schemas.settings.section import Count, Seconds, Section
 from schemas.settings.security import Protocol, SaslSettings, TlsSettings, contradictions
 
@@ -85,7 +85,7 @@ class Limits(Section):
     max_message_bytes: Count = 262_144
     max_document_bytes: Count = 1_000_000
     max_text_chars: Count = 8192
-    overrides: dict[str, Between] | None = Field(
+    overrides: Allowed | None = Field(
         default=None,
         description="Recipe parameters that a query may change, such as score.alpha, and within what; null: all.",
     )

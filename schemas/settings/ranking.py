@@ -1,12 +1,21 @@
 """Sections `profiles`, `recipes`, `decay`: how queries are ranked, and what they may change of it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
 
-from schemas.recipes import DEFAULT, SHIPPED, Recipe, RecipeError
+from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
+from schemas.recipes.recipe import STAGES
 from schemas.settings.section import Section
 
 BALANCED: Final = "balanced"
@@ -79,6 +88,28 @@ class Between(Section):
 
     min: float | None = None
     max: float | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError("min is above max")
+        return self
+
+    def __str__(self) -> str:
+        bounds = {"at least": self.min, "at most": self.max}
+        return " and ".join(f"{name} {bound:g}" for name, bound in bounds.items() if bound is not None)
+
+
+def _parameter(path: str) -> str:
+    stage, _, parameter = path.partition(".")
+    fields = STAGES[stage].model_fields if stage in STAGES else {}
+    if path != MAX_DISTANCE and parameter not in {field.alias or name for name, field in fields.items()}:
+        raise ValueError("not STAGE.PARAMETER of a recipe")
+    return path
+
+
+Allowed = dict[Annotated[str, AfterValidator(_parameter)], Between]
+"""Recipe parameters by `stage.parameter`, and within what a query may change them."""
 
 
 class DecaySettings(Section):

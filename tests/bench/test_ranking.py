@@ -17,6 +17,8 @@ from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
 from tests.operators.ranking.pools import ids, keyword, vector
 
+pytestmark = pytest.mark.slow
+
 MODULES = sorted(Path(operators.ranking.__path__[0]).glob("*.py"))
 
 

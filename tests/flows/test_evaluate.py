@@ -194,3 +194,11 @@ def test_a_row_a_way() -> None:
         ["0.250", "0.125"],
         ["1 failed, 3 ok", "4 ok"],
     ]
+
+
+def test_two_recipes_of_one_name_are_an_error(tmp_path: Path) -> None:
+    """A file named as a shipped recipe would take its row: it must be called otherwise, unless it is the same."""
+    other = written(tmp_path, "hybrid.yaml", "stages: [rrf]\n")
+    with pytest.raises(ConfigError, match="two recipes are called hybrid"):
+        ways(["hybrid", other], stages=False)
+    assert names(ways(["hybrid", "hybrid"], stages=False)) == ["hybrid", "hybrid+rerank"]

@@ -16,6 +16,8 @@ from schemas.result import ResultEvent
 from schemas.settings import load
 from tests.flows.test_ranking import NOW, pool
 
+pytestmark = pytest.mark.slow
+
 Done = subprocess.CompletedProcess[bytes]
 
 

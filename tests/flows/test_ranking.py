@@ -268,3 +268,10 @@ def test_the_querys_limit_is_the_pages(limit: int, shown: int) -> None:
     result = ranked(pool([{"name": "vector", "hits": hits}], recipe="vector", limit=limit))
     assert ids(result) == [f"d{n}" for n in range(shown)]
     assert (result["total"], result["has_more"]) == (220, True)
+
+
+def test_a_leg_that_the_profile_skips_is_no_loss() -> None:
+    """What `fast` recorded has no vector leg, as it embeds nothing: offline that is no more a loss than it was."""
+    result = ranked(pool(LEGS[1:], profile="fast"))
+    assert result["status"] == "ok"
+    assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": "profile", "keyword": None}

@@ -250,6 +250,7 @@ lines = mostly(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(lines, st.sampled_from([None, *SHIPPED]))
 def test_any_json_is_a_result_or_an_input_error(document: Any, recipe: str | None) -> None:

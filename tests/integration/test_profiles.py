@@ -111,9 +111,9 @@ def test_reflections_can_be_lifted(ask: Ask) -> None:
     ("event", "said"),
     [
         ({"recipe": "nope"}, "recipe: not configured"),
-        ({"overrides": {"rrf": {"k": 0.5}}}, "overrides.rrf.k: not from 1.0 to 60.0 ('0.5')"),
+        ({"overrides": {"rrf": {"k": 0.5}}}, "overrides.rrf.k: must be at least 1 and at most 60 ('0.5')"),
         ({"overrides": {"rrf": {"weights": {}}}}, "overrides.rrf.weights: a query may not change this"),
-        ({"overrides": {"rrf": {"k": "x"}}}, "overrides.rrf.k: not from"),
+        ({"overrides": {"rrf": {"k": "x"}}}, "overrides.rrf.k: must be at least 1"),
         ({"overrides": {"dedupe": 3}}, "overrides.dedupe"),
         ({"reflection_boost": 2.0}, "reflections: recipe rrf has no such stage"),
         ({"now": NOW, "current_cycle": 3}, "now and current_cycle"),

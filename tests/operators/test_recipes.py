@@ -116,11 +116,11 @@ def test_an_override_within_its_bounds_is_taken(value: float) -> None:
 @pytest.mark.parametrize(
     ("overrides", "named", "value"),
     [
-        ({"score": {"alpha": 0.1}}, "overrides.score.alpha: not from 0.2 to 0.8", "('0.1')"),
-        ({"score": {"alpha": 0.9}}, "overrides.score.alpha: not from 0.2 to 0.8", "('0.9')"),
-        ({"score": {"alpha": "0.5"}}, "overrides.score.alpha: not from 0.2 to 0.8", "('0.5')"),
-        ({"score": {"alpha": True}}, "overrides.score.alpha: not from 0.2 to 0.8", "('True')"),
-        ({"score": {"alpha": None}}, "overrides.score.alpha: not from 0.2 to 0.8", "('None')"),
+        ({"score": {"alpha": 0.1}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.1')"),
+        ({"score": {"alpha": 0.9}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.9')"),
+        ({"score": {"alpha": "0.5"}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.5')"),
+        ({"score": {"alpha": True}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('True')"),
+        ({"score": {"alpha": None}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('None')"),
         ({"score": {"alpha": 0.5, "limit": 3}}, "overrides.score.limit: a query may not change this", "('3')"),
         ({"dedupe": {"limit": 3}}, "overrides.dedupe.limit: a query may not change this", "('3')"),
         ({"max_distance": 0.9}, "overrides.max_distance: a query may not change this", "('0.9')"),
@@ -192,7 +192,7 @@ def test_the_settings_are_the_planners() -> None:
     plan = planned(planner, overrides={"dbsf": {"limit": 5}})
     assert (plan.recipe.name, plan.recipe.parameters["dbsf"]["limit"]) == ("mine", 5)
     assert plan.decay == (DecayTier(half_life_days=3.0),)
-    assert "not from" in refusal(planner, overrides={"dbsf": {"limit": 6}})
+    assert "must be at most 5" in refusal(planner, overrides={"dbsf": {"limit": 6}})
 
 
 def test_the_same_overrides_are_read_once() -> None:

@@ -24,6 +24,8 @@ from tests.operators.ranking.random_pools import (
     some_weights,
 )
 
+pytestmark = pytest.mark.slow
+
 POOLS = 10_000
 
 

@@ -151,6 +151,7 @@ overrides = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=800)
 @given(st.sampled_from(list(SHIPPED)), overrides)
 def test_any_overrides_are_a_recipe_or_an_error(name: str, overrides: Any) -> None:

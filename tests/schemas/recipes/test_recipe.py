@@ -252,6 +252,7 @@ listed = st.lists(
 definitions = json | st.fixed_dictionaries({}, optional={"stages": json | listed, "max_distance": json})
 
 
+@pytest.mark.slow
 @settings(max_examples=1500)
 @given(definitions)
 def test_any_definition_is_a_recipe_or_an_error(definition: Any) -> None:

@@ -255,3 +255,20 @@ def test_bounds_on_overrides() -> None:
     }
     message = refusal(limits={"overrides": {"score.alpha": {"least": 0}}})
     assert message == "limits.overrides.score.alpha.least: Extra inputs are not permitted"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"score.alfa": {}}, "not STAGE.PARAMETER"),
+        ({"scores.alpha": {}}, "not STAGE.PARAMETER"),
+        ({"alpha": {}}, "not STAGE.PARAMETER"),
+        ({"score.alpha": {"min": 0.8, "max": 0.2}}, "min is above max"),
+    ],
+)
+def test_a_bound_on_nothing_is_an_error(overrides: dict[str, Any], said: str) -> None:
+    """What a query may change must be a parameter that there is, within bounds that leave something."""
+    message = refusal(limits={"overrides": overrides})
+    assert message.startswith("limits.overrides")
+    assert said in message
+    settings(limits={"overrides": {"weibull_decay.lambda": {"min": 1}, "max_distance": {}}})
