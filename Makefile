@@ -31,7 +31,7 @@ check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 2
+	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 3 --hypothesis-profile quick
 
 faults: $(VENV)/dev
 	$(VENV)/bin/python -m tests.faults

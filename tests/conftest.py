@@ -10,6 +10,7 @@ from hypothesis import settings
 
 # A machine that others use, too, is slow at any moment: no example is judged by its time.
 settings.register_profile("rankstream", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("rankstream")
 
 with warnings.catch_warnings():

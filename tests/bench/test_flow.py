@@ -59,6 +59,7 @@ def test_every_query_is_answered_once() -> None:
     assert (figures_table(report).row_count, busy_table(report).row_count) == (4, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -78,6 +79,7 @@ def test_senseless_plans_are_usage_errors(arguments: list[str]) -> None:
     assert arguments[0] in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--queries", "0"], ["--rate", "0"], ["--client", "java"]])
 def test_senseless_soaks_are_usage_errors(arguments: list[str]) -> None:
     """Before anything starts."""
