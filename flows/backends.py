@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from operators.clients.anchors import ChatAnchors
+from operators.clients.anchors import AnchorExtractor, ChatAnchors
 from operators.clients.bm25 import Bm25, Bm25Parameters
 from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.anthropic import AnthropicChat
@@ -64,7 +64,7 @@ class Clients:
     qdrant: QdrantClient
     embedder: Embedder | None
     rerankers: Rerankers
-    anchors: ChatAnchors | None
+    anchors: AnchorExtractor | None
 
     @classmethod
     def of(cls, settings: Settings, resources: Resources) -> Self:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from opentelemetry.trace import Tracer
 
-from operators.clients.anchors import ChatAnchors
+from operators.clients.anchors import AnchorExtractor
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder
 from operators.clients.qdrant.client import QdrantClient
@@ -57,7 +57,7 @@ class Parts:
     bm25: Bm25
     embedder: Embedder | None
     dimension: int
-    anchors: ChatAnchors | None
+    anchors: AnchorExtractor | None
     qdrant: QdrantClient
     searches: Searches
     depth: Callable[[InFlight], int]

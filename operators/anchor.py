@@ -11,7 +11,7 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import async_io
-from operators.clients.anchors import ChatAnchors
+from operators.clients.anchors import AnchorExtractor
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
@@ -58,17 +58,17 @@ def anchored(finished: Finished[InFlight, TimeAnchor | None], model: str) -> InF
 
 @operator
 def anchor(
-    step_id: str, up: Stream[Batch], chat: ChatAnchors | None, calls: EventLoopThread, bounds: Bounds
+    step_id: str, up: Stream[Batch], extractor: AnchorExtractor | None, calls: EventLoopThread, bounds: Bounds
 ) -> Stage[InFlight]:
     """Queries in and on, with the time that they name where their recipe targets it."""
-    if chat is None:
+    if extractor is None:
         return stage("anchor", up, lambda query: query.message, ruled)
 
     async def call(
         _: Lane, wanted: Sequence[tuple[str, float]], timeout: float
     ) -> list[TimeAnchor | BackendError | None]:
         # One a call: the stage's bounds say so.
-        return [await chat.anchor(text, now, timeout=timeout) for text, now in wanted]
+        return [await extractor.anchor(text, now, timeout=timeout) for text, now in wanted]
 
     done = async_io("chat", up, calls, plan, call, lambda query: query.deadline, bounds)
-    return stage("anchor", done, lambda done: done.item.message, lambda done: anchored(done, chat.model))
+    return stage("anchor", done, lambda done: done.item.message, lambda done: anchored(done, extractor.model))

@@ -3,7 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.quoting import quoted
@@ -29,8 +29,28 @@ _STARTS: Final = re.compile(r"[{}]|\bnull\b")
 _JSON: Final = json.JSONDecoder()
 
 
+class AnchorExtractor(Protocol):
+    """Who reads the time in a query where the rules of `operators.ranking.anchors`, which need nobody, don't do."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as traces report it."""
+        ...
+
+    async def anchor(self, query: str, now: float, *, timeout: float) -> TimeAnchor | None:
+        """Return the time that `query` speaks of at `now`, in Unix seconds, or None if it names none.
+
+        Raises BackendError.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        ...
+
+
 class ChatAnchors:
-    """Time anchors that a chat model reads in queries, in any language; a query decides on its own anchor alone."""
+    """An AnchorExtractor that asks a chat model, in any language; a query decides on its own anchor alone."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.model = chat.model

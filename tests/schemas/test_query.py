@@ -179,3 +179,33 @@ def test_any_number_is_a_vectors_component() -> None:
     largest = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
     assert largest == MAX_FLOAT32
     assert event(vector=[largest, -largest, 5e-324]).vector == [largest, -largest, 5e-324]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"now": 0, "current_cycle": 0}, "now and current_cycle are two clocks"),
+        ({"reflections_only": True, "include_reflections": False}, "leave nothing"),
+        ({"reflection_boost": -0.1}, "reflection_boost"),
+        ({"reflection_boost": math.inf}, "reflection_boost"),
+        ({"current_cycle": 1.5}, "current_cycle"),
+        ({"current_cycle": True}, "current_cycle"),
+        ({"current_cycle": 2**53 + 1}, "current_cycle"),
+        ({"overrides": []}, "overrides"),
+        ({"explain": 1}, "explain"),
+        ({"record": "true"}, "record"),
+        ({"profile": ""}, "profile"),
+        ({"recipe": 3}, "recipe"),
+    ],
+)
+def test_what_says_how_to_rank_is_checked(fields: dict[str, Any], said: str) -> None:
+    """Two clocks, contradictions and values of other types are refused by name."""
+    assert said in refusal(**fields)
+
+
+def test_what_says_how_to_rank_may_be_left_out() -> None:
+    """Without a word a query is ranked as its profile and recipe say, unexplained, by its message's time."""
+    asked = event()
+    assert (asked.profile, asked.recipe, asked.overrides, asked.include_reflections) == (None, None, None, None)
+    assert (asked.explain, asked.record, asked.reflections_only) == (False, False, False)
+    assert event(current_cycle=-3, reflection_boost=0, include_reflections=False).current_cycle == -3
