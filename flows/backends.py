@@ -72,7 +72,7 @@ class Clients:
         client = qdrant(settings.qdrant, lambda: resources.engine)
         model = chat_model(settings.chat)
         picker = Picker(model, settings.chat.max_concurrency) if model is not None else None
-        rerankers = Rerankers(reranker(settings, client), picker, settings.rerank.weight)
+        rerankers = Rerankers(reranker(settings, client), picker, settings.rerank.weight, settings.rerank.timeout)
         anchors = ChatAnchors(model) if model is not None else None
         return cls(client, embedder(settings, lambda: resources.minilm), rerankers, anchors)
 

@@ -1,7 +1,7 @@
 """What the search flow is built from, made of the settings."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
 
@@ -40,7 +40,11 @@ class StageBounds:
 
         # One query a completion.
         chat = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
-        return cls(bounds(settings.embedder), bounds(settings.qdrant), bounds(settings.rerank), chat)
+        rerank = bounds(settings.rerank)
+        if settings.chat.kind != "none":
+            # A chat model's pick is made in the same stage.
+            rerank = replace(rerank, timeout=max(rerank.timeout, chat.timeout))
+        return cls(bounds(settings.embedder), bounds(settings.qdrant), rerank, chat)
 
 
 @dataclass(frozen=True)

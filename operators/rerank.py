@@ -1,5 +1,6 @@
 """Rerank: query and candidate read together, many queries' candidates in one call where the reranker can."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -26,11 +27,15 @@ _PICK: Final = "pick"
 
 @dataclass(frozen=True, slots=True)
 class Rerankers:
-    """Who reranks: the reranker of every query, and the chat model of recipes that have it pick. Either may be none."""
+    """Who reranks: the reranker of every query, and the chat model of recipes that have it pick. Either may be none.
+
+    `timeout` is the reranker's, in seconds; the stage's bounds are those of whoever takes longer.
+    """
 
     reranker: Reranker | None
     picker: Reranker | None
     weight: float
+    timeout: float = math.inf
 
     def of(self, query: InFlight) -> Reranker | None:
         """The one that this query's candidates go to, if it wants any."""
@@ -126,9 +131,11 @@ def rerank(
         return stage("rerank", up, lambda query: query.message, lambda query: query)
 
     async def call(lane: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
-        reranker = rerankers.picker if lane == _PICK else rerankers.reranker
-        assert reranker is not None
-        return await reranker.rerank(requests, timeout=timeout)
+        if lane == _PICK:
+            assert rerankers.picker is not None
+            return await rerankers.picker.rerank(requests, timeout=timeout)
+        assert rerankers.reranker is not None
+        return await rerankers.reranker.rerank(requests, timeout=min(timeout, rerankers.timeout))
 
     done = async_io("reranker", up, calls, plan(rerankers), call, lambda query: query.deadline, bounds)
     return stage("rerank", done, lambda done: done.item.message, lambda done: reranked(done, rerankers))

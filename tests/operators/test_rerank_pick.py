@@ -45,11 +45,13 @@ class Scripted:
         self.model = model
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
+        self.longest = 0.0
         self._given = given
 
     async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """The same for each."""
         self.requests += requests
+        self.longest = max(self.longest, timeout)
         return [self._given for _ in requests]
 
     async def aclose(self) -> None:
@@ -228,6 +230,14 @@ def test_queries_of_one_batch_go_to_their_own() -> None:
     assert [each.candidates[0].id for each in asked] == ["d", "c"] * 4
     assert [each.verdict.model for each in asked if each.verdict] == ["cross-encoder", "chat"] * 4
     assert (len(encoder.requests), len(chat.requests)) == (4, 4)
+
+
+def test_each_has_its_own_time() -> None:
+    """The reranker's time-out holds where the chat model has more: the stage's bounds are the longer ones."""
+    encoder, chat = Scripted("cross-encoder", {"a": 1.0}), Scripted("chat", {"a": 1.0})
+    with looping() as calls:
+        through([query(0), query(1, recipe="vector")], Rerankers(encoder, chat, 1.0, timeout=0.5), calls)
+    assert 0 < encoder.longest <= 0.5 < chat.longest
 
 
 def test_with_nobody_there_queries_pass() -> None:
