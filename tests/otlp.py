@@ -4,8 +4,7 @@ import gzip
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -14,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
+
+from tests.loopback import LoopbackServer
 
 Value = str | bool | int | float | bytes | list[object] | dict[str, object] | None
 
@@ -41,19 +42,18 @@ class Span:
     resource: dict[str, Value]
 
 
-class Receiver:
+class Receiver(LoopbackServer):
     """An OTLP/HTTP endpoint on loopback that keeps the spans it is sent, in the order of arrival."""
 
     def __init__(self) -> None:
         self._arrival = threading.Condition()
         self._spans: list[Span] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="otlp-receiver")
+        super().__init__(self._handler(), "otlp-receiver")
 
     @property
     def endpoint(self) -> str:
         """The base URL, as OTEL_EXPORTER_OTLP_ENDPOINT takes it."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self.base_url
 
     @property
     def spans(self) -> list[Span]:
@@ -67,15 +67,6 @@ class Receiver:
             if not self._arrival.wait_for(lambda: predicate(list(self._spans)), timeout):
                 raise TimeoutError(f"not in {timeout} s; received: {[span.name for span in self._spans]}")
             return list(self._spans)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def _accept(self, spans: list[Span]) -> None:
         with self._arrival:

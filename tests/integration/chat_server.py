@@ -1,11 +1,12 @@
 """A chat model over HTTP that says what a test tells it to."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.loopback import LoopbackServer
 
 Reply = Callable[[str, str], str | None]
 """Of the system's and the user's message: the completion, or None for an overloaded server."""
@@ -32,11 +33,5 @@ def chat_server(reply: Reply) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with LoopbackServer(Handler, "chat") as server:
+        yield server.base_url

@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.kafka.broker import Broker, free_port
 from tests.kafka.certificates import KEY_PASSWORD
 from tests.kafka.issuer import Issuer
 from tests.kafka.listeners import PASSWORD, unsigned_token
+from tests.loopback import LoopbackServer
 from tests.otlp import Receiver
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def found(text: str) -> list[str]:
     return [canary for canary in (*PLANTED, *encoded, TOKEN.split(".")[1], "canary-") if canary in whole]
 
 
-class Echo:
+class Echo(LoopbackServer):
     """A backend that refuses every call, 401 and 500 in turn, and sends the request's headers back wherever it can."""
 
     def __init__(self) -> None:
@@ -71,19 +71,7 @@ class Echo:
             def log_message(self, *_: object) -> None:
                 """Say nothing on stderr."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="echo")
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> "Echo":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(Handler, "echo")
 
 
 @pytest.fixture
@@ -103,9 +91,9 @@ def issuer() -> Iterator[Issuer]:
 def backends(echo: Echo) -> dict[str, Any]:
     """Sections that send every call to the echo, and log all there is to log."""
     return {
-        "qdrant": {"url": echo.url},
-        "embedder": {"kind": "openai", "url": echo.url},
-        "rerank": {"kind": "cohere", "url": echo.url},
+        "qdrant": {"url": echo.base_url},
+        "embedder": {"kind": "openai", "url": echo.base_url},
+        "rerank": {"kind": "cohere", "url": echo.base_url},
         "telemetry": {"host": "127.0.0.1", "log_level": "debug"},
     }
 

@@ -1,35 +1,25 @@
 """An issuer of OAuth 2 tokens: a real HTTP server on loopback."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
 
+from tests.loopback import LoopbackServer
 
-class Issuer:
+
+class Issuer(LoopbackServer):
     """Answers every request with `status` and `body`, at first a good token; `asked` holds each header and form."""
 
     def __init__(self, token: str) -> None:
         self.status = 200
         self.body = json.dumps({"access_token": token, "expires_in": 100}).encode()
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="issuer")
+        super().__init__(self._handler(), "issuer")
 
     @property
     def url(self) -> str:
         """Where it gives tokens."""
-        return f"http://127.0.0.1:{self._server.server_port}/token"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return f"{self.base_url}/token"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         issuer = self
