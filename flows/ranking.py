@@ -13,9 +13,7 @@ from operators.clients.rerankers import Verdict
 from operators.decode import check_text, json_object, validated
 from operators.ranking.anchors import anchor
 from operators.ranking.candidate import Candidate, Leg, union
-from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, rank
-from operators.ranking.relevance import merge
 from operators.recipes import Plan, Planner
 from operators.rerank import judged
 from operators.result import page, result
@@ -152,7 +150,10 @@ class PoolRanker:
         query.reranked = query.ranked.reranked
         warnings += query.ranked.warnings
         if verdict is not None and plan.reranks(event) and query.candidates:
-            query.candidates = (judged if self.recipe is None else _judged)(query, verdict.scores, self.weight)
+            offered, top = query.candidates, plan.reranks(event)
+            if self.recipe is not None:
+                offered, top = _offered(query, verdict.scores)
+            query.candidates = judged(query, offered, verdict.scores, top, self.weight)
             query.reranked = True
         return query
 
@@ -194,15 +195,10 @@ def _leg(leg: PoolLeg) -> Leg:
     )
 
 
-def _judged(query: RankedPool, scores: Mapping[str, float], weight: float) -> list[Candidate]:
-    assert query.ranked is not None
+def _offered(query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
+    """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
+    if query.plan.recipe.picking is not None:
+        return query.candidates, len(query.candidates)
+    # It may put first what nobody has judged: that isn't a verdict.
     read = [candidate for candidate in query.candidates if candidate.id in scores]
-    # Another recipe may put first what nobody has judged: that isn't a verdict.
-    unread = [candidate for candidate in query.candidates if candidate.id not in scores]
-    stage = query.plan.recipe.picking
-    if stage is None:
-        return merge(read + unread, scores, len(read), weight, query.ranked.trail)
-    if not read:
-        return query.candidates
-    best = max(read, key=lambda candidate: scores[candidate.id])
-    return pick(query.candidates, best.id, stage, query.ranked.trail)
+    return read + [candidate for candidate in query.candidates if candidate.id not in scores], len(read)

@@ -1,7 +1,7 @@
 """Recipes: which one a query is ranked by, with what it may change of it."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -161,13 +161,9 @@ def _overrides(event: QueryEvent) -> dict[str, Any]:
     return overrides
 
 
-def _flat(overrides: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [
-        pair
-        for stage, changes in overrides.items()
-        for pair in (
-            [(f"{stage}.{name}", value) for name, value in changes.items()]
-            if stage != MAX_DISTANCE and isinstance(changes, dict)
-            else [(stage, changes)]
-        )
-    ]
+def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for stage, changes in overrides.items():
+        if stage != MAX_DISTANCE and isinstance(changes, dict):
+            yield from ((f"{stage}.{name}", value) for name, value in changes.items())
+        else:
+            yield stage, changes

@@ -104,22 +104,23 @@ def reranked(finished: Finished[InFlight, Scores], rerankers: Rerankers) -> InFl
         query.lose("rerank", error)
     else:
         query.verdict = Verdict(reranker.model, outcome)
-        query.candidates = judged(query, outcome, rerankers.weight)
+        query.candidates = judged(query, query.candidates, outcome, query.plan.reranks(query.event), rerankers.weight)
         query.reranked = True
     attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": reranker.model}
     query.trace.child("rerank", query.started, attributes, error=error, kind=SpanKind.CLIENT)
     return query
 
 
-def judged(query: Answered, scores: Scores, weight: float) -> list[Candidate]:
-    """The candidates in the order that the scores give them; of a chat model's pick only the picked one moves."""
+def judged(
+    query: Answered, candidates: Sequence[Candidate], scores: Scores, top: int, weight: float
+) -> list[Candidate]:
+    """The candidates in the order that the scores of their first `top` give them; a chat model's pick moves one."""
     trail = query.ranked.trail if query.ranked is not None else None
-    top = query.plan.reranks(query.event)
     stage = query.plan.recipe.picking
     if stage is None:
-        return merge(query.candidates, scores, top, weight, trail)
-    read = [candidate.id for candidate in query.candidates[:top] if candidate.id in scores]
-    return pick(query.candidates, max(read, key=scores.__getitem__), stage, trail) if read else query.candidates
+        return merge(candidates, scores, top, weight, trail)
+    read = [candidate.id for candidate in candidates[:top] if candidate.id in scores]
+    return pick(candidates, max(read, key=scores.__getitem__), stage, trail) if read else list(candidates)
 
 
 @operator

@@ -10,6 +10,8 @@ from operators.ranking.run import Trail
 RERANK: Final = "rerank"
 """The step's name in explanations."""
 
+_OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
+
 
 def merge(
     candidates: Sequence[Candidate], scores: Mapping[str, float], top: int, weight: float, trail: Trail | None = None
@@ -32,23 +34,20 @@ def merge(
             values = {
                 "score": scores[candidate.id],
                 "relevance": new,
-                "relevance_scale": of_relevance,
+                "relevance_scale": of_relevance._asdict(),
                 "fused": old,
-                "fused_scale": of_fused,
+                "fused_scale": of_fused._asdict(),
             }
             trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
     for candidate, value in zip(tail, behind, strict=True):
         before = candidate.score
         candidate.score = value - 1
         if trail is not None:
-            trail.noted(
-                candidate.id, RERANK, before, candidate.score, parameters, {"tail": value, "tail_scale": of_tail}
-            )
+            values = {"tail": value, "tail_scale": of_tail._asdict()}
+            trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
     return best_first(judged) + tail
 
 
-def _rescaled(column: Sequence[float]) -> tuple[list[float], dict[str, float]]:
-    if not column:
-        return [], {}
-    scale: Scale = min_max(column)
-    return scale.of(column), scale._asdict()
+def _rescaled(column: Sequence[float]) -> tuple[list[float], Scale]:
+    scale = min_max(column) if column else _OF_NOTHING
+    return scale.of(column), scale

@@ -1,6 +1,6 @@
 """Recipes: how a query's candidates are ranked, as data."""
 
-from schemas.recipes.recipe import MAX_DISTANCE, Overrides, Problem, Recipe, RecipeError
+from schemas.recipes.recipe import MAX_DISTANCE, Recipe, RecipeError
 from schemas.recipes.shipped import DEFAULT, SHIPPED
 
-__all__ = ["DEFAULT", "MAX_DISTANCE", "SHIPPED", "Overrides", "Problem", "Recipe", "RecipeError"]
+__all__ = ["DEFAULT", "MAX_DISTANCE", "SHIPPED", "Recipe", "RecipeError"]

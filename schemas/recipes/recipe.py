@@ -82,13 +82,14 @@ class Recipe:
                 stages.append(STAGES[stage].model_validate(dict(parameters)))
             except ValidationError as error:
                 problems += _problems(stage, error)
-        if type(max_distance) not in {int, float} or not 0 <= max_distance <= 1e6:  # type: ignore[operator]
+        distance = _distance(max_distance)
+        if distance is None:
             problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
-        else:
-            problems += _misplaced(stages) if len(stages) == len(written) else ()
-        if problems:
+        elif len(stages) == len(written):
+            problems += _misplaced(stages)
+        if problems or distance is None:
             raise RecipeError(*problems)
-        return cls(name, tuple(stages), float(max_distance), written)  # type: ignore[arg-type]
+        return cls(name, tuple(stages), distance, written)
 
     def overridden(self, overrides: Overrides) -> "Recipe":
         """The recipe with some parameters changed. Raises RecipeError, also for a stage that it doesn't have."""
@@ -158,6 +159,12 @@ class Recipe:
         """SHA-256 of everything that the recipe does: equal hashes rank equal candidates equally."""
         content = {"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance}
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _distance(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e6:
+        return None
+    return float(value)
 
 
 def _named(item: object) -> tuple[str, Parameters]:

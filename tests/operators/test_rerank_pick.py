@@ -15,6 +15,7 @@ from operators.dispatcher import Bounds, Finished
 from operators.event_loop import EventLoopThread
 from operators.fuse import fused
 from operators.inflight import InFlight
+from operators.ranking.candidate import Candidate
 from operators.recipes import Planner
 from operators.rerank import Rerankers, judged, plan, rerank, reranked
 from operators.result import status_of
@@ -70,6 +71,11 @@ def query(offset: int = 0, **event: Any) -> InFlight:
     asked = fused(asked)
     asked.payloads = {name: {"text": text} for name, text in TEXTS.items()}
     return asked
+
+
+def by_scores(asked: InFlight, verdict: Scores, weight: float) -> list[Candidate]:
+    """The query's candidates in the order that the scores give those whom its plan has reranked."""
+    return judged(asked, asked.candidates, verdict, asked.plan.reranks(asked.event), weight)
 
 
 def through(asked: list[InFlight], rerankers: Rerankers, calls: EventLoopThread) -> None:
@@ -183,22 +189,22 @@ def test_a_pick_moves_one_and_a_reranker_all(
     """By hand: of a pick only the picked one moves, if it was among those that were read; what a reranker leaves out is
     gone, and what it didn't read follows.
     """
-    assert scores(judged(query(**event), verdict, 1.0)) == expected
+    assert scores(by_scores(query(**event), verdict, 1.0)) == expected
 
 
 def test_the_weight_is_the_rerankers_say() -> None:
     """By hand, at 0.25: three quarters of the fused score, which min-max makes 1 and 0; a pick knows no weight."""
     two: dict[str, Any] = {"recipe": "vector", "profile": "two"}
-    merged = scores(judged(query(**two), {"a": 0.0, "b": 1.0}, 0.25))
+    merged = scores(by_scores(query(**two), {"a": 0.0, "b": 1.0}, 0.25))
     assert merged[:2] == [("a", 0.75), ("b", 0.25)]
-    assert scores(judged(query(), {"b": 1.0}, 0.25))[0] == ("b", 0.9375)
+    assert scores(by_scores(query(), {"b": 1.0}, 0.25))[0] == ("b", 0.9375)
 
 
 @pytest.mark.parametrize(("event", "step"), [({}, "llm_rerank"), ({"recipe": "vector"}, "rerank")])
 def test_a_verdict_is_explained(event: dict[str, Any], step: str) -> None:
     """The last step of who moved tells whose word it was, and ends in the score."""
     asked = query(explain=True, **event)
-    first = judged(asked, {"b": 1.0, "a": 0.0}, 1.0)[0]
+    first = by_scores(asked, {"b": 1.0, "a": 0.0}, 1.0)[0]
     assert asked.ranked is not None
     assert asked.ranked.trail is not None
     told = asked.ranked.trail.explanations["b"].stages[-1]
