@@ -1,5 +1,6 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
-`python -m bench rank`: what ranking one query costs, by recipe.
+`python -m bench rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries
+is worth, and with `--faults` what a failing reranker costs.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
@@ -18,7 +19,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import ranking, report
+from bench import ranking, report, reranking
 from bench.figures import BenchError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
@@ -99,6 +100,16 @@ def ranked(rounds: int, as_json: bool) -> int:
     return 0
 
 
+def reranked(rounds: int, as_json: bool) -> int:
+    """Measure the rerank operator; the exit code."""
+    measured = {"machine": report.machine(), **reranking.figures(rounds)}
+    if as_json:
+        _emit(measured)
+    else:
+        out.print(report.reranking_table(measured))
+    return 0
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -131,6 +142,10 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("rank", help="measure ranking, by recipe and size of the pool")
     command.set_defaults(run=lambda arguments: ranked(arguments.rounds, arguments.json))
     command.add_argument("--rounds", type=_count, default=15)
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("rerank", help="measure batching across queries")
+    command.set_defaults(run=lambda arguments: reranked(arguments.rounds, arguments.json))
+    command.add_argument("--rounds", type=_count, default=5)
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

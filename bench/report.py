@@ -66,6 +66,31 @@ def ranking_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def reranking_table(report: Mapping[str, Any]) -> Table:
+    """A row a comparison: both sides, and their ratio."""
+    shown = _table("Batching across queries", "", "ours", "the other", "ratio")
+    inside, pairs = report["in_process"], report["pairs"]
+    rates = inside["pairs_per_s"]
+    rows = (
+        ("pairs/s in process, over a plain loop", rates["operator"], rates["loop"], inside["operator_over_loop"]),
+        (
+            "queries/s at a pairs server, over a request a query",
+            pairs["many"]["queries_per_s"],
+            pairs["one"]["queries_per_s"],
+            pairs["throughput_many_over_one"],
+        ),
+        (
+            "p99 there, ms, over a request a query",
+            pairs["many"]["p99_ms"],
+            pairs["one"]["p99_ms"],
+            pairs["p99_many_over_one"],
+        ),
+    )
+    for name, ours, theirs, ratio in rows:
+        shown.add_row(name, _ranged(ours, 0), _ranged(theirs, 0), _ranged(ratio, 3))
+    return shown
+
+
 def busy_table(report: Mapping[str, Any]) -> Table:
     """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
     shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")

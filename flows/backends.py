@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
-from operators.clients.anchors import AnchorExtractor, ChatAnchors
+from flows.rerankers import reranker
 from operators.clients.bm25 import Bm25, Bm25Parameters
 from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.anthropic import AnthropicChat
@@ -13,19 +14,16 @@ from operators.clients.chat_models.openai import OpenAIChat
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.guarded import Guarded
 from operators.clients.minilm.model import MiniLM
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cohere import CohereReranker
-from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.clients.rerankers.picker import Picker
-from operators.clients.rerankers.tei import TeiReranker
+from operators.clients.rerankers.cross_encoder import CrossEncoder
 from operators.clients.transport import MIB, Endpoint, http_transport
-from operators.rerank import Rerankers
 from schemas.errors import ConfigError
-from schemas.settings import ChatSettings, QdrantSettings, Settings
+from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
 from schemas.settings.section import Backend
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -39,6 +37,7 @@ class Resources:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._cross_encoder: CrossEncoder | None = None
 
     @cached_property
     def engine(self) -> Engine:
@@ -50,6 +49,14 @@ class Resources:
     def minilm(self) -> MiniLM:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
         return MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
+
+    def cross_encoder(self, directory: Path) -> CrossEncoder:
+        """The cross-encoder in this process. Raises ConfigError if the directory holds none that can be used."""
+        if self._cross_encoder is None:
+            self._cross_encoder = CrossEncoder(
+                directory, threads=self._settings.threads, documents=self._settings.rerank.documents
+            )
+        return self._cross_encoder
 
     def close(self) -> None:
         """Close what was made."""
@@ -63,24 +70,27 @@ class Clients:
 
     qdrant: QdrantClient
     embedder: Embedder | None
-    rerankers: Rerankers
-    anchors: AnchorExtractor | None
+    reranker: Reranker | None
+    chat: ChatModel | None
 
     @classmethod
     def of(cls, settings: Settings, resources: Resources) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
         client = qdrant(settings.qdrant, lambda: resources.engine)
-        model = chat_model(settings.chat)
-        picker = Picker(model, settings.chat.max_concurrency) if model is not None else None
-        rerankers = Rerankers(reranker(settings, client), picker, settings.rerank.weight, settings.rerank.timeout)
-        anchors = ChatAnchors(model) if model is not None else None
-        return cls(client, embedder(settings, lambda: resources.minilm), rerankers, anchors)
+        embeds = embedder(settings, lambda: resources.minilm)
+        chat = chat_model(settings.chat)
+
+        def server(section: RerankSettings) -> Guarded:
+            return _guarded("reranker", section.url, _key("rerank", section))
+
+        reranks = reranker(settings, client, embeds, chat, server, resources.cross_encoder)
+        return cls(client, embeds, reranks, chat)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self.qdrant.endpoint.aclose()
-        for client in (self.embedder, self.rerankers, self.anchors):
-            if client is not None and not isinstance(client, MiniLM):
+        for client in (self.embedder, self.reranker, self.chat):
+            if client is not None and not isinstance(client, MiniLM | CrossEncoder):
                 await client.aclose()
 
 
@@ -91,10 +101,10 @@ def _key(name: str, section: Backend) -> str | None:
         raise ConfigError(f"{name}.api_key_file: {error.strerror}") from error
 
 
-def _endpoint(name: str, url: str | None, key: str | None) -> Endpoint:
+def _guarded(name: str, url: str | None, key: str | None) -> Guarded:
     assert url is not None
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return Endpoint(name, url, http_transport(), headers)
+    return Guarded(Endpoint(name, url, http_transport(), headers))
 
 
 def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
@@ -116,27 +126,11 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | Non
         return None
     if section.kind == "minilm":
         return minilm()
-    endpoint = _endpoint("embedder", section.url, _key("embedder", section))
+    server = _guarded("embedder", section.url, _key("embedder", section))
     dimension = settings.qdrant.dimension
     if section.kind == "openai":
-        return OpenAIEmbedder(endpoint, section.model, dimension, max_batch=section.max_batch)
-    return TeiEmbedder(endpoint, section.model, dimension, max_batch=section.max_batch)
-
-
-def reranker(settings: Settings, client: QdrantClient) -> Reranker | None:
-    """The reranker that the settings name."""
-    section = settings.rerank
-    if section.kind == "none":
-        return None
-    if section.kind == "late_interaction":
-        using = settings.qdrant.vectors.tokens
-        if using is None:
-            raise ConfigError("rerank.kind: late_interaction needs qdrant.vectors.tokens")
-        return LateInteraction(client, settings.embedder.model, using=using)
-    endpoint = _endpoint("reranker", section.url, _key("rerank", section))
-    if section.kind == "cohere":
-        return CohereReranker(endpoint, section.model, max_concurrency=section.max_concurrency)
-    return TeiReranker(endpoint, section.model, max_concurrency=section.max_concurrency, max_batch=section.max_batch)
+        return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
+    return TeiEmbedder(server, section.model, dimension, max_batch=section.max_batch)
 
 
 def chat_model(settings: ChatSettings) -> ChatModel | None:
@@ -145,11 +139,11 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return None
     key = _key("chat", settings)
     if settings.kind == "openai":
-        return OpenAIChat(_endpoint("chat", settings.url, key), settings.model, max_tokens=settings.max_tokens)
+        return OpenAIChat(_guarded("chat", settings.url, key), settings.model, max_tokens=settings.max_tokens)
     assert settings.url is not None
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    endpoint = Endpoint("chat", settings.url, http_transport(), headers)
-    return AnthropicChat(endpoint, settings.model, max_tokens=settings.max_tokens)
+    server = Guarded(Endpoint("chat", settings.url, http_transport(), headers))
+    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
 
 
 def bm25(settings: QdrantSettings) -> Bm25:

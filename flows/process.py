@@ -16,14 +16,15 @@ import structlog
 from bytewax.dataflow import Dataflow
 from opentelemetry.trace import TracerProvider
 
-from flows import backends
+from flows import backends, rerankers
 from flows.backends import Clients, Resources
 from flows.health import Check, Health
 from flows.indexing import IndexingParts, indexing
-from flows.parts import Parts, StageBounds, depth
+from flows.parts import Parts, StageBounds, depth, embeddings
 from flows.replica import Replica
 from flows.search import search
 from flows.signals import StopSignals
+from operators.clients.anchors import ChatAnchors
 from operators.decode import Decoder
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.event_loop import EventLoopThread
@@ -54,6 +55,8 @@ def search_replica(
     clients = Clients.of(settings, resources)
     writes = [kafka.topics.results, *kafka.topics.reply_to]
     replica = Replica(settings, kafka, kafka.topics.queries, writes, clients, dialect, provider)
+    reranking = rerankers.reranking(settings, clients.reranker, replica.meter)
+    picking = rerankers.picking(settings, clients.chat, replica.meter)
     parts = Parts(
         intake=replica.intake,
         delivery=replica.delivery,
@@ -63,13 +66,13 @@ def search_replica(
         tracer=replica.tracer,
         decoder=Decoder.of(settings, replica.tracer),
         bm25=backends.bm25(settings.qdrant),
-        embedder=clients.embedder,
-        dimension=settings.qdrant.dimension,
-        anchors=clients.anchors,
+        embeddings=embeddings(settings, clients.embedder, tokens=reranking.reads_tokens),
+        anchors=ChatAnchors(clients.chat) if clients.chat is not None else None,
         qdrant=clients.qdrant,
         searches=Searches.of(settings.qdrant),
-        depth=depth(clients.rerankers),
-        rerankers=clients.rerankers,
+        depth=depth(reranking, picking),
+        reranking=reranking,
+        picking=picking,
         publisher=Publisher(
             kafka.topics.results,
             kafka.topics.dead_letters,

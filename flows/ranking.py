@@ -15,7 +15,7 @@ from operators.ranking.anchors import anchor
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import Ranked, rank
 from operators.recipes import Plan, Planner
-from operators.rerank import judged
+from operators.rerank import Judging, judged
 from operators.result import page, result
 from schemas.errors import ConfigError, Reason, invalid
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -61,13 +61,13 @@ class RankedPool:
 class PoolRanker:
     """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
 
-    `weight` is a recorded reranker's say in the score.
+    `judging` is what a recorded reranker's verdict does.
     """
 
     planner: Planner
     limits: Limits
     destination: str = DESTINATION
-    weight: float = 1.0
+    judging: Judging = field(default_factory=Judging)
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -84,7 +84,7 @@ class PoolRanker:
                 replace(Planner.of(settings), chat=True),
                 settings.limits,
                 settings.defaults.destination,
-                settings.rerank.weight,
+                Judging.of(settings.rerank),
                 settings.config_hash(),
             )
         named = None if recipe is None else find(recipe, known)
@@ -152,10 +152,18 @@ class PoolRanker:
         if verdict is not None and plan.reranks(event) and query.candidates:
             offered, top = query.candidates, plan.reranks(event)
             if self.recipe is not None:
-                offered, top = _offered(query, verdict.scores)
-            query.candidates = judged(query, offered, verdict.scores, top, self.weight)
+                offered, top = self._offered(query, verdict.scores)
+            query.candidates = judged(query, offered, verdict.scores, top, self.judging)
             query.reranked = True
         return query
+
+    def _offered(self, query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
+        """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
+        if self.judging.picks or query.plan.recipe.picking is not None:
+            return query.candidates, len(query.candidates)
+        # It may put first what nobody has judged: that isn't a verdict.
+        read = [candidate for candidate in query.candidates if candidate.id in scores]
+        return read + [candidate for candidate in query.candidates if candidate.id not in scores], len(read)
 
 
 def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
@@ -193,12 +201,3 @@ def _leg(leg: PoolLeg) -> Leg:
     return Leg(
         leg.name, LegStatus.OK, [hit.id for hit in hits], [hit.score for hit in hits], [hit.payload for hit in hits]
     )
-
-
-def _offered(query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
-    """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
-    if query.plan.recipe.picking is not None:
-        return query.candidates, len(query.candidates)
-    # It may put first what nobody has judged: that isn't a verdict.
-    read = [candidate for candidate in query.candidates if candidate.id in scores]
-    return read + [candidate for candidate in query.candidates if candidate.id not in scores], len(read)

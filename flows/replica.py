@@ -14,6 +14,7 @@ from typing import Final
 
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
@@ -26,6 +27,7 @@ from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
 from operators.event_loop import EventLoopThread
+from operators.metrics import meter_provider
 from operators.telemetry import tracer_provider
 from operators.wakeup import Wakeup
 from schemas.errors import BackendError
@@ -64,6 +66,8 @@ class Replica:
         self.max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
         self._provider = provider if provider is not None else tracer_provider()
         self.tracer = self._provider.get_tracer("rankstream")
+        self._meters = meter_provider()
+        self.meter = self._meters.get_meter("rankstream")
         self.wakeup = Wakeup()
         self.calls = EventLoopThread(self.wakeup)
         self._settings = settings
@@ -99,6 +103,8 @@ class Replica:
             self.calls.close()
             if isinstance(self._provider, TracerProvider):
                 self._provider.force_flush()
+            if isinstance(self._meters, MeterProvider):
+                self._meters.shutdown()
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""

@@ -1,9 +1,9 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> embed -> anchor -> retrieve -> fuse -> fetch -> rerank -> publish -> results
-             |        |expired                     |failed                               ^
-             |        +----------------------------+------- every `.answered` -----------+
-             +-- every `.dead` -> dead letters ------------------------------------------+
+queries -> decode -> admit -> embed -> anchor -> retrieve -> fuse -> fetch -> rerank -> pick -> publish -> results
+             |        |expired                     |failed                                       ^
+             |        +----------------------------+----------- every `.answered` ---------------+
+             +-- every `.dead` -> dead letters --------------------------------------------------+
 """
 
 from bytewax import operators as op
@@ -31,17 +31,16 @@ def search(parts: Parts) -> Dataflow:
 
     decoded = decode("decode", queries, p.decoder)
     admitted = admit("admit", decoded.on, p.bm25)
-    embedded = embed(
-        "embed", admitted.on, p.embedder, p.dimension, p.rerankers.reads_tokens, p.calls, p.bounds.embedder
-    )
+    embedded = embed("embed", admitted.on, p.embeddings, p.calls)
     anchored = anchor("anchor", embedded.on, p.anchors, p.calls, p.bounds.chat)
     retrieved = retrieve("retrieve", anchored.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
     fused = fuse("fuse", retrieved.on)
     fetched = fetch("fetch", fused.on, p.qdrant, p.depth, p.calls, p.bounds.qdrant)
-    reranked = rerank("rerank", fetched.on, p.rerankers, p.calls, p.bounds.rerank)
+    reranked = rerank("rerank", fetched.on, p.reranking, p.calls)
+    picked = rerank("pick", reranked.on, p.picking, p.calls)
 
-    stages = (decoded, admitted, embedded, anchored, retrieved, fused, fetched, reranked)
-    answered = op.merge("answered", reranked.on, *(stage.answered for stage in stages))
+    stages = (decoded, admitted, embedded, anchored, retrieved, fused, fetched, reranked, picked)
+    answered = op.merge("answered", picked.on, *(stage.answered for stage in stages))
     dead = op.merge("dead", *(stage.dead for stage in stages))
 
     terminals = publish("publish", answered, dead, p.publisher, p.tracer)

@@ -9,6 +9,7 @@ from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from bytewax.operators import StatefulBatchLogic
 
+from operators.batching.gathering import Gathering, Whole
 from operators.dispatcher import Bounds, Dispatcher, Finished, Lane
 from operators.event_loop import EventLoopThread
 from schemas.errors import BackendError
@@ -58,12 +59,20 @@ def async_io(
     call: Callable[[Lane, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
     deadline: Callable[[T], float],
     bounds: Bounds,
+    gathering: Gathering[Q, R] | None = None,
+    in_flight: Callable[[Lane, int], None] | None = None,
 ) -> Stream[list[Finished[T, R]]]:
     """Make each item's requests, gathered by lane, and pass it on with their outcomes; order is not kept.
 
     `plan` maps an item to its request a lane (none: it passes at once), `call` makes one call for many requests of a
-    lane within the given seconds, `deadline` is the item's on the monotonic clock.
+    lane within the given seconds, `deadline` is the item's on the monotonic clock. `gathering` decides what a call
+    carries; without one, `bounds.max_batch` requests. `in_flight` is told a lane's calls whenever their number changes.
     """
+
+    def logic(_: None) -> _Logic[T, Q, R]:
+        gather = gathering if gathering is not None else Whole(bounds.max_batch)
+        return _Logic(Dispatcher(calls, plan, call, deadline, bounds, gather, in_flight))
+
     keyed = op.map("key", up, lambda batch: (_LANE, batch))
-    done = op.stateful_batch("calls", keyed, lambda _: _Logic(Dispatcher(calls, plan, call, deadline, bounds)))
+    done = op.stateful_batch("calls", keyed, logic)
     return op.map("unkey", done, lambda pair: pair[1])

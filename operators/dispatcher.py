@@ -4,9 +4,8 @@ Rules
 -----
 - A stage's work lives on one event-loop thread. The worker submits a batch with one hand-over and picks up what has
   finished when it comes by; a finished call sets the process's wake-up event.
-- An item asks for one request a *lane* (say, each leg of a collection). Requests of many items gather in their lane
-  into one call: a lane with a free slot calls at once with what is there, at most `max_batch`; a busy one gathers.
-  A freed slot is filled on the loop's own thread.
+- An item asks for one request a *lane* (say, each leg of a collection). Each lane has a backlog, in which the requests
+  of many items become calls (its rules: `operators.batching.backlog`). A freed slot is filled on the loop's own thread.
 - At most `max_concurrency` calls a lane and `max_pending` items a stage. An item over that gets its outcomes at once.
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
   DeadlinePassed if the item's own time is over. No call is made for it afterwards, and one that nobody waits for any
@@ -24,8 +23,11 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic, TypeVar
 
+from operators.batching.backlog import Backlog, Portion, Request
+from operators.batching.gathering import Gathering
 from operators.event_loop import EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
@@ -38,11 +40,16 @@ R = TypeVar("R")
 Lane = Hashable
 
 _LATE: Final = "no answer before the deadline"
+_HOPELESS: Final = "not asked: no answer could come before the deadline"
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline."""
+    """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline.
+
+    `max_batch` are the requests of a call, for stages without a gathering of their own; a `max_concurrency` of 0 or
+    less is no bound.
+    """
 
     timeout: float
     max_batch: int
@@ -74,28 +81,27 @@ class _Job(Generic[T, R]):
 
 
 @dataclass(slots=True, eq=False)
-class _Request(Generic[T, Q, R]):
+class _Live(Generic[T, R]):
+    """Whose a request is, and the calls that it is in."""
+
     job: _Job[T, R]
     lane: Lane
-    query: Q
-    deadline: float
-    call: "_Call | None" = None
+    calls: "list[_Call]" = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
+    started: float
+    waiting: int
     task: "asyncio.Task[None] | None" = None
-    waiting: int = 0
-
-
-@dataclass(slots=True)
-class _LaneState(Generic[T, Q, R]):
-    queue: deque[_Request[T, Q, R]] = field(default_factory=deque)
-    running: int = 0
+    took: float | None = None
 
 
 class Dispatcher(Generic[T, Q, R]):
-    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
+    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
+
+    `in_flight` is told a lane's calls under way whenever their number changes.
+    """
 
     def __init__(
         self,
@@ -104,14 +110,18 @@ class Dispatcher(Generic[T, Q, R]):
         call: Callable[[Lane, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
         deadline: Callable[[T], float],
         bounds: Bounds,
+        gathering: Gathering[Q, R],
+        in_flight: Callable[[Lane, int], None] | None = None,
     ) -> None:
         self._calls = calls
         self._plan = plan
         self._call = call
         self._deadline = deadline
         self._bounds = bounds
-        self._lanes: dict[Lane, _LaneState[T, Q, R]] = {}
-        self._live: dict[_Request[T, Q, R], None] = {}
+        self._gathering = gathering
+        self._in_flight = in_flight
+        self._lanes: dict[Lane, Backlog[Q, R]] = {}
+        self._live: dict[Request[Q, R], _Live[T, R]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._finished: deque[Finished[T, R]] = deque()
         self._submitted = 0
@@ -165,68 +175,98 @@ class Dispatcher(Generic[T, Q, R]):
         if not queries:
             self._finished.append(Finished(item, {}))
         for lane, query in queries.items():
-            request = _Request(job, lane, query, deadline)
-            self._live[request] = None
-            self._lanes.setdefault(lane, _LaneState()).queue.append(request)
+            request: Request[Q, R] = Request(query, deadline, self._gathering.units(query))
+            self._live[request] = _Live(job, lane)
+            if not request.units:
+                self._settle(request, self._gathering.merged(query, ()))
+                continue
+            backlog = self._lanes.get(lane)
+            if backlog is None:
+                backlog = self._lanes[lane] = Backlog(self._gathering, self._bounds.max_concurrency)
+            backlog.put(request)
 
     def _fill(self, lane: Lane) -> None:
-        state = self._lanes[lane]
+        backlog = self._lanes[lane]
         now = time.monotonic()
-        while state.queue and state.running < self._bounds.max_concurrency:
-            batch: list[_Request[T, Q, R]] = []
-            while state.queue and len(batch) < self._bounds.max_batch:
-                request = state.queue.popleft()
-                if request.deadline <= now:
-                    self._settle(request, BackendTimeout(_LATE))
-                    self._calls.wakeup.set()
-                elif request in self._live:
-                    batch.append(request)
-            if batch:
-                call = _Call(waiting=len(batch))
-                for request in batch:
-                    request.call = call
-                state.running += 1
-                call.task = self._calls.loop.create_task(self._run(lane, batch))
-                # Not at the end of the call: one that is cancelled before it begins never gets there.
-                call.task.add_done_callback(lambda _: self._freed(lane, state))
-        if not state.queue and not state.running:
-            del self._lanes[lane]
+        while True:
+            for request in backlog.hopeless(now):
+                self._settle(request, self._out_of_time(request, now))
+                self._calls.wakeup.set()
+            portions = backlog.take()
+            if not portions:
+                break
+            call = _Call(now, len(portions))
+            for portion in portions:
+                self._live[portion.request].calls.append(call)
+            call.task = self._calls.loop.create_task(self._run(lane, call, portions))
+            # Not at the end of the call: one that is cancelled before it begins never gets there.
+            call.task.add_done_callback(partial(self._freed, lane, call))
+            self._report(lane, backlog)
 
-    def _freed(self, lane: Lane, state: _LaneState[T, Q, R]) -> None:
-        state.running -= 1
+    def _out_of_time(self, request: Request[Q, R], now: float) -> BackendTimeout:
+        if request.deadline <= now:
+            return BackendTimeout(_LATE)
+        its_own = self._deadline(self._live[request].job.item) <= request.deadline
+        return DeadlinePassed(_HOPELESS) if its_own else BackendTimeout(_HOPELESS)
+
+    def _freed(self, lane: Lane, call: _Call, _: asyncio.Task[None]) -> None:
+        backlog = self._lanes[lane]
+        backlog.freed(call.took)
+        self._report(lane, backlog)
         self._fill(lane)
 
-    async def _run(self, lane: Lane, batch: Sequence[_Request[T, Q, R]]) -> None:
+    def _report(self, lane: Lane, backlog: Backlog[Q, R]) -> None:
+        if self._in_flight is not None:
+            self._in_flight(lane, backlog.in_flight)
+
+    async def _run(self, lane: Lane, call: _Call, portions: Sequence[Portion[Q, R]]) -> None:
         outcomes: Sequence[R | BackendError] = ()
         try:
-            left = max(request.deadline for request in batch) - time.monotonic()
-            outcomes = await self._call(lane, [request.query for request in batch], max(left, 0.001))
-            if len(outcomes) != len(batch):
-                raise RuntimeError(f"{len(outcomes)} outcomes for {len(batch)} requests")
+            left = max(portion.request.deadline for portion in portions) - time.monotonic()
+            parts = [self._gathering.part(each.request.query, each.start, each.stop) for each in portions]
+            outcomes = await self._call(lane, parts, max(left, 0.001))
+            if len(outcomes) != len(portions):
+                raise RuntimeError(f"{len(outcomes)} outcomes for {len(portions)} requests")
+            call.took = time.monotonic() - call.started
         except BackendError as error:
-            outcomes = [error] * len(batch)
+            outcomes = [error] * len(portions)
         except asyncio.CancelledError:
             pass
         except Exception as error:  # noqa: BLE001  reported and accounted for
             # Not the error's own message: it may quote a query.
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("defect in a call: %s\n%s", type(error).__name__, where)
-            outcomes = [BackendBadResponse(f"a defect of ours: {type(error).__name__}")] * len(batch)
-        for request, outcome in zip(batch, outcomes, strict=False):
-            self._settle(request, outcome)
+            outcomes = [BackendBadResponse(f"a defect of ours: {type(error).__name__}")] * len(portions)
+        for portion, outcome in zip(portions, outcomes, strict=False):
+            self._answer(call, portion, outcome)
         self._calls.wakeup.set()
 
-    def _settle(self, request: _Request[T, Q, R], outcome: R | BackendError) -> None:
+    def _answer(self, call: _Call, portion: Portion[Q, R], outcome: R | BackendError) -> None:
+        request = portion.request
         if request not in self._live:
             return
-        del self._live[request]
-        job = request.job
+        self._live[request].calls.remove(call)
+        if isinstance(outcome, BackendError):
+            self._settle(request, outcome)
+            return
+        request.answer(portion, outcome)
+        if request.complete:
+            parts = [part for _, part in sorted(request.parts.items(), key=lambda each: each[0])]
+            self._settle(request, self._gathering.merged(request.query, parts))
+
+    def _settle(self, request: Request[Q, R], outcome: R | BackendError) -> None:
+        live = self._live.pop(request)
+        job = live.job
         if isinstance(outcome, BackendTimeout) and self._deadline(job.item) <= time.monotonic():
             outcome = DeadlinePassed(str(outcome))
-        job.outcomes[request.lane] = outcome
+        job.outcomes[live.lane] = outcome
         job.waiting -= 1
-        if request.call is not None:
-            request.call.waiting -= 1
+        if isinstance(outcome, BackendError) and request.taken < request.units:
+            self._lanes[live.lane].withdraw(request)
+        for call in live.calls:
+            call.waiting -= 1
+            if not call.waiting and call.task is not None:
+                call.task.cancel()
         if not job.waiting:
             self._finished.append(Finished(job.item, job.outcomes))
 
@@ -244,9 +284,6 @@ class Dispatcher(Generic[T, Q, R]):
         late = [request for request in self._live if request.deadline <= now]
         for request in late:
             self._settle(request, BackendTimeout(_LATE))
-            call = request.call
-            if call is not None and not call.waiting and call.task is not None:
-                call.task.cancel()
         if self._live:
             self._arm(min(request.deadline for request in self._live))
         if late:

@@ -1,142 +1,187 @@
-"""Rerank: query and candidate read together, many queries' candidates in one call where the reranker can."""
+"""Rerank: query and candidate read together, the candidates of many queries in one call where the reranker can.
 
-import math
+Of the candidates that the plan has reranked, those whose score is known aren't asked for again, and one candidate or
+none needs no call. What can't be asked, can't make it or fails leaves the fused order, noted in the query.
+"""
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, Self
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import async_io
-from operators.clients.rerankers import Reads, Reranker, RerankRequest, Scores, Verdict
+from operators.clients.rerankers import Reranker, RerankRequest, Scores, Verdict
+from operators.clients.rerankers.candidates import Candidates, room
+from operators.clients.rerankers.score_cache import ScoreCache
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
+from operators.ranking.dedupe import content
 from operators.ranking.distance import pick
 from operators.ranking.relevance import merge
 from operators.result import Answered
 from operators.stage import Batch, Stage, stage
 from schemas.errors import BackendError, Reason
+from schemas.recipes.stages import LlmRerank
+from schemas.settings import RerankSettings
 
 _LANE: Final = "rerank"
-_PICK: Final = "pick"
+_STAGE: Final = "rerank"
+_PICK: Final = LlmRerank(enabled=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Rerankers:
-    """Who reranks: the reranker of every query, and the chat model of recipes that have it pick. Either may be none.
+class Judging:
+    """What a verdict does: its say in the score, 0 to 1, or, if the reranker `picks`, one candidate goes first."""
 
-    `timeout` is the reranker's, in seconds; the stage's bounds are those of whoever takes longer.
+    weight: float = 1.0
+    picks: bool = False
+
+    @classmethod
+    def of(cls, settings: RerankSettings) -> Self:
+        """What the settings say."""
+        return cls(settings.weight, settings.kind == "chat" and settings.mode == "pick")
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """One reranker's part of the work; without a reranker there is none.
+
+    `picking`: it serves the queries whose recipe has a chat model pick, and else all the others. `max_doc_chars` cuts
+    each document; 0 doesn't. `in_flight` is told the number of its calls under way whenever that changes.
     """
 
     reranker: Reranker | None
-    picker: Reranker | None
-    weight: float
-    timeout: float = math.inf
+    bounds: Bounds
+    judging: Judging = Judging()
+    picking: bool = False
+    max_doc_chars: int = 0
+    cache: ScoreCache | None = None
+    in_flight: Callable[[int], None] | None = None
 
-    def of(self, query: InFlight) -> Reranker | None:
-        """The one that this query's candidates go to, if it wants any."""
-        if query.text is None or not query.candidates or not query.plan.reranks(query.event):
-            return None
-        return self.picker if query.plan.recipe.picking is not None else self.reranker
+    def serves(self, query: InFlight) -> bool:
+        """Whether it is to rerank this query's candidates."""
+        picked = query.plan.recipe.picking is not None
+        wanted = query.text is not None and bool(query.candidates) and query.plan.reranks(query.event) > 0
+        return self.reranker is not None and picked == self.picking and wanted
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a reranker needs the query's token vectors."""
+        """Whether its reranker needs the query's token vectors."""
         return self.reranker is not None and self.reranker.reads == "tokens"
 
     def depth(self, query: InFlight) -> int:
         """How many candidates must be fetched for it."""
-        wanted = self.reranker if query.plan.recipe.picking is None else self.picker
-        return query.plan.reranks(query.event) if wanted is not None else 0
+        return query.plan.reranks(query.event) if self.serves(query) else 0
+
+    def plan(self, query: InFlight) -> Mapping[Lane, RerankRequest]:
+        """Ask for the first candidates of a query that it serves and can read."""
+        query.started = monotonic()
+        if not self.serves(query) or self.unreadable(query) is not None:
+            return {}
+        text = query.text
+        assert text is not None
+        first = query.candidates[: query.plan.reranks(query.event)]
+        if len(first) == 1:
+            known: Mapping[str, float | None] = {first[0].id: 1.0}
+            return {_LANE: RerankRequest(text, {}, query.collection, query.namespace, known=known)}
+        cut = self._room(text)
+        documents = {each.id: content(query.payloads.get(each.id, {}))[:cut] for each in first}
+        known = self.cache.known(text, documents) if self.cache is not None else {}
+        if known:
+            documents = {id_: document for id_, document in documents.items() if id_ not in known}
+        return {_LANE: RerankRequest(text, documents, query.collection, query.namespace, query.embedding, known)}
+
+    def unreadable(self, query: InFlight) -> Reason | None:
+        """Why the reranker can't read this query or its candidates, if it can't."""
+        assert self.reranker is not None
+        lost = dict(query.degraded)
+        if self.reranker.reads == "tokens" and query.embedding is None:
+            return lost.get("embed", Reason.NO_VECTOR)
+        if "fetch" in lost:
+            return lost["fetch"]
+        assert query.text is not None
+        left = self._room(query.text)
+        return Reason.TOO_LARGE if left is not None and left <= 0 else None
+
+    async def call(self, _: Lane, requests: Sequence[RerankRequest], timeout: float) -> Sequence[Scores | BackendError]:
+        """One call to the reranker, whose scores are kept."""
+        assert self.reranker is not None
+        outcomes = await self.reranker.score(requests, timeout=timeout)
+        if self.cache is not None:
+            for request, outcome in zip(requests, outcomes, strict=True):
+                if not isinstance(outcome, BackendError):
+                    self.cache.keep(request.query, request.documents, outcome)
+        return outcomes
+
+    def take(self, finished: Finished[InFlight, Scores]) -> InFlight:
+        """Merge the scores into the order, or note why the fused order stands."""
+        query, outcomes = finished.item, finished.outcomes
+        if not self.serves(query):
+            return query
+        assert self.reranker is not None
+        outcome = outcomes.get(_LANE)
+        if outcome is None:
+            reason = self.unreadable(query)
+            # A vector that the query brought itself has no tokens, and nobody has lost them.
+            if reason is not None and reason is not Reason.NO_VECTOR:
+                query.lose(_STAGE, reason)
+            return query
+        error = None
+        if isinstance(outcome, BackendError):
+            error = outcome.reason
+            query.lose(_STAGE, error)
+        else:
+            query.verdict = Verdict(self.reranker.model, outcome)
+            top = query.plan.reranks(query.event)
+            query.candidates = judged(query, query.candidates, outcome, top, self.judging)
+            query.reranked = True
+        attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
+        query.trace.child(_STAGE, query.started, attributes, error=error, kind=SpanKind.CLIENT)
+        return query
 
     async def aclose(self) -> None:
         """Release connections."""
-        for each in (self.reranker, self.picker):
-            if each is not None:
-                await each.aclose()
+        if self.reranker is not None:
+            await self.reranker.aclose()
 
-
-def missing(query: InFlight, reads: Reads) -> Reason | None:
-    """Why the reranker can't read this query or its candidates, if it can't."""
-    lost = dict(query.degraded)
-    return lost.get("embed") if reads == "tokens" and query.embedding is None else lost.get("fetch")
-
-
-def plan(rerankers: Rerankers) -> Callable[[InFlight], Mapping[Lane, RerankRequest]]:
-    """Ask for the first candidates of each query that wants it and has what its reranker reads."""
-
-    def asked(query: InFlight) -> Mapping[Lane, RerankRequest]:
-        query.started = monotonic()
-        reranker = rerankers.of(query)
-        if reranker is None or missing(query, reranker.reads):
-            return {}
-        if reranker.reads == "tokens" and query.embedding is None:
-            return {}
-        assert query.text is not None
-        documents = {
-            candidate.id: str(query.payloads.get(candidate.id, {}).get("text") or "")
-            for candidate in query.candidates[: query.plan.reranks(query.event)]
-        }
-        lane = _PICK if reranker is rerankers.picker else _LANE
-        return {lane: RerankRequest(query.text, documents, query.collection, query.embedding)}
-
-    return asked
-
-
-def reranked(finished: Finished[InFlight, Scores], rerankers: Rerankers) -> InFlight:
-    """Merge the scores into the order, or note why the fused order stands."""
-    query = finished.item
-    reranker = rerankers.of(query)
-    outcome = next(iter(finished.outcomes.values()), None)
-    if reranker is None:
-        return query
-    if outcome is None:
-        if reason := missing(query, reranker.reads):
-            query.lose("rerank", reason)
-        return query
-    error = None
-    if isinstance(outcome, BackendError):
-        error = outcome.reason
-        query.lose("rerank", error)
-    else:
-        query.verdict = Verdict(reranker.model, outcome)
-        query.candidates = judged(query, query.candidates, outcome, query.plan.reranks(query.event), rerankers.weight)
-        query.reranked = True
-    attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": reranker.model}
-    query.trace.child("rerank", query.started, attributes, error=error, kind=SpanKind.CLIENT)
-    return query
+    def _room(self, text: str) -> int | None:
+        assert self.reranker is not None
+        return room(text, self.reranker.capacity.chars, self.max_doc_chars)
 
 
 def judged(
-    query: Answered, candidates: Sequence[Candidate], scores: Scores, top: int, weight: float
+    query: Answered, candidates: Sequence[Candidate], scores: Scores, top: int, judging: Judging
 ) -> list[Candidate]:
-    """The candidates in the order that the scores of their first `top` give them; a chat model's pick moves one."""
+    """The candidates in the order that the scores of their first `top` give them; a pick moves one to the front."""
     trail = query.ranked.trail if query.ranked is not None else None
-    stage = query.plan.recipe.picking
-    if stage is None:
-        return merge(candidates, scores, top, weight, trail)
+    picking = query.plan.recipe.picking
+    if picking is None and not judging.picks:
+        return merge(candidates, scores, top, judging.weight, trail)
     read = [candidate.id for candidate in candidates[:top] if candidate.id in scores]
-    return pick(candidates, max(read, key=scores.__getitem__), stage, trail) if read else list(candidates)
+    return pick(candidates, max(read, key=scores.__getitem__), picking or _PICK, trail) if read else list(candidates)
 
 
 @operator
-def rerank(
-    step_id: str, up: Stream[Batch], rerankers: Rerankers, calls: EventLoopThread, bounds: Bounds
-) -> Stage[InFlight]:
+def rerank(step_id: str, up: Stream[Batch], reranking: Reranking, calls: EventLoopThread) -> Stage[InFlight]:
     """Queries in and on, reranked; a lost reranker leaves the fused order and is noted in the query."""
-    if rerankers.reranker is None and rerankers.picker is None:
+    if reranking.reranker is None:
         return stage("rerank", up, lambda query: query.message, lambda query: query)
-
-    async def call(lane: Lane, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
-        if lane == _PICK:
-            assert rerankers.picker is not None
-            return await rerankers.picker.rerank(requests, timeout=timeout)
-        assert rerankers.reranker is not None
-        return await rerankers.reranker.rerank(requests, timeout=min(timeout, rerankers.timeout))
-
-    done = async_io("reranker", up, calls, plan(rerankers), call, lambda query: query.deadline, bounds)
-    return stage("rerank", done, lambda done: done.item.message, lambda done: reranked(done, rerankers))
+    gathering = Candidates(reranking.reranker.capacity)
+    observed = reranking.in_flight
+    done = async_io(
+        "reranker",
+        up,
+        calls,
+        reranking.plan,
+        reranking.call,
+        lambda query: query.deadline,
+        reranking.bounds,
+        gathering,
+        None if observed is None else lambda _, count: observed(count),
+    )
+    return stage("rerank", done, lambda done: done.item.message, reranking.take)

@@ -24,6 +24,9 @@ CONTENT: Final = "_content"
 CREATED: Final = "_created"
 """Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
 
+PIECES: Final = "_pieces"
+"""Payload key: the vocabulary ids of the content's tokens, each once; by counting them tokens are weighted."""
+
 VERSION: Final = "_version"
 """Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
 

@@ -75,9 +75,14 @@ class BackendError(RankstreamError):
     """A call to Qdrant, an embedder or a reranker failed; `reason` is what the answer reports.
 
     The message is for logs and spans: it names the backend and the symptom, never a query, a document or a secret.
+    `status` is the HTTP status where there was one.
     """
 
     reason: Reason
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class BackendTimeout(BackendError):
@@ -101,14 +106,10 @@ class BackendUnavailable(BackendError):
 class BackendBadResponse(BackendError):
     """An answer that breaks the protocol: rejected whole, never padded or guessed at.
 
-    `status` is the HTTP status where there was one; a 4xx other than 429 means that the request itself was refused.
+    A `status` of 4xx other than 429 means that the request itself was refused.
     """
 
     reason = Reason.BAD_RESPONSE
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class DeliveryError(RankstreamError):

@@ -63,7 +63,7 @@ class ChatAnchors:
         """
         today = datetime.fromtimestamp(now, UTC)
         user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quoted(query)}"
-        return read_anchor(await self._chat.complete(SYSTEM, user, timeout=timeout))
+        return read_anchor((await self._chat.complete(SYSTEM, user, timeout=timeout)).text)
 
     async def aclose(self) -> None:
         """Close the chat model."""

@@ -156,9 +156,9 @@ class Endpoint:
     async def _read(self, response: httpx.Response) -> bytes:
         status = response.status_code
         if status == httpx.codes.REQUEST_TIMEOUT:
-            raise BackendTimeout(f"{self.name}: status {status}")
+            raise BackendTimeout(f"{self.name}: status {status}", status)
         if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            raise BackendUnavailable(f"{self.name}: status {status}")
+            raise BackendUnavailable(f"{self.name}: status {status}", status)
         if not httpx.codes.is_success(status):
             raise BackendBadResponse(f"{self.name}: status {status}", status)
         if response.headers.get("content-encoding", "identity").lower() != "identity":

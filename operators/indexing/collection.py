@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
-from schemas.document import CREATED, NAMESPACE, TYPE, VERSION
+from schemas.document import CREATED, NAMESPACE, PIECES, TYPE, VERSION
 from schemas.errors import BackendBadResponse
 from schemas.settings import QdrantSettings
 
@@ -32,12 +32,13 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
 
 
 def indexes() -> dict[str, "IndexSchema"]:
-    """The payload indexes that filters and ordered lookups need."""
+    """The payload indexes that filters, ordered lookups and counts need."""
     return {
         NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         TYPE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+        PIECES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
     }
 
 

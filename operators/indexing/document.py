@@ -8,17 +8,15 @@ import numpy as np
 
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedding
+from operators.clients.rerankers.max_sim import DECIMALS
 from operators.inflight import Message
 from operators.ranking.dedupe import fingerprint
-from schemas.document import CONTENT, CREATED, NAMESPACE, VERSION, DocumentEvent
+from schemas.document import CONTENT, CREATED, NAMESPACE, PIECES, VERSION, DocumentEvent
 from schemas.settings.backends import Vectors
 from schemas.timestamp import rfc3339
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}
-
-TOKEN_DECIMALS = 4
-"""Of a token vector's components as they are sent; the index keeps 16 bits of each."""
 
 
 @dataclass(slots=True)
@@ -59,6 +57,8 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(event.content)) is not None:
         fields[CONTENT] = content
+    if event.vector is None and document.embedding is not None and document.embedding.pieces:
+        fields[PIECES] = sorted(set(document.embedding.pieces))
     return fields
 
 
@@ -71,7 +71,7 @@ def point(document: DocumentInFlight, names: Vectors, bm25: Bm25) -> dict[str, A
         vectors[names.dense] = document.embedding.vector
         tokens = document.embedding.tokens
         if names.tokens is not None and tokens is not None and len(tokens):
-            vectors[names.tokens] = np.round(tokens, TOKEN_DECIMALS)
+            vectors[names.tokens] = np.round(tokens, DECIMALS)
     terms = bm25.document(document.event.content)
     if terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.candidate import Candidate
 from operators.ranking.normalise import Scale, min_max
 from operators.ranking.run import Trail
 
@@ -20,6 +20,7 @@ def merge(
 
     `scores` judges the first `top` candidates; one that it leaves out was judged irrelevant and is dropped. The
     others follow in fused order, their scores min-max over that tail minus 1, so that scores never rise with rank.
+    Equal scores of judged ones go by the document's id.
     """
     judged = [candidate for candidate in candidates[:top] if candidate.id in scores]
     tail = list(candidates[top:])
@@ -45,7 +46,7 @@ def merge(
         if trail is not None:
             values = {"tail": value, "tail_scale": of_tail._asdict()}
             trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
-    return best_first(judged) + tail
+    return sorted(judged, key=lambda candidate: (-candidate.score, candidate.document)) + tail
 
 
 def _rescaled(column: Sequence[float]) -> tuple[list[float], Scale]:

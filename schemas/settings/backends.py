@@ -1,11 +1,12 @@
 """Sections `qdrant`, `embedder`, `rerank` and `chat`: what the flow calls."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.settings.section import Backend, Count, Seconds, Section, Url
+from schemas.settings.section import Backend, Concurrency, Count, Seconds, Section, Url
 
 
 class Vectors(Section):
@@ -56,7 +57,10 @@ class EmbedderSettings(Backend):
     model: str = "all-MiniLM-L6-v2"
     timeout: Seconds = 2.0
     max_batch: Count = 32
-    max_concurrency: Count = 8
+    max_concurrency: Concurrency = 8
+    cache_mib: Annotated[int, Field(ge=0)] = Field(
+        default=64, description="MiB of queries' embeddings that are kept, by text; 0: none."
+    )
 
     @model_validator(mode="after")
     def _has_url(self) -> Self:
@@ -66,23 +70,77 @@ class EmbedderSettings(Backend):
 
 
 class RerankSettings(Backend):
-    """Who reranks: late interaction over the token vectors in the index, a cross-encoder server, or nobody."""
+    """Who reranks: late interaction over token vectors, a cross-encoder in this process or behind a server, a chat
+    model, or nobody.
+    """
 
-    kind: Literal["late_interaction", "cohere", "tei", "none"] = "late_interaction"
-    url: Url | None = None
+    kind: Literal[
+        "late_interaction", "onnx", "cohere", "voyage", "tei", "vllm_score", "tei_predict", "chat", "none"
+    ] = "late_interaction"
+    url: Url | None = Field(default=None, description="What comes before /rerank, /score or /predict.")
+    path: Path | None = Field(default=None, description="Of onnx: the model's directory.")
     model: str = ""
+    mode: Literal["order", "pick"] = Field(
+        default="order", description="Of chat: all candidates in order, or the one best put first."
+    )
+    idf: bool = Field(default=True, description="Of late_interaction: rare tokens of a query weigh more.")
     weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0, description="The reranker's say in the score; the rest is the fused score's."
     )
     timeout: Seconds = 2.0
-    max_batch: Count = 32
-    max_concurrency: Count = 16
+    max_batch: Count | None = Field(
+        default=None, description="Documents of a call, of late_interaction queries; missing: what suits the kind."
+    )
+    max_concurrency: Concurrency | None = Field(
+        default=None, description="Calls in flight at a time; 0 or less: no bound; missing: what suits the kind."
+    )
+    max_doc_chars: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Code points of a document that are read; 0: all."
+    )
+    max_batch_chars: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Code points of query and documents in one call, just under the model's context; 0: any."
+    )
+    trusted: bool = Field(
+        default=False, description="Of vllm_score and tei_predict: one call may hold several namespaces' documents."
+    )
+    cache: Annotated[int, Field(ge=0)] = Field(
+        default=50_000, description="Scores of cross-encoders that are kept, by query and text; 0: none."
+    )
+
+    @property
+    def documents(self) -> int:
+        """Documents of a call, of late interaction queries."""
+        return self.max_batch if self.max_batch is not None else _DOCUMENTS.get(self.kind, 1000)
+
+    @property
+    def calls(self) -> int:
+        """Calls in flight at a time; 0 or less: no bound."""
+        return self.max_concurrency if self.max_concurrency is not None else _CALLS.get(self.kind, 16)
 
     @model_validator(mode="after")
-    def _has_url(self) -> Self:
-        if self.kind in {"cohere", "tei"} and self.url is None:
+    def _has_place(self) -> Self:
+        if self.kind in {"cohere", "voyage", "tei", "vllm_score", "tei_predict"} and self.url is None:
             raise ValueError(f"{self.kind} needs url")
+        if self.kind == "onnx" and self.path is None:
+            raise ValueError("onnx needs path")
+        if self.kind == "onnx" and self.calls != 1:
+            raise ValueError("onnx: the model in this process makes one call at a time (max_concurrency: 1)")
         return self
+
+
+_DOCUMENTS: Final[Mapping[str, int]] = {
+    "late_interaction": 32,
+    "onnx": 256,
+    # TEI's max-client-batch-size unless it is told otherwise.
+    "tei": 32,
+    "tei_predict": 32,
+    "vllm_score": 512,
+}
+_CALLS: Final[Mapping[str, int]] = {
+    "onnx": 1,
+    # A second call waits at the server while it works on the first; the others gather here, into fuller ones.
+    "vllm_score": 2,
+}
 
 
 class ChatSettings(Backend):
@@ -91,9 +149,9 @@ class ChatSettings(Backend):
     kind: Literal["openai", "anthropic", "none"] = "none"
     url: Url | None = Field(default=None, description="With the version, such as https://host/v1.")
     model: str = ""
-    max_tokens: Count = 256
+    max_tokens: Count = 1024
     timeout: Seconds = 5.0
-    max_concurrency: Count = 16
+    max_concurrency: Concurrency = 16
 
     @model_validator(mode="after")
     def _has_url(self) -> Self:

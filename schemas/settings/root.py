@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
 from pydantic import Field, ValidationError, model_validator
@@ -71,8 +71,11 @@ class Settings(BaseSettings):
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]
-        if asking and self.chat.kind == "none":
-            raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
+        if self.chat.kind == "none":
+            if asking:
+                raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
+            if self.rerank.kind == "chat":
+                raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
         return self
 
     @classmethod
@@ -96,7 +99,7 @@ class Settings(BaseSettings):
         return _hash(
             {
                 **self._indexed(),
-                "rerank": self.rerank.model_dump(mode="json", include={"kind", "model", "weight"}),
+                "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
                 "chat": self.chat.model_dump(mode="json", include={"kind", "model"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
@@ -107,10 +110,17 @@ class Settings(BaseSettings):
     def _indexed(self) -> dict[str, Any]:
         named = {"dimension", "destinations", "vectors", "bm25", "idf"}
         return {
+            "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
             "embedder": self.embedder.model_dump(mode="json", include={"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
         }
+
+
+_FORMAT: Final = 2
+"""Of what the indexing flow writes: raise it when that changes. 2: the vocabulary ids of a text's tokens."""
+
+_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "weight", "max_doc_chars", "max_batch_chars"}
 
 
 def _hash(content: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Concurrency = Annotated[int, Field(le=1_000_000, description="Calls in flight at a time; 0 or less: no bound.")]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
 Secret = Annotated[SecretStr | None, Field(repr=False, description="Set by the environment only.")]
 """Given by the environment, or in the file that the section's setting `<name>_file` names; never in the YAML."""

@@ -14,6 +14,7 @@ from qdrant_client.http import models
 
 from bench.stubs import DIMENSION, IDS, Stubs, relevance, stub_backends, text
 from operators.clients.embedders.openai import OpenAIEmbedder
+from operators.clients.guarded import Guarded
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker
 from operators.clients.transport import Endpoint, http_transport
@@ -94,9 +95,9 @@ def test_reranker_reads_the_stub(stubs: Stubs) -> None:
     documents = {point: text(number) for number, point in enumerate(IDS[:50])}
 
     async def scenario() -> Any:
-        reranker = CohereReranker(Endpoint("stub", stubs.rerank, http_transport()), "m", max_concurrency=4)
+        reranker = CohereReranker(Guarded(Endpoint("stub", stubs.rerank, http_transport())), "m")
         try:
-            return await reranker.rerank([RerankRequest("q", documents, "docs")], timeout=5)
+            return await reranker.score([RerankRequest("q", documents, "docs", "n")], timeout=5)
         finally:
             await reranker.aclose()
 
@@ -117,7 +118,7 @@ def test_embedder_reads_the_stub(stubs: Stubs) -> None:
     """The OpenAI-compatible client gets unit vectors of 384 dimensions, the same for the same text."""
 
     async def scenario() -> Any:
-        embedder = OpenAIEmbedder(Endpoint("stub", stubs.embed, http_transport()), "m", DIMENSION)
+        embedder = OpenAIEmbedder(Guarded(Endpoint("stub", stubs.embed, http_transport())), "m", DIMENSION)
         try:
             return await embedder.embed(["a", "b", "a"], timeout=5)
         finally:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from flows.ranking import PoolRanker, find
 from operators.anchor import ruled
 from operators.clients.rerankers import RerankRequest, Scores
-from operators.dispatcher import Finished
+from operators.dispatcher import Bounds, Finished
 from operators.fuse import fused
 from operators.inflight import InFlight
 from operators.ranking.candidate import Leg
 from operators.recipes import Planner
-from operators.rerank import Rerankers, plan, reranked
+from operators.rerank import Reranking
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
 from schemas.leg import LEGS as NAMES
 from schemas.recipes import SHIPPED, Recipe
@@ -142,12 +142,12 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
     query.payloads = {
         id_: payload for leg in query.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
     }
-    rerankers = Rerankers(Scripted("any", {}), None, 1.0)
-    for request in plan(rerankers)(query).values():
+    reranking = Reranking(Scripted("any", {}), Bounds(1, 1, 1))
+    for request in reranking.plan(query).values():
         assert isinstance(request, RerankRequest)
         read = [id_ for id_ in request.documents if random.random() < kept]
         judged: Mapping[Any, Scores | BackendError] = {"rerank": {id_: random.uniform(-5, 5) for id_ in read}}
-        query = reranked(Finished(query, judged), rerankers)
+        query = reranking.take(Finished(query, judged))
     return query
 
 

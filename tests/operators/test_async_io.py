@@ -203,7 +203,7 @@ def test_the_stages_own_timeout_bounds_an_item_without_a_deadline() -> None:
 def test_a_request_that_waits_ends_at_its_deadline() -> None:
     """Behind a busy lane a request times out without ever being called; the busy call goes on to its answer."""
     backend = Backend()
-    outcomes = ran([[Item(0, latency=0.2), Item(1, deadline=0.05)]], backend, Bounds(30, 1, 1))
+    outcomes = ran([[Item(0, latency=0.2)], [Item(1, deadline=0.05)]], backend, Bounds(30, 1, 1))
     assert outcomes[0] == {"a": "a0"}
     assert isinstance(outcomes[1]["a"], BackendTimeout)
     assert backend.calls == [("a", [0])]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from operators.batching.gathering import Whole
 from operators.dispatcher import Bounds, Dispatcher, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
@@ -50,7 +51,7 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
     calls, gate = EventLoopThread(wakeup), Gate()
     lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
     dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {lane_of[item]: item}, gate, lambda _: math.inf, WIDE
+        calls, lambda item: {lane_of[item]: item}, gate, lambda _: math.inf, WIDE, Whole(64)
     )
     for item in lane_of:
         dispatcher.submit([item])
@@ -82,6 +83,7 @@ def test_whatever_finishes_wakes_the_process() -> None:
             gate,
             lambda item: math.inf if item % 2 else -1.0,
             WIDE,
+            Whole(64),
         )
 
     def woken(dispatcher: Dispatcher[int, int, int], item: int) -> None:
@@ -103,7 +105,9 @@ def test_whatever_finishes_wakes_the_process() -> None:
 def test_outstanding_is_what_was_not_drained() -> None:
     """An item counts until it is picked up, finished or not."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE)
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    )
     dispatcher.submit([1, 2])
     until(lambda: gate.calls)
     assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
@@ -116,7 +120,9 @@ def test_outstanding_is_what_was_not_drained() -> None:
 def test_closing_cancels_what_is_under_way() -> None:
     """The loop's thread ends at once, with a call that would never end."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE)
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    )
     dispatcher.submit([1])
     until(lambda: gate.calls)
     calls.close()
@@ -129,7 +135,7 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     soon = time.monotonic() + 0.02
     deadlines = {1: soon, 2: soon + 0.01, 3: math.inf}
     dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE
+        calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE, Whole(64)
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.embedders import Embedding
-from operators.clients.rerankers import Reads
+from operators.clients.rerankers import Capacity, Reads
 from operators.dispatcher import Bounds
-from operators.embed import embed
+from operators.embed import Embeddings, embed
 from operators.event_loop import EventLoopThread
 from operators.fetch import fetch
 from operators.fuse import fuse
 from operators.inflight import InFlight
-from operators.rerank import Rerankers, rerank
+from operators.rerank import Reranking, rerank
 from operators.result import status_of
 from operators.retrieve import retrieve
 from operators.searches import Searches
@@ -79,6 +79,7 @@ class Nobody:
     """A client of any kind that must not be called."""
 
     model = "nobody"
+    capacity = Capacity()
 
     def __init__(self, reads: Reads = "text") -> None:
         self.reads: Reads = reads
@@ -87,7 +88,7 @@ class Nobody:
         """Fail the test."""
         raise AssertionError
 
-    query_batch = retrieve = rerank = aclose = embed
+    query_batch = retrieve = score = aclose = embed
 
 
 def late(**event: Any) -> InFlight:
@@ -115,7 +116,10 @@ def through(asked: InFlight, stage: Callable[[Stream[Batch], EventLoopThread], S
 def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """The embedder isn't called, and the answer says that time was over."""
     asked = late()
-    assert through(asked, lambda up, calls: embed("embed", up, Nobody(), DIMENSION, False, calls, BOUNDS)) == "on"
+    assert (
+        through(asked, lambda up, calls: embed("embed", up, Embeddings(Nobody(), DIMENSION, False, BOUNDS), calls))
+        == "on"
+    )
     assert (asked.degraded, asked.embedding, caplog.text) == ([("embed", Reason.DEADLINE)], None, "")
 
 
@@ -149,10 +153,7 @@ def test_nobody_reranks_for_it(reads: Reads, unfetched: bool, caplog: pytest.Log
     if unfetched:
         asked.payloads = {}
         asked.lose("fetch", Reason.DEADLINE)
-    assert (
-        through(asked, lambda up, calls: rerank("rerank", up, Rerankers(Nobody(reads), None, 1.0), calls, BOUNDS))
-        == "on"
-    )
+    assert through(asked, lambda up, calls: rerank("rerank", up, Reranking(Nobody(reads), BOUNDS), calls)) == "on"
     assert asked.degraded[-1] == ("rerank", Reason.DEADLINE)
     assert status_of(asked) is (Status.PARTIAL if unfetched else Status.UNRANKED)
     assert caplog.text == ""

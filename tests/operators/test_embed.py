@@ -1,13 +1,16 @@
 """Embed: which queries' texts become vectors, and what a lost one leaves."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from operators.clients.embedders import Embedding
-from operators.dispatcher import Finished
-from operators.embed import embedded, plan, unembedded
+from operators.clients.embedders.kept import KeptEmbeddings
+from operators.dispatcher import Bounds, Finished
+from operators.embed import Embeddings
 from operators.inflight import InFlight
 from operators.recipes import Planner
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -22,6 +25,29 @@ DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKI
 def query(**event: Any) -> InFlight:
     """A query in flight."""
     return DECODER(message({"query_id": "q", "text": "some text", **event}))
+
+
+class Counting:
+    """An embedder that keeps what it was asked, and gives each text a vector of its own."""
+
+    model = "counting"
+
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        self.asked: list[list[str]] = []
+        self._dimension = dimension
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        """A vector that begins with the text's length."""
+        self.asked.append(list(texts))
+        return [Embedding(np.full(self._dimension, len(text), np.float32)) for text in texts]
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+def by(embedder: Counting | None = None, *, tokens: bool = False, kept: KeptEmbeddings | None = None) -> Embeddings:
+    """Who embeds."""
+    return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
 
 
 NEVER: list[dict[str, Any]] = [
@@ -54,15 +80,15 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
     """The vector leg, reflections and a reranker of tokens read it; a chat model's pick, a profile without and a vector
     of the query's own need none. What isn't wanted is no loss where nobody embeds.
     """
-    assert plan(tokens)(query(**asked)) == ({"embed": "some text"} if wanted else {})
+    assert by(tokens=tokens).plan(query(**asked)) == ({"embed": "some text"} if wanted else {})
     lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
-    assert unembedded(query(**asked), tokens).degraded == lost
+    assert by(tokens=tokens).missed(query(**asked)).degraded == lost
 
 
 def test_a_vector_is_taken_over() -> None:
     """The embedding of the collection's dimension is the query's."""
     vector = Embedding(np.ones(DIMENSION, np.float32))
-    asked = embedded(Finished(query(), {"embed": vector}), DIMENSION, "model")
+    asked = by().take(Finished(query(), {"embed": vector}))
     assert (asked.embedding, asked.degraded) == (vector, [])
 
 
@@ -75,5 +101,51 @@ def test_a_vector_is_taken_over() -> None:
 )
 def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
     """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
-    asked = embedded(Finished(query(), {"embed": outcome}), DIMENSION, "model")
+    asked = by().take(Finished(query(), {"embed": outcome}))
     assert (asked.embedding, asked.degraded) == (None, [("embed", reason)])
+
+
+def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
+    """One call of the stage."""
+    return asyncio.run(embeddings.call("embed", texts, 1.0))
+
+
+def test_a_text_is_embedded_once() -> None:
+    """Equal texts of a call are asked for once, and later ones not at all; each query has its own text's vector."""
+    embedder = Counting()
+    embeddings = by(embedder, kept=KeptEmbeddings(10**6))
+    vectors = [each.vector[0] for each in called(embeddings, "some text", "other", "some text")]
+    assert vectors == [9.0, 5.0, 9.0]
+    assert embedder.asked == [["some text", "other"]]
+    again = query()
+    assert embeddings.plan(again) == {}
+    assert again.embedding is not None
+    assert again.embedding.vector[0] == 9.0
+    assert embeddings.take(Finished(again, {})).degraded == []
+
+
+def test_nothing_is_kept_without_room() -> None:
+    """Without a place to keep them every query's text is asked for."""
+    embeddings = by()
+    called(embeddings, "some text")
+    assert embeddings.plan(query()) == {"embed": "some text"}
+
+
+def test_a_vector_of_another_dimension_is_not_kept() -> None:
+    """It is a loss for the query that asked, and asked for again by the next."""
+    embeddings = by(Counting(DIMENSION + 1), kept=KeptEmbeddings(10**6))
+    called(embeddings, "some text")
+    assert embeddings.plan(query()) == {"embed": "some text"}
+
+
+def test_what_is_kept_is_bounded_in_bytes() -> None:
+    """Arrays and texts count; the longest unused leaves first, and one that is too large isn't kept at all."""
+    kept = KeptEmbeddings(50_000)
+    embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
+    for text in "abc":
+        kept.keep(text, embedding)
+        kept.get("a")
+    assert [kept.get(text) is not None for text in "abc"] == [True, False, True]
+    kept.keep("large", Embedding(np.zeros(20_000, np.float32)))
+    assert kept.get("large") is None
+    assert kept.get("a") is embedding

@@ -1,5 +1,6 @@
-"""Rerank: what is asked, and what an answer or its absence does to a query."""
+"""Rerank: whom it asks, with what, and what becomes of the order."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,28 +9,35 @@ import numpy as np
 import pytest
 
 from operators.clients.embedders import Embedding
-from operators.clients.rerankers import Reads, RerankRequest, Scores
-from operators.dispatcher import Finished
+from operators.clients.rerankers import Capacity, Reads, RerankRequest, Scores
+from operators.clients.rerankers.score_cache import ScoreCache
+from operators.dispatcher import Bounds, Finished
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
-from operators.rerank import Rerankers, plan, reranked
-from schemas.errors import BackendError, BackendTimeout, Reason
+from operators.rerank import Reranking
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.settings import Profile
 from tests.operators.samples import query
 
 TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
+BOUNDS = Bounds(10, 8, 8)
 
 
 class Scripted:
-    """A reranker by name and by what it reads."""
+    """A reranker by what it reads, which gives every document the length of its text, or fails."""
 
-    def __init__(self, reads: Reads) -> None:
-        self.model = "scripted"
+    model = "scripted"
+
+    def __init__(self, reads: Reads = "text", capacity: Capacity | None = None, *, fails: bool = False) -> None:
         self.reads: Reads = reads
+        self.capacity = capacity or Capacity()
+        self._fails = fails
 
-    async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Nobody asks."""
-        raise AssertionError
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
+        """One outcome a request."""
+        if self._fails:
+            return [BackendBadResponse("garbage") for _ in requests]
+        return [{id_: float(len(text)) for id_, text in each.documents.items()} for each in requests]
 
     async def aclose(self) -> None:
         """Nothing to release."""
@@ -44,23 +52,37 @@ def fetched(**event: Any) -> InFlight:
     return asked
 
 
+def by(reads: Reads = "text", **options: Any) -> Reranking:
+    """Such a reranker for every query."""
+    capacity = options.pop("capacity", None)
+    return Reranking(Scripted(reads, capacity), BOUNDS, **options)
+
+
 def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
     """The query once the reranker's outcome is there."""
-    return reranked(Finished(asked, outcomes), by(reads))
+    return by(reads).take(Finished(asked, outcomes))
 
 
-def by(reads: Reads) -> Rerankers:
-    """Such a reranker for every query."""
-    return Rerankers(Scripted(reads), None, 1.0)
+def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
+    """What the reranker is asked for the query."""
+    (request,) = reranking.plan(asked).values()
+    return request
 
 
 def test_the_first_candidates_are_asked_with_their_texts() -> None:
-    """The request holds the profile's first candidates in order, each with its text."""
+    """The request holds the profile's first candidates in order, each with its text, and whose they are."""
     asked = fetched()
     asked.plan = replace(asked.plan, profile=Profile(rerank_top=2))
-    (request,) = plan(by("text"))(asked).values()
+    request = requested(by(), asked)
     assert dict(request.documents) == {"a": "text a", "b": "text b"}
-    assert request.query == "some text"
+    assert (request.query, request.namespace, request.collection) == ("some text", "public", "documents")
+
+
+def test_a_document_is_read_as_it_was_indexed() -> None:
+    """Title and text, as far as the payload has them."""
+    asked = fetched()
+    asked.payloads = {"a": {"title": "A title", "text": "and a text"}, "b": {"title": "B"}, "c": {"text": 7}}
+    assert dict(requested(by(), asked).documents) == {"a": "A title\nand a text", "b": "B", "c": ""}
 
 
 @pytest.mark.parametrize("reads", ["text", "tokens"])
@@ -70,19 +92,19 @@ def test_nobody_is_asked_without_need(reads: Reads) -> None:
     empty.candidates = []
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
-        assert plan(by(reads))(asked) == {}
+        assert by(reads).plan(asked) == {}
         assert after(asked, {}, reads).degraded == []
         assert not asked.reranked
 
 
-@pytest.mark.parametrize(("reads", "stage"), [("tokens", "embed"), ("text", "fetch")])
+@pytest.mark.parametrize(("reads", "stage"), [("tokens", "embed"), ("tokens", "fetch"), ("text", "fetch")])
 def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None:
     """Without the vectors or the texts that it reads it isn't asked, and the answer names the first cause."""
     asked = fetched()
     asked.lose(stage, Reason.TIMEOUT)
     if stage == "embed":
         asked.embedding = None
-    assert plan(by(reads))(asked) == {}
+    assert by(reads).plan(asked) == {}
     assert after(asked, {}, reads).degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
@@ -91,7 +113,52 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     asked = fetched()
     asked.lose("embed", Reason.UNAVAILABLE)
     asked.embedding = None
-    assert plan(by("text"))(asked)
+    assert by().plan(asked)
+
+
+def test_one_candidate_needs_no_call() -> None:
+    """It is the best there is, whoever judges."""
+    asked = fetched()
+    asked.candidates = asked.candidates[:1]
+    request = requested(by(), asked)
+    assert (request.documents, request.known) == ({}, {"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("capacity", "max_doc_chars", "text"),
+    [(Capacity(), 3, "tex"), (Capacity(chars=9 + 16 + 4), 0, "text"), (Capacity(chars=9 + 16 + 4), 2, "te")],
+)
+def test_documents_are_cut(capacity: Capacity, max_doc_chars: int, text: str) -> None:
+    """To `max_doc_chars`, and to what the query of 9 and the frame of 16 code points leave of a call."""
+    request = requested(by(capacity=capacity, max_doc_chars=max_doc_chars), fetched())
+    assert set(request.documents.values()) == {text}
+
+
+def test_a_query_that_leaves_no_room_is_not_asked() -> None:
+    """A query as long as all that a call may hold can't be judged: the answer says `too_large`."""
+    asked, narrow = fetched(), by(capacity=Capacity(chars=20))
+    assert narrow.plan(asked) == {}
+    assert narrow.take(Finished(asked, {})).degraded == [("rerank", Reason.TOO_LARGE)]
+
+
+def test_what_is_known_is_not_asked_again() -> None:
+    """Scores of a call are kept: the next query of that text asks for new documents alone, then for none."""
+    reranking = by(cache=ScoreCache(100))
+    first = fetched()
+    first.candidates = first.candidates[:2]
+    asyncio.run(reranking.call("rerank", [requested(reranking, first)], 1.0))
+    second = requested(reranking, fetched())
+    assert (dict(second.documents), second.known) == ({"c": "text c"}, {"a": 6.0, "b": 6.0})
+    asyncio.run(reranking.call("rerank", [second], 1.0))
+    assert requested(reranking, fetched()).documents == {}
+    assert dict(requested(reranking, fetched(text="another")).documents) == {name: f"text {name}" for name in "abc"}
+
+
+def test_a_failure_is_not_kept() -> None:
+    """What failed is asked for again."""
+    reranking = Reranking(Scripted(fails=True), BOUNDS, cache=ScoreCache(100))
+    asyncio.run(reranking.call("rerank", [requested(reranking, fetched())], 1.0))
+    assert len(requested(reranking, fetched()).documents) == 3
 
 
 def test_a_failure_leaves_the_fused_order() -> None:
@@ -109,3 +176,9 @@ def test_a_verdict_reorders() -> None:
     asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}})
     assert [candidate.id for candidate in asked.candidates] == ["c", "a"]
     assert asked.reranked
+
+
+def test_none_relevant_is_a_verdict() -> None:
+    """All left out: nothing is answered, and nothing was lost."""
+    asked = after(fetched(), {"rerank": {}})
+    assert (asked.candidates, asked.degraded, asked.reranked) == ([], [], True)

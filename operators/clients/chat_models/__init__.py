@@ -1,6 +1,13 @@
 """Chat models: a system text and a user text in, one completion's text out."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Completion(NamedTuple):
+    """What a model said; `cut`: the limit of tokens ended it, not the model."""
+
+    text: str
+    cut: bool = False
 
 
 class ChatModel(Protocol):
@@ -11,11 +18,8 @@ class ChatModel(Protocol):
         """The model's name, as provenance reports it."""
         ...
 
-    async def complete(self, system: str, user: str, *, timeout: float) -> str:
-        """Return the text of one completion within `timeout` seconds; a text cut at the limit of tokens is one, too.
-
-        Raises BackendError.
-        """
+    async def complete(self, system: str, user: str, *, timeout: float) -> Completion:
+        """Return one completion within `timeout` seconds; raises BackendError."""
         ...
 
     async def aclose(self) -> None:

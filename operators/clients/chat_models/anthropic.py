@@ -1,8 +1,15 @@
-"""The chat model of Anthropic's Messages API: `POST {base}/messages`."""
+"""The chat model of Anthropic's Messages API: `POST {base}/messages`.
+
+An answer of another shape speaks against the server. A refusal speaks against the texts that it was asked about: it is
+a bad response, too, but none that the server's breaker counts, or whoever plants a text that models refuse could shut
+the server off for everybody.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
-from operators.clients.transport import Endpoint
+from operators.clients.chat_models import Completion
+from operators.clients.guarded import Guarded
 from schemas.errors import BackendBadResponse
 
 
@@ -13,12 +20,15 @@ class AnthropicChat:
     The endpoint's headers hold `x-api-key` and `anthropic-version: 2023-06-01`.
     """
 
-    endpoint: Endpoint
+    backend: Guarded
     model: str
-    max_tokens: int = 256
+    max_tokens: int = 1024
 
-    async def complete(self, system: str, user: str, *, timeout: float) -> str:
-        """Return the text blocks of the answer, joined, within `timeout` seconds; raises BackendError."""
+    async def complete(self, system: str, user: str, *, timeout: float) -> Completion:
+        """Return the text blocks of the answer, joined, which may be empty, within `timeout` seconds.
+
+        Raises BackendError; a refusal of the model is BackendBadResponse.
+        """
         body = {
             "model": self.model,
             "system": system,
@@ -26,17 +36,26 @@ class AnthropicChat:
             "max_tokens": self.max_tokens,
             "temperature": 0,
         }
-        answer = await self.endpoint.call("POST", "/messages", body, timeout=timeout)
-        blocks = answer.get("content") if isinstance(answer, dict) else None
-        return "".join(self._texts(blocks))
+        completion = await self.backend.ask("/messages", body, self._read, timeout=timeout)
+        if completion is None:
+            raise BackendBadResponse(f"{self.backend.name}: the model refused to answer")
+        return completion
 
     async def aclose(self) -> None:
-        """Close the endpoint."""
-        await self.endpoint.aclose()
+        """Close the backend."""
+        await self.backend.aclose()
 
-    def _texts(self, blocks: object) -> list[str]:
+    def _read(self, answer: Any) -> Completion | None:
+        match answer:
+            case {"type": "message", "stop_reason": "refusal"}:
+                return None
+            case {"content": list(blocks)}:
+                return Completion("".join(self._texts(blocks)), cut=answer.get("stop_reason") == "max_tokens")
+        raise BackendBadResponse(f"{self.backend.name}: no text in the answer")
+
+    def _texts(self, blocks: list[Any]) -> list[str]:
         texts = []
-        for block in blocks if isinstance(blocks, list) else []:
+        for block in blocks:
             match block:
                 case {"type": "text", "text": str(text)}:
                     texts.append(text)
@@ -44,7 +63,7 @@ class AnthropicChat:
                     # Thinking, for one: no part of the answer.
                     continue
                 case _:
-                    raise BackendBadResponse(f"{self.endpoint.name}: a block that is no content")
+                    raise BackendBadResponse(f"{self.backend.name}: a block that is no content")
         if not texts:
-            raise BackendBadResponse(f"{self.endpoint.name}: no text in the answer")
+            raise BackendBadResponse(f"{self.backend.name}: no text in the answer")
         return texts

@@ -1,8 +1,15 @@
-"""The OpenAI-compatible chat model: `POST {base}/chat/completions`."""
+"""The OpenAI-compatible chat model: `POST {base}/chat/completions`.
+
+An answer of another shape speaks against the server. A refusal speaks against the texts that it was asked about: it is
+a bad response, too, but none that the server's breaker counts, or whoever plants a text that models refuse could shut
+the server off for everybody.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
-from operators.clients.transport import Endpoint
+from operators.clients.chat_models import Completion
+from operators.clients.guarded import Guarded
 from schemas.errors import BackendBadResponse
 
 
@@ -13,24 +20,36 @@ class OpenAIChat:
     The key is the endpoint's header `authorization: Bearer <key>`.
     """
 
-    endpoint: Endpoint
+    backend: Guarded
     model: str
-    max_tokens: int = 256
+    max_tokens: int = 1024
 
-    async def complete(self, system: str, user: str, *, timeout: float) -> str:
-        """Return the first choice's text within `timeout` seconds; raises BackendError."""
+    async def complete(self, system: str, user: str, *, timeout: float) -> Completion:
+        """Return the first choice's text, which may be empty, within `timeout` seconds.
+
+        Raises BackendError; a refusal of the model or of a content filter is BackendBadResponse.
+        """
         body = {
             "model": self.model,
             "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
             "max_tokens": self.max_tokens,
             "temperature": 0,
         }
-        answer = await self.endpoint.call("POST", "/chat/completions", body, timeout=timeout)
-        match answer:
-            case {"choices": [{"message": {"content": str(text)}}, *_]}:
-                return text
-        raise BackendBadResponse(f"{self.endpoint.name}: no first choice with a text")
+        completion = await self.backend.ask("/chat/completions", body, self._read, timeout=timeout)
+        if completion is None:
+            raise BackendBadResponse(f"{self.backend.name}: the model refused to answer")
+        return completion
 
     async def aclose(self) -> None:
-        """Close the endpoint."""
-        await self.endpoint.aclose()
+        """Close the backend."""
+        await self.backend.aclose()
+
+    def _read(self, answer: Any) -> Completion | None:
+        match answer:
+            case {"choices": [{"finish_reason": "content_filter"}, *_]}:
+                return None
+            case {"choices": [{"message": {"refusal": str(refusal)}}, *_]} if refusal:
+                return None
+            case {"choices": [{"message": {"content": str(text)}} as choice, *_]}:
+                return Completion(text, cut=choice.get("finish_reason") == "length")
+        raise BackendBadResponse(f"{self.backend.name}: no first choice with a text")

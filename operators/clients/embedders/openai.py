@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from operators.clients.batches import in_batches
 from operators.clients.embedders import Embedding
 from operators.clients.embedders.vectors import unit_embeddings
+from operators.clients.guarded import Guarded
 from operators.clients.indexed import indexed
-from operators.clients.transport import Endpoint
 from schemas.errors import BackendBadResponse
 
 
@@ -16,33 +16,32 @@ from schemas.errors import BackendBadResponse
 class OpenAIEmbedder:
     """An Embedder over the API that OpenAI, vLLM, infinity and llama-server share.
 
-    Texts above `max_batch` go out as several requests at once; `dimension` is what every vector must have, if given.
+    Texts above `max_batch` go out as several requests at once; `dimension` is what every vector must have.
     """
 
-    endpoint: Endpoint
+    backend: Guarded
     model: str
-    dimension: int | None = None
+    dimension: int
     max_batch: int = 256
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
         """Embed `texts` in their order within `timeout` seconds; raises BackendError."""
 
-        async def request(batch: Sequence[str]) -> list[Any]:
+        async def request(batch: Sequence[str]) -> list[Embedding]:
             body = {"model": self.model, "input": batch, "encoding_format": "float"}
-            answer = await self.endpoint.call("POST", "/embeddings", body, timeout=timeout)
-            return self._rows(answer, len(batch))
+            return await self.backend.ask("/embeddings", body, partial(self._read, len(batch)), timeout=timeout)
 
         answers = await in_batches(texts, self.max_batch, request)
-        rows = [row for answer in answers for row in answer]
-        return unit_embeddings(rows, self.dimension, backend=self.endpoint.name)
+        return [embedding for answer in answers for embedding in answer]
 
     async def aclose(self) -> None:
-        """Close the endpoint."""
-        await self.endpoint.aclose()
+        """Close the backend."""
+        await self.backend.aclose()
 
-    def _rows(self, answer: object, count: int) -> list[Any]:
+    def _read(self, count: int, answer: object) -> list[Embedding]:
         entries = answer.get("data") if isinstance(answer, dict) else None
-        vectors = indexed(entries, "embedding", count, backend=self.endpoint.name)
+        vectors = indexed(entries, "embedding", count, backend=self.backend.name)
         if len(vectors) != count:
-            raise BackendBadResponse(f"{self.endpoint.name}: {len(vectors)} vectors for {count} texts")
-        return [vectors[index] for index in range(count)]
+            raise BackendBadResponse(f"{self.backend.name}: {len(vectors)} vectors for {count} texts")
+        rows = [vectors[index] for index in range(count)]
+        return unit_embeddings(rows, self.dimension, backend=self.backend.name)

@@ -10,11 +10,11 @@ from schemas.errors import BackendBadResponse
 _NUMBERS = {int, float}
 
 
-def unit_embeddings(rows: list[Any], dimension: int | None, *, backend: str) -> list[Embedding]:
+def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
     """Read each row as a vector and bring it to unit length.
 
     Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), not all of them zero, and
-    all rows have the same length, `dimension` if it is given.
+    as many as `dimension`.
     """
     if not rows:
         return []
@@ -22,10 +22,7 @@ def unit_embeddings(rows: list[Any], dimension: int | None, *, backend: str) -> 
         # numpy would take true for 1 and null for NaN.
         if not isinstance(row, list) or not _NUMBERS.issuperset(map(type, row)):
             raise BackendBadResponse(f"{backend}: a vector is not a list of numbers")
-    lengths = set(map(len, rows))
-    if len(lengths) > 1:
-        raise BackendBadResponse(f"{backend}: vectors of different dimensions")
-    if dimension is not None and lengths - {dimension}:
+    if set(map(len, rows)) != {dimension}:
         raise BackendBadResponse(f"{backend}: vectors of another dimension than {dimension}")
     try:
         matrix = np.array(rows, dtype=np.float64)

@@ -58,6 +58,13 @@ def point_id(identity: str) -> int | str:
 
 
 @dataclass(frozen=True, slots=True)
+class AllBut:
+    """All fields of a payload but these."""
+
+    fields: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class QdrantClient:
     """One Qdrant behind an endpoint; `timeout` is in seconds, for the whole call, however many requests it takes.
 
@@ -95,9 +102,9 @@ class QdrantClient:
         return answers
 
     async def retrieve(
-        self, collection: str, ids: Sequence[str], fields: Sequence[str] | bool, *, timeout: float
+        self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
     ) -> dict[str, Payload]:
-        """The payloads of those points that exist, by id: the named `fields`, all (True) or none (False).
+        """The payloads of those points that exist, by id: named `fields`, all (True), all but some, or none (False).
 
         Raises BackendError.
         """
@@ -234,7 +241,9 @@ def _body(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _fields(fields: Sequence[str] | bool) -> list[str] | bool:
+def _fields(fields: Sequence[str] | AllBut | bool) -> list[str] | dict[str, list[str]] | bool:
+    if isinstance(fields, AllBut):
+        return {"exclude": list(fields.fields)}
     return fields if isinstance(fields, bool) else list(fields)
 
 

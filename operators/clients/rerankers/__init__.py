@@ -1,25 +1,40 @@
-"""Rerankers: a query and its candidates in, a relevance score a candidate out."""
+"""Rerankers: a query and its candidates in, a relevance score a candidate out.
+
+A reranker makes one call at a time it is asked, for as many queries' documents as its `capacity` says; who gathers
+them, bounds the calls in flight and splits what is too much for one is the rerank stage.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 
 from operators.clients.embedders import Embedding
 from schemas.errors import BackendError
 
+Scores = Mapping[str, float]
+"""Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
+
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """One query's candidates: `documents` maps a point id to its text, best first."""
+    """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
+
+    `known` are the scores of others of its candidates that need no call any more, None for one judged irrelevant.
+    """
 
     query: str
     documents: Mapping[str, str]
     collection: str
+    namespace: str
     embedding: Embedding | None = None
+    known: Mapping[str, float | None] = field(default_factory=dict)
 
-
-Scores = Mapping[str, float]
-"""Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
+    def part(self, start: int, stop: int) -> "RerankRequest":
+        """The same for the documents from `start` to before `stop` alone."""
+        if start == 0 and stop >= len(self.documents):
+            return self
+        return replace(self, documents=dict(islice(self.documents.items(), start, stop)))
 
 
 class Verdict(NamedTuple):
@@ -30,7 +45,23 @@ class Verdict(NamedTuple):
 
 
 Reads = Literal["text", "tokens"]
-"""What a reranker reads: texts, or the query's token vectors and those that the index keeps."""
+"""What a reranker reads: texts, or the query's token vectors too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What one call to a reranker carries: documents of at most `queries` queries, at most `documents` in all.
+
+    `chars` bounds the code points of queries and documents together; 0 is no bound. `whole`: a query's documents go in
+    one call, however many they are, for they are judged by comparing them. `apart`: queries that differ in this never
+    share a call.
+    """
+
+    queries: int = 1
+    documents: int = 1000
+    chars: int = 0
+    whole: bool = False
+    apart: Literal["namespace", "collection"] | None = None
 
 
 class Reranker(Protocol):
@@ -46,10 +77,15 @@ class Reranker(Protocol):
         """The model's name, as provenance reports it."""
         ...
 
-    async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
+    @property
+    def capacity(self) -> Capacity:
+        """What one call carries."""
+        ...
 
-        A failure is a value, so that one query's failure leaves the others'.
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
+        """Score each request's documents in one call within `timeout` seconds, one outcome a request, in their order.
+
+        `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
         ...
 

@@ -1,47 +1,41 @@
-"""The Cohere-style reranker: `POST {base}/rerank`, a request a query."""
+"""The rerankers that speak Cohere's dialect, and Voyage's of it: `POST {base}/rerank`.
 
-from collections.abc import Sequence
-from typing import Final
+What these answers hold besides (documents, usage, model, ids) differs from server to server and is not read. A document
+that an answer leaves out is judged irrelevant; an answer that leaves out all of them is a bad response.
+"""
 
-from operators.clients.rerankers import RerankRequest, Scores
-from operators.clients.rerankers.judgements import judgements, outcomes
-from operators.clients.rerankers.slots import Slots
-from operators.clients.transport import Endpoint
-from schemas.errors import BackendError
+from typing import Any
+
+from operators.clients.rerankers.dialect import QueryReranker
+from operators.clients.rerankers.judgements import judgements, within
 
 
-class CohereReranker:
-    """A Reranker over the API that Cohere v2, Jina, infinity, vLLM and llama-server share.
+class CohereReranker(QueryReranker):
+    """A Reranker over the API that Cohere (v2), Jina, infinity, vLLM and llama-server share."""
 
-    At most `max_concurrency` requests are in flight, over all calls; 0 or less is no bound. A document that the answer
-    leaves out is judged irrelevant.
-    """
+    path = "/rerank"
+    limit = 1000
 
-    reads: Final = "text"
+    def body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """{model, query, documents, top_n}."""
+        # Asking for all of them makes what the answer leaves out the model's verdict, not our cut.
+        return {"model": self.model, "query": query, "documents": texts, "top_n": len(texts)}
 
-    def __init__(self, endpoint: Endpoint, model: str, *, max_concurrency: int) -> None:
-        self.endpoint = endpoint
-        self.model = model
-        self._slots = Slots(max_concurrency)
+    def relevances(self, answer: object, count: int) -> dict[int, float]:
+        """Read {results: [{index, relevance_score}]}; raises BackendBadResponse."""
+        return judgements(within(answer, "results"), "relevance_score", count, backend=self.name)
 
-    async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents within `timeout` seconds, one outcome a request, in their order."""
-        return await outcomes(requests, self._score, timeout=timeout)
 
-    async def aclose(self) -> None:
-        """Close the endpoint."""
-        await self.endpoint.aclose()
+class VoyageReranker(QueryReranker):
+    """A Reranker over Voyage's API."""
 
-    async def _score(self, request: RerankRequest, deadline: float) -> Scores:
-        ids = list(request.documents)
-        body = {
-            "model": self.model,
-            "query": request.query,
-            "documents": list(request.documents.values()),
-            # All of them: what the answer leaves out is then the model's verdict, not our cut.
-            "top_n": len(ids),
-        }
-        answer = await self._slots.post(self.endpoint, "/rerank", body, deadline=deadline)
-        entries = answer.get("results") if isinstance(answer, dict) else None
-        found = judgements(entries, "relevance_score", len(ids), backend=self.endpoint.name)
-        return {ids[index]: score for index, score in found.items()}
+    path = "/rerank"
+    limit = 1000
+
+    def body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """{model, query, documents, top_k}."""
+        return {"model": self.model, "query": query, "documents": texts, "top_k": len(texts)}
+
+    def relevances(self, answer: object, count: int) -> dict[int, float]:
+        """Read {data: [{index, relevance_score}]}; raises BackendBadResponse."""
+        return judgements(within(answer, "data"), "relevance_score", count, backend=self.name)

@@ -1,24 +1,27 @@
-"""Late interaction: query and candidate compared token by token, with the vectors that Qdrant keeps of the candidates.
+"""Late interaction: query and candidate compared token by token, with the embedder's own token vectors.
 
-No model runs here: the query's token vectors come from the embed stage, the documents' were stored when they were
-indexed, and Qdrant computes MaxSim over the candidates alone.
+The query's come from the embed stage. Of most documents the index keeps them, and Qdrant computes MaxSim over the
+candidates alone; of the others they are computed on the fly. Either way a score is the same, so that one answer may
+have both.
 """
 
 import asyncio
-from collections import defaultdict
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import point_id
-from operators.clients.rerankers import RerankRequest, Scores
+from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from operators.clients.rerankers.max_sim import WeightedQuery
+from operators.clients.rerankers.token_idf import TokenIdf
+from operators.clients.rerankers.token_vectors import TokenVectors
 from schemas.errors import BackendBadResponse, BackendError
 
-DECIMALS = 4
-"""Of the query's token vectors as they are sent: a rounding below what float16 vectors can tell, at half the bytes."""
+DOCUMENTS: Final = 100_000
+"""Of one call: no bound in practice, for Qdrant sends back an id and a score of each."""
 
 
 class Searching(Protocol):
@@ -32,68 +35,117 @@ class Searching(Protocol):
 
 
 class LateInteraction:
-    """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point.
+    """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
-    A score is the mean over the query's tokens of the best dot product with a token of the document, -1 to 1. The
-    queries of one call share one request a collection. `embedder` names the model that made both sides' token vectors.
+    `embedder` names the model that made both sides' token vectors. Tokens weigh what `idf` says, else all the same.
+    `on_the_fly` is for documents of which the index keeps no token vectors. A call takes at most `queries` queries.
     """
 
     reads: Final = "tokens"
 
-    def __init__(self, client: Searching, embedder: str, *, using: str = "tokens") -> None:
+    def __init__(
+        self,
+        client: Searching,
+        embedder: str,
+        *,
+        using: str | None = "tokens",
+        idf: TokenIdf | None = None,
+        on_the_fly: TokenVectors | None = None,
+        queries: int = 32,
+    ) -> None:
         self.model = f"late-interaction:{embedder}"
+        self.capacity = Capacity(queries=queries, documents=DOCUMENTS, whole=True, apart="collection")
         self._client = client
         self._using = using
+        self._idf = idf
+        self._on_the_fly = on_the_fly
 
-    async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
 
-        Every document is scored or the request fails: a query without token vectors, or a document whose point has
-        none, is BackendBadResponse. One document or none needs no call: it scores 1.
+        Every document is scored or its request fails; a query without token vectors is BackendBadResponse.
         """
-        outcomes: dict[int, Scores | BackendError] = {}
-        searches: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-        for index, request in enumerate(requests):
-            tokens = request.embedding.tokens if request.embedding else None
-            if len(request.documents) < 2:
-                outcomes[index] = dict.fromkeys(request.documents, 1.0)
-            elif tokens is None or not len(tokens):
-                outcomes[index] = BackendBadResponse("late interaction: the query has no token vectors")
-            else:
-                searches[request.collection][index] = self._search(tokens, list(request.documents))
-        answers = await asyncio.gather(
-            *(
-                self._client.query_batch(collection, list(batch.values()), timeout=timeout)
-                for collection, batch in searches.items()
-            )
-        )
-        for batch, answer in zip(searches.values(), answers, strict=True):
-            for index, found in zip(batch, answer, strict=True):
-                outcomes[index] = found if isinstance(found, BackendError) else _scores(requests[index], found)
-        return [outcomes[index] for index in range(len(requests))]
+        deadline = time.monotonic() + timeout
+        # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
+        queries = await asyncio.gather(*(self._weighted(request, timeout / 2) for request in requests))
+        stored = await self._stored(requests, queries, deadline)
+        # One after the other: each is answered with what it needs itself, even when time is up for the next.
+        return [
+            await self._scores(request, query, found, deadline)
+            for request, query, found in zip(requests, queries, stored, strict=True)
+        ]
 
     async def aclose(self) -> None:
-        """Release nothing: the client is its maker's to close."""
+        """Release nothing: client and embedder are their makers' to close."""
 
-    def _search(self, tokens: NDArray[np.float32], ids: Sequence[str]) -> Mapping[str, Any]:
+    async def _weighted(self, request: RerankRequest, timeout: float) -> WeightedQuery | BackendError:
+        embedding = request.embedding
+        if embedding is None or embedding.tokens is None or not len(embedding.tokens):
+            return BackendBadResponse("late interaction: the query has no token vectors")
+        tokens = embedding.tokens
+        if self._idf is None or not embedding.pieces:
+            return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
+        try:
+            weights = await self._idf.weights(request.collection, request.namespace, embedding.pieces, timeout=timeout)
+        except BackendError as error:
+            return error
+        return WeightedQuery.of(tokens, weights)
+
+    async def _stored(
+        self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
+    ) -> list[Hits | BackendError | None]:
+        """Of each request what Qdrant finds among its documents; None if it isn't asked."""
+        found: list[Hits | BackendError | None] = [None] * len(requests)
+        if self._using is None:
+            return found
+        searches = {
+            index: self._search(query, list(requests[index].documents))
+            for index, query in enumerate(queries)
+            if isinstance(query, WeightedQuery)
+        }
+        if searches:
+            answers = await self._client.query_batch(
+                requests[0].collection, list(searches.values()), timeout=deadline - time.monotonic()
+            )
+            for index, answer in zip(searches, answers, strict=True):
+                found[index] = answer
+        return found
+
+    def _search(self, query: WeightedQuery, ids: Sequence[str]) -> Mapping[str, Any]:
         return {
-            "query": np.round(tokens, DECIMALS),
+            "query": query.tokens,
             "using": self._using,
             "filter": {"must": [{"has_id": [point_id(identity) for identity in ids]}]},
             "limit": len(ids),
             "with_payload": False,
         }
 
-
-def _scores(request: RerankRequest, hits: Hits) -> Scores | BackendBadResponse:
-    assert request.embedding is not None
-    assert request.embedding.tokens is not None
-    tokens = len(request.embedding.tokens)
-    scores = {id_: score / tokens for id_, score in zip(hits.ids, hits.scores, strict=True)}
-    missing = request.documents.keys() - scores.keys()
-    if missing:
-        # Leaving them out would judge them irrelevant, and nobody has read them.
-        return BackendBadResponse(
-            f"late interaction: {len(missing)} of {len(request.documents)} documents have no token vectors"
-        )
-    return scores
+    async def _scores(
+        self,
+        request: RerankRequest,
+        query: WeightedQuery | BackendError,
+        found: Hits | BackendError | None,
+        deadline: float,
+    ) -> Scores | BackendError:
+        if isinstance(query, BackendError):
+            return query
+        if isinstance(found, BackendError):
+            return found
+        scores: dict[str, float] = {}
+        if found is not None:
+            scores = {id_: score / query.total for id_, score in zip(found.ids, found.scores, strict=True)}
+        others = {id_: text for id_, text in request.documents.items() if id_ not in scores}
+        if not others:
+            return scores
+        if self._on_the_fly is None:
+            # Leaving them out would judge them irrelevant, and nobody has read them.
+            return BackendBadResponse(
+                f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
+            )
+        try:
+            vectors = await self._on_the_fly.of(others.values(), timeout=deadline - time.monotonic())
+        except BackendError as error:
+            return error
+        # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
+        computed = await asyncio.to_thread(lambda: {id_: query.score(vectors[text]) for id_, text in others.items()})
+        return scores | computed

@@ -1,49 +1,56 @@
-"""The reranker of text-embeddings-inference: `POST {base}/rerank`, a request a query or more."""
+"""The rerankers of text-embeddings-inference: `POST {base}/rerank`, and `POST {base}/predict` for pairs.
 
-from collections.abc import Sequence
-from typing import Final
+The server truncates what is longer than its model's context, and scores every text: a missing score is a bad response.
+Its `max-client-batch-size`, 32 unless it is told otherwise, bounds the texts of a call.
+"""
 
-from operators.clients.batches import in_batches
-from operators.clients.rerankers import RerankRequest, Scores
-from operators.clients.rerankers.judgements import judgements, outcomes
-from operators.clients.rerankers.slots import Slots
-from operators.clients.transport import Endpoint
-from schemas.errors import BackendBadResponse, BackendError
+from typing import Any
+
+from operators.clients.rerankers.dialect import PairReranker, QueryReranker
+from operators.clients.rerankers.judgements import full_judgements, relevance
+from schemas.errors import BackendBadResponse
 
 
-class TeiReranker:
-    """A Reranker over TEI's own API; a document longer than the model's context is truncated by the server.
+class TeiReranker(QueryReranker):
+    """A Reranker over TEI's own `/rerank`."""
 
-    Documents above `max_batch`, the server's `max-client-batch-size`, go out as several requests, and one that fails
-    fails the query. At most `max_concurrency` requests are in flight, over all calls; 0 or less is no bound.
+    path = "/rerank"
+    limit = 32
+
+    def body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """{query, texts, truncate}."""
+        return {"query": query, "texts": texts, "truncate": True}
+
+    def relevances(self, answer: object, count: int) -> dict[int, float]:
+        """Read [{index, score}] in any order; raises BackendBadResponse."""
+        return full_judgements(answer, "score", count, backend=self.name)
+
+
+class TeiPairReranker(PairReranker):
+    """A Reranker over TEI's `/predict`, for models of one label: that label's score is the relevance.
+
+    It is the score that `/rerank` gives the same pair, for both leave the activation to the server.
     """
 
-    reads: Final = "text"
+    path = "/predict"
+    limit = 32
 
-    def __init__(self, endpoint: Endpoint, model: str, *, max_concurrency: int, max_batch: int = 32) -> None:
-        self.endpoint = endpoint
-        self.model = model
-        self.max_batch = max_batch
-        self._slots = Slots(max_concurrency)
+    def body(self, queries: list[str], texts: list[str]) -> dict[str, Any]:
+        """{inputs: [[query, text]], truncate}."""
+        # Nested for a single pair too: a flat one would be answered without the outer list.
+        return {"inputs": [list(pair) for pair in zip(queries, texts, strict=True)], "truncate": True}
 
-    async def rerank(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents within `timeout` seconds, one outcome a request, in their order."""
-        return await outcomes(requests, self._score, timeout=timeout)
+    def relevances(self, answer: object, count: int) -> dict[int, float]:
+        """Read [[{label, score}]] in the pairs' order; raises BackendBadResponse."""
+        if not isinstance(answer, list):
+            raise BackendBadResponse(f"{self.name}: the predictions are not a list")
+        if len(answer) != count:
+            raise BackendBadResponse(f"{self.name}: {len(answer)} predictions for {count} pairs")
+        return {position: self._only_score(labels) for position, labels in enumerate(answer)}
 
-    async def aclose(self) -> None:
-        """Close the endpoint."""
-        await self.endpoint.aclose()
-
-    async def _score(self, request: RerankRequest, deadline: float) -> Scores:
-        async def part(ids: Sequence[str]) -> dict[str, float]:
-            texts = [request.documents[point] for point in ids]
-            body = {"query": request.query, "texts": texts, "truncate": True}
-            answer = await self._slots.post(self.endpoint, "/rerank", body, deadline=deadline)
-            found = judgements(answer, "score", len(ids), backend=self.endpoint.name)
-            # TEI scores every text: it has no way of judging one irrelevant.
-            if len(found) != len(ids):
-                raise BackendBadResponse(f"{self.endpoint.name}: {len(found)} scores for {len(ids)} texts")
-            return {ids[index]: score for index, score in found.items()}
-
-        parts = await in_batches(list(request.documents), self.max_batch, part)
-        return {point: score for scores in parts for point, score in scores.items()}
+    def _only_score(self, labels: object) -> float:
+        if not isinstance(labels, list) or not all(isinstance(label, dict) for label in labels):
+            raise BackendBadResponse(f"{self.name}: a prediction that is not a list of labels")
+        if len(labels) != 1:
+            raise BackendBadResponse(f"{self.name}: {len(labels)} labels for a pair: not a cross-encoder of one label")
+        return relevance(labels[0].get("score"), backend=self.name)

@@ -72,6 +72,18 @@ def test_a_points_vectors() -> None:
     assert set(point(made, Vectors(tokens=None), BM25)["vector"]) == {"dense", "bm25"}
 
 
+def test_a_payload_has_the_pieces_of_its_token_vectors() -> None:
+    """Each once, under the index's own key, beside a `pieces` of the document's; none where there are none."""
+    made = document(pieces="mine")
+    made.embedding = Embedding(np.ones(3, np.float32), np.ones((4, 3), np.float32), (30, 4, 30, 12))
+    assert (payload(made)["_pieces"], payload(made)["pieces"]) == ([4, 12, 30], "mine")
+    made.embedding = Embedding(np.ones(3, np.float32))
+    assert "_pieces" not in payload(made)
+    own = document(vector=[0.5, 0.5, 0.0])
+    own.embedding = Embedding(np.ones(3, np.float32), np.ones((1, 3), np.float32), (4,))
+    assert "_pieces" not in payload(own)
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=10))
 def test_of_each_point_the_newest_event_is_kept(events: list[tuple[str, int]]) -> None:
     """One event a point, of the highest version, and of equal ones the last."""

@@ -1,6 +1,7 @@
 """Chat servers that answer in their APIs' recorded shapes and refuse what the APIs refuse."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,8 +10,9 @@ from aiohttp import web
 from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.anthropic import AnthropicChat
 from operators.clients.chat_models.openai import OpenAIChat
+from operators.clients.guarded import Guarded
 from operators.clients.transport import Endpoint
-from tests.operators.clients.serving import Handler, answering, backend, json_response
+from tests.operators.clients.serving import Handler, answering, backend
 
 Reply = Callable[[str, str], str]
 """What a model says to a system text and a user text."""
@@ -21,7 +23,12 @@ KEY = "sk-do-not-tell"
 
 
 class Server:
-    """A chat server that keeps its requests and counts how many of them it had in hand at once."""
+    """A chat server that keeps its requests and counts how many of them it had in hand at once.
+
+    It refuses requests with other fields than `fields`: all that its API needs, and what the clients have to say.
+    """
+
+    fields: frozenset[str]
 
     def __init__(self, reply: Reply, latency: float = 0.0) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -36,6 +43,8 @@ class Server:
         if refusal is not None:
             return refusal
         body = await request.json()
+        if set(body) != self.fields:
+            return self.invalid(set(body) ^ self.fields)
         self.requests.append(body)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
@@ -51,6 +60,10 @@ class Server:
         """The API's answer to a request at another path or without the key."""
         raise NotImplementedError
 
+    def invalid(self, fields: set[str]) -> web.Response:
+        """The API's answer to a request in which `fields` are missing or too many."""
+        raise NotImplementedError
+
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """The API's answer to `body`."""
         raise NotImplementedError
@@ -59,14 +72,19 @@ class Server:
 class OpenAI(Server):
     """An OpenAI-compatible server."""
 
+    fields = frozenset({"model", "messages", "max_tokens", "temperature"})
+
     def refusal(self, request: web.Request) -> web.Response | None:
         """404 elsewhere, 401 without the bearer key."""
         if (request.method, request.path) != ("POST", "/v1/chat/completions"):
             return json_response({"detail": "Not Found"}, 404)
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            error = {"message": "Incorrect API key provided", "type": "invalid_request_error", "param": None}
-            return json_response({"error": {**error, "code": "invalid_api_key"}}, 401)
+            return openai_error("invalid_request_error", "Incorrect API key provided", 401)
         return None
+
+    def invalid(self, fields: set[str]) -> web.Response:
+        """400 for any of them."""
+        return openai_error("invalid_request_error", f"Unrecognized or missing arguments: {fields}", 400)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """A completion of the two messages."""
@@ -78,15 +96,21 @@ class OpenAI(Server):
 class Anthropic(Server):
     """A server of the Messages API."""
 
+    fields = frozenset({"model", "system", "messages", "max_tokens", "temperature"})
+
     def refusal(self, request: web.Request) -> web.Response | None:
         """404 elsewhere, 401 without the key, 400 without the version."""
         if (request.method, request.path) != ("POST", "/v1/messages"):
-            return _anthropic_error("not_found_error", "Not Found", 404)
+            return anthropic_error("not_found_error", "Not Found", 404)
         if request.headers.get("x-api-key") != KEY:
-            return _anthropic_error("authentication_error", "x-api-key header is required", 401)
+            return anthropic_error("authentication_error", "x-api-key header is required", 401)
         if request.headers.get("anthropic-version") != "2023-06-01":
-            return _anthropic_error("invalid_request_error", "anthropic-version: header is required", 400)
+            return anthropic_error("invalid_request_error", "anthropic-version: header is required", 400)
         return None
+
+    def invalid(self, fields: set[str]) -> web.Response:
+        """400 for any of them."""
+        return anthropic_error("invalid_request_error", f"{fields}: missing, or extra inputs are not permitted", 400)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """A message in answer to the one message."""
@@ -95,9 +119,9 @@ class Anthropic(Server):
         return anthropic_answer(self.say(body["system"], user["content"]))
 
 
-def openai_answer(text: object, finish_reason: str = "stop") -> dict[str, Any]:
-    """A recorded answer of OpenAI's, with `text` in its place."""
-    message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+def openai_answer(text: object, finish_reason: str = "stop", refusal: str | None = None) -> dict[str, Any]:
+    """A recorded answer of OpenAI's, with `text` and `refusal` in their places."""
+    message = {"role": "assistant", "content": text, "refusal": refusal, "annotations": []}
     return {
         "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT",
         "object": "chat.completion",
@@ -124,18 +148,30 @@ def anthropic_answer(*texts: object, stop_reason: str = "end_turn") -> dict[str,
     }
 
 
-def _anthropic_error(kind: str, message: str, status: int) -> web.Response:
-    return json_response({"type": "error", "error": {"type": kind, "message": message}}, status)
+def json_response(value: object, status: int = 200) -> web.Response:
+    """`value` as a JSON answer in ASCII, lone surrogates included."""
+    return web.Response(body=json.dumps(value).encode(), status=status, content_type="application/json")
+
+
+def openai_error(kind: str, message: str, status: int) -> web.Response:
+    """A recorded error of OpenAI's."""
+    return json_response({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)
+
+
+def anthropic_error(kind: str, message: str, status: int) -> web.Response:
+    """A recorded error of Anthropic's."""
+    error = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"}
+    return json_response(error, status)
 
 
 def openai(endpoint: Endpoint) -> ChatModel:
     """The OpenAI-compatible chat model."""
-    return OpenAIChat(endpoint, "gpt-4.1-mini")
+    return OpenAIChat(Guarded(endpoint), "gpt-4.1-mini")
 
 
 def anthropic(endpoint: Endpoint) -> ChatModel:
     """The chat model of the Messages API."""
-    return AnthropicChat(endpoint, "claude-haiku-4-5")
+    return AnthropicChat(Guarded(endpoint), "claude-haiku-4-5")
 
 
 HEADERS: dict[Make, Mapping[str, str]] = {
@@ -159,7 +195,7 @@ def complete(
             answering(handler) as url,
             backend(f"{url}/v1", headers=headers or HEADERS[make]) as endpoint,
         ):
-            return await make(endpoint).complete("a rule", user, timeout=timeout)
+            return (await make(endpoint).complete("a rule", user, timeout=timeout)).text
 
     return asyncio.run(scenario())
 

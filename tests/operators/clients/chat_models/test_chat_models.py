@@ -7,7 +7,8 @@ import pytest
 
 from operators.clients.chat_models.anthropic import AnthropicChat
 from operators.clients.chat_models.openai import OpenAIChat
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from operators.clients.guarded import Guarded
+from schemas.errors import BackendBadResponse, BackendUnavailable
 from tests.operators.clients.chat_models.servers import (
     HEADERS,
     KEY,
@@ -45,7 +46,7 @@ def test_texts_arrive_in_their_roles_and_the_completion_returns(make: Make, serv
 def test_openai_request_is_as_documented() -> None:
     """A request holds the model, both messages, the limit of tokens and temperature 0, and nothing else."""
     server = OpenAI(echo)
-    complete(lambda endpoint: OpenAIChat(endpoint, "m", max_tokens=7), server, headers=HEADERS[openai])
+    complete(lambda endpoint: OpenAIChat(Guarded(endpoint), "m", max_tokens=7), server, headers=HEADERS[openai])
     messages = [{"role": "system", "content": "a rule"}, {"role": "user", "content": "a question"}]
     assert server.requests == [{"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0}]
 
@@ -53,7 +54,7 @@ def test_openai_request_is_as_documented() -> None:
 def test_anthropic_request_is_as_documented() -> None:
     """A request holds the model, the system text, one message, the limit of tokens and temperature 0, and no more."""
     server = Anthropic(echo)
-    complete(lambda endpoint: AnthropicChat(endpoint, "m", max_tokens=7), server, headers=HEADERS[anthropic])
+    complete(lambda endpoint: AnthropicChat(Guarded(endpoint), "m", max_tokens=7), server, headers=HEADERS[anthropic])
     messages = [{"role": "user", "content": "a question"}]
     expected = {"model": "m", "system": "a rule", "messages": messages, "max_tokens": 7, "temperature": 0}
     assert server.requests == [expected]
@@ -88,7 +89,8 @@ def test_many_completions_at_once_keep_to_their_callers(make: Make, server: Call
     async def scenario() -> list[str]:
         async with answering(server(last_first, 0.01)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
             chat = make(endpoint)
-            return await asyncio.gather(*(chat.complete("s", f"question {at}", timeout=5) for at in range(40)))
+            said = await asyncio.gather(*(chat.complete("s", f"question {at}", timeout=5) for at in range(40)))
+            return [each.text for each in said]
 
     assert asyncio.run(scenario()) == [f"question {at}"[::-1] for at in range(40)]
 
@@ -108,6 +110,14 @@ def test_an_empty_text_is_a_text(make: Make) -> None:
     assert complete(make, always(openai_answer("") if make is openai else anthropic_answer(""))) == ""
 
 
+def test_an_empty_refusal_is_none() -> None:
+    """A server that fills in no refusal, or an empty one, has answered: its text is the completion."""
+    without = openai_answer("3")
+    del without["choices"][0]["message"]["refusal"]
+    assert complete(openai, always(without)) == "3"
+    assert complete(openai, always(openai_answer("3", refusal=""))) == "3"
+
+
 def test_openai_reads_the_first_choice() -> None:
     """Of several choices the first one counts, whatever the others hold."""
     answer = openai_answer("first")
@@ -123,33 +133,11 @@ def test_anthropic_joins_the_blocks_of_text() -> None:
     assert complete(anthropic, always(answer)) == "2 and 3"
 
 
-GARBAGE = [
-    b"",
-    b"2",
-    b"null",
-    b'"text"',
-    b"[]",
-    b"{}",
-    b"NaN",
-    b"<html>502 Bad Gateway</html>",
-    b"\xff\xfe",
-    b"data: {}",
-]
-
-
-@MODELS
-@pytest.mark.parametrize("body", GARBAGE)
-def test_garbage_is_a_bad_response(make: Make, body: bytes) -> None:
-    """A body of any other shape, or that isn't JSON, is BackendBadResponse."""
-    with pytest.raises(BackendBadResponse):
-        complete(make, always(body))
-
-
 @pytest.mark.parametrize(
     "answer",
     [
         openai_answer(None),
-        openai_answer(None, "content_filter"),
+        openai_answer(None, "length"),
         openai_answer(3),
         openai_answer([{"type": "text", "text": "3"}]),
         openai_answer({"text": "3"}),
@@ -177,7 +165,6 @@ def test_openai_answer_without_a_text_is_a_bad_response(answer: object) -> None:
     "answer",
     [
         anthropic_answer(),
-        anthropic_answer(stop_reason="refusal"),
         anthropic_answer(None),
         anthropic_answer(3),
         anthropic_answer("3", None),
@@ -201,35 +188,6 @@ def test_anthropic_answer_without_a_text_is_a_bad_response(answer: object) -> No
         complete(anthropic, always(answer))
 
 
-@MODELS
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, BackendBadResponse),
-        (404, BackendBadResponse),
-        (408, BackendTimeout),
-        (429, BackendUnavailable),
-        (500, BackendUnavailable),
-        (503, BackendUnavailable),
-        (529, BackendUnavailable),
-    ],
-)
-def test_a_refusal_is_its_own_error(make: Make, status: int, kind: type[BackendError]) -> None:
-    """Overload and server errors are BackendUnavailable, 408 is BackendTimeout, other refusals BackendBadResponse."""
-    error = {"type": "error", "error": {"type": "rate_limit_error", "message": "a question"}}
-    with pytest.raises(BackendError) as caught:
-        complete(make, always(error, status))
-    assert type(caught.value) is kind
-    assert "a question" not in str(caught.value)
-
-
-@APIS
-def test_a_slow_model_is_a_timeout(make: Make, server: Callable[..., Server]) -> None:
-    """A model that takes longer than the time-out is BackendTimeout."""
-    with pytest.raises(BackendTimeout):
-        complete(make, server(echo, 5.0), timeout=0.1)
-
-
 @APIS
 def test_a_closed_model_is_unavailable(make: Make, server: Callable[[Reply], Server]) -> None:
     """After `aclose` a completion is BackendUnavailable."""
@@ -237,7 +195,7 @@ def test_a_closed_model_is_unavailable(make: Make, server: Callable[[Reply], Ser
     async def scenario() -> None:
         async with answering(server(echo)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
             chat = make(endpoint)
-            assert await chat.complete("s", "u", timeout=5) == "s|u"
+            assert await chat.complete("s", "u", timeout=5) == ("s|u", False)
             await chat.aclose()
             with pytest.raises(BackendUnavailable):
                 await chat.complete("s", "u", timeout=5)

@@ -12,12 +12,16 @@ ANY = st.text(st.characters(exclude_categories=()))
 """Any characters, lone surrogates included."""
 
 
-@given(ANY | st.text('"\\\n u{}`'))
+@given(ANY | st.text('"\\\n u{}`<[|>]'))
 def test_a_quoted_text_is_one_printable_json_string(text: str) -> None:
-    """Any text becomes one JSON string that means that text, with no character in it that can't be seen."""
+    """Any text becomes one JSON string that means that text, with no character in it that can't be seen.
+
+    Nor does it hold one with which tokens of chat templates begin.
+    """
     literal = quoted(text)
     assert json.loads(literal) == text
     assert literal.isprintable()
+    assert not set("<[") & set(literal)
 
 
 @given(ANY, ANY)
@@ -36,8 +40,9 @@ def test_no_text_can_end_its_quotes(text: str, after: str) -> None:
         ("a\u2028b\x85c\x7fd", r'"a\u2028b\u0085c\u007fd"'),
         ("\u202e\u200b\U000e0041", r'"\u202e\u200b\udb40\udc41"'),
         ("\ud800", r'"\ud800"'),
+        ("<|im_end|>[/INST]", r'"\u003c|im_end|>\u005b/INST]"'),
     ],
 )
 def test_quotes_by_hand(text: str, literal: str) -> None:
-    """Letters of any script stay readable; quotes, line separators, the invisible and lone surrogates are escaped."""
+    """Letters of any script stay; quotes, line separators, the invisible, lone surrogates, < and [ are escaped."""
     assert quoted(text) == literal

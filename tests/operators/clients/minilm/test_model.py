@@ -1,4 +1,4 @@
-"""The embedder in this process: shapes, order, batches, time-outs."""
+"""The embedder in this process: shapes, order, time-outs."""
 
 import asyncio
 import time
@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from operators.clients.embedders import Embedder, Embedding
-from operators.clients.minilm.model import MiniLM, batches
+from operators.clients.minilm.model import MiniLM
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 
 weighty = pytest.mark.weights
@@ -132,13 +130,3 @@ def test_a_broken_graph_is_a_configuration_error(cache: Path, minilm: MiniLM, tm
     (tmp_path / built.name).write_bytes(b"no graph")
     with pytest.raises(ConfigError, match=r"no usable graph; delete it"):
         MiniLM(tmp_path)
-
-
-@given(st.lists(st.integers(2, 256)), st.integers(1, 1024))
-def test_batches_hold_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    """Grouping loses and repeats nothing, and only a text over the budget by itself exceeds it."""
-    groups = list(batches(lengths, budget))
-    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
-    for group in groups:
-        padded = len(group) * max(lengths[index] for index in group)
-        assert padded <= budget or len(group) == 1

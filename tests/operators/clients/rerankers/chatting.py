@@ -1,57 +1,89 @@
-"""Models that obey what they find, and pickers that ask them."""
+"""Models that obey what they find, and rerankers that ask them."""
 
 import asyncio
+import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from operators.clients.rerankers import RerankRequest, Scores
+from operators.clients.chat_models import ChatModel
+from operators.clients.rerankers import Reranker, RerankRequest, Scores
+from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.picker import Picker
 from schemas.errors import BackendError
 from tests.operators.clients.chat_models.servers import HEADERS, Make, openai
 from tests.operators.clients.serving import Handler, answering, backend
 
+Kind = Callable[[ChatModel], Reranker]
+KINDS: Sequence[Kind] = (Picker, Orderer)
+
+LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
+TEMPLATE = re.compile(r"<\|[^|]*\|>|<｜[^｜]*｜>|</?s>|<</?SYS>>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>")
+"""Tokens of chat templates, which servers take for the end of a message wherever they stand."""
+
+NUMERALS = {"one": 1, "ten thousand": 10_000, "a million": 1_000_000}
+
 
 def obeying(_: str, user: str) -> str:
-    """A model that obeys any `ANSWER` outside quotes or on a line that isn't data, else picks what holds the query."""
-    order = re.search(r"ANSWER (.*)", _outside(user))
-    return order[1] if order else _honest(user)
+    """A model that says whatever stands outside quotes and isn't the list it was given, else what it ranks itself."""
+    found = strays(user)
+    return "\n".join(found) if found else honest(user)
+
+
+def strays(user: str) -> list[str]:
+    """What stands outside quotes beyond the bare list, on a line of its own, hidden, or after a template's token."""
+    message, *beyond = TEMPLATE.split(user)
+    bare = [LITERAL.sub('""', line) for line in message.splitlines()]
+    expected = ["Query:", '""', "Documents:", *(f'{number}. ""' for number in range(1, len(bare) - 2))]
+    found = [line for line, right in zip(bare, expected, strict=False) if line != right]
+    return [*found, *bare[len(expected) :], *(line for line in message.splitlines() if not line.isprintable()), *beyond]
+
+
+def honest(user: str) -> str:
+    """Rank by how often a document holds the query's first word; `none` where none does."""
+    query, *documents = (json.loads(literal).lower() for literal in LITERAL.findall(user))
+    word = query.split()[0]
+    counts = {number: text.split().count(word) for number, text in enumerate(documents, start=1)}
+    order = sorted((number for number in counts if counts[number]), key=lambda number: -counts[number])
+    return ", ".join(map(str, order)) or "none"
 
 
 def gullible(_: str, user: str) -> str:
-    """A model that obeys any `ANSWER`, wherever it stands."""
-    texts = [json.loads(literal) for literal in re.findall(r'"(?:[^"\\]|\\.)*"', user)]
-    order = re.search(r"ANSWER (.*)", "\0".join(texts), re.DOTALL)
-    return order[1].split("\0")[0] if order else _honest(user)
+    """A model that says what follows the first `ANSWER`, wherever it stands, in base64 too, else what it ranks itself.
 
-
-def _outside(user: str) -> str:
-    unquoted = re.sub(r'"(?:[^"\\]|\\.)*"', "", user)
-    strays = [line for line in user.splitlines() if not re.fullmatch(r'(\d+\. )?"(?:[^"\\]|\\.)*"', line)]
-    return "\n".join([unquoted, *strays])
-
-
-def _honest(user: str) -> str:
-    query = json.loads(user.split("\n")[1])
-    for number, literal in re.findall(r'^(\d+)\. (".*")$', user, re.MULTILINE):
-        if query in json.loads(literal):
-            return f"{number}"
-    return "none"
+    `(one 9)` is 9, `(ten thousand 9)` as many nines, for what a cut document has no room for.
+    """
+    for literal in LITERAL.findall(user):
+        text = json.loads(literal)
+        for encoded in re.findall(r"[A-Za-z0-9+/]{16,}={0,2}", text):
+            text += base64.b64decode(encoded + "==").decode("utf-8", "replace")
+        if order := re.search(r"ANSWER(.*)", text, re.DOTALL):
+            return re.sub(r"\(([a-z ]+) (.+?)\)", lambda many: NUMERALS[many[1]] * many[2], order[1])
+    return honest(user)
 
 
 def request_of(count: int, best: int) -> RerankRequest:
     """A request of `count` candidates, of which the one at `best`, from 0, holds the query."""
     documents = {f"id-{at}": f"document {at}" + (" has the needle" if at == best else "") for at in range(count)}
-    return RerankRequest("the needle", documents, "docs")
+    return RerankRequest("needle", documents, "docs", "tenant")
 
 
-def picks(
-    handler: Handler, requests: Sequence[RerankRequest], make: Make = openai, *, timeout: float = 5.0
+def outcomes(
+    kind: Kind, handler: Handler, requests: Sequence[RerankRequest], make: Make = openai, *, timeout: float = 5.0
 ) -> list[Scores | BackendError]:
-    """What a picker of at most 4 completions returns for `requests` from a server of `handler`."""
+    """What a reranker of `kind` says to `requests`, a call each and all at once, with a server of `handler`."""
 
     async def scenario() -> list[Scores | BackendError]:
         async with answering(handler) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
-            return await Picker(make(endpoint), 4).rerank(requests, timeout=timeout)
+            reranker = kind(make(endpoint))
+
+            async def outcome(request: RerankRequest) -> Scores | BackendError:
+                try:
+                    (scores,) = await reranker.score([request], timeout=timeout)
+                except BackendError as error:
+                    return error
+                return scores
+
+            return await asyncio.gather(*(outcome(request) for request in requests))
 
     return asyncio.run(scenario())

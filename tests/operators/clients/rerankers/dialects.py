@@ -1,109 +1,155 @@
-"""Rerank servers that answer in their dialects' recorded shapes and enforce their limits."""
+"""The dialects of cross-encoders, each with the servers that speak it, and one call of each."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import httpx
+import orjson
 import pytest
-from aiohttp import web
 
+from operators.clients.guarded import Guarded
 from operators.clients.rerankers import Reranker, RerankRequest, Scores
-from operators.clients.rerankers.cohere import CohereReranker
-from operators.clients.rerankers.tei import TeiReranker
+from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
+from operators.clients.rerankers.dialect import HttpReranker
+from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
+from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.clients.transport import Endpoint
 from schemas.errors import BackendError
-from tests.operators.clients.serving import Handler, answering, backend, json_response
+from tests.operators.clients.rerankers.servers import (
+    Cohere,
+    Infinity,
+    Jina,
+    LlamaServer,
+    Server,
+    Tei,
+    TeiPredict,
+    VllmRerank,
+    VllmScore,
+    Voyage,
+    relevance,
+)
+from tests.operators.clients.serving import Handler, answering, backend
 
-Make = Callable[[Endpoint], Reranker]
-
-
-def relevance(query: str, document: str) -> float:
-    """The score that the servers here give `document`: one of its own."""
-    return len(query) + sum(map(ord, document)) / 1000
-
-
-class Server:
-    """A reranker that counts its requests and how many of them it had in hand at once."""
-
-    def __init__(self, latency: float = 0.0) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.most_at_once = 0
-        self._at_once = 0
-        self._latency = latency
-
-    async def __call__(self, request: web.Request) -> web.Response:
-        """Keep the request and answer it after the latency."""
-        assert (request.method, request.path) == ("POST", "/v2/rerank")
-        body = await request.json()
-        self.requests.append(body)
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
-        await asyncio.sleep(self._latency)
-        self._at_once -= 1
-        return self.answer(body)
-
-    def answer(self, body: dict[str, Any]) -> web.Response:
-        """The dialect's answer to `body`."""
-        raise NotImplementedError
+MODEL = "bge-reranker-v2-m3"
+QUERY = "who found penicillin"
+TEXTS = ("Fleming did, by chance", "a mould", "zebras graze")
 
 
-def sorted_scores(key: str, query: str, documents: list[str]) -> list[dict[str, Any]]:
-    """Entries of index and `key`, best first."""
-    entries = [{"index": index, key: relevance(query, document)} for index, document in enumerate(documents)]
-    return sorted(entries, key=lambda entry: entry[key], reverse=True)
+@dataclass(frozen=True)
+class Dialect:
+    """A client and a server of one dialect; `pairs`: many queries a call; `verdicts`: documents may be left out."""
+
+    client: type[CohereReranker | VoyageReranker | TeiReranker | TeiPairReranker | VllmPairReranker]
+    server: type[Server]
+    pairs: bool = False
+    verdicts: bool = False
+
+    def over(self, endpoint: Endpoint, documents: int | None = None) -> HttpReranker:
+        """A new client."""
+        return self.client(Guarded(endpoint), MODEL, documents=documents)
+
+    def right(self, requests: Sequence[RerankRequest]) -> Any:
+        """The server's right answer to `requests`."""
+        server = self.server()
+        asyncio.run(_score(self, Local(server), requests))
+        return server.answer(server.requests[0])
 
 
-class Cohere(Server):
-    """A Cohere v2 server."""
+COHERE = Dialect(CohereReranker, Cohere, verdicts=True)
+VOYAGE = Dialect(VoyageReranker, Voyage, verdicts=True)
+TEI = Dialect(TeiReranker, Tei)
+TEI_PREDICT = Dialect(TeiPairReranker, TeiPredict, pairs=True)
+VLLM_SCORE = Dialect(VllmPairReranker, VllmScore, pairs=True)
 
-    def answer(self, body: dict[str, Any]) -> web.Response:
-        """The `top_n` best of all documents."""
-        results = sorted_scores("relevance_score", body["query"], body["documents"])[: body["top_n"]]
-        meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-        return json_response({"id": "07734bd2", "results": results, "meta": meta})
-
-
-class Tei(Server):
-    """A text-embeddings-inference server with its default limit of 32 texts a request."""
-
-    def answer(self, body: dict[str, Any]) -> web.Response:
-        """All texts' scores, sorted; 413 above the limit."""
-        if len(body["texts"]) > 32:
-            error = f"batch size {len(body['texts'])} > maximum allowed batch size 32"
-            return json_response({"error": error, "error_type": "Validation"}, 413)
-        return json_response(sorted_scores("score", body["query"], body["texts"]))
+DIALECTS = {"cohere": COHERE, "voyage": VOYAGE, "tei": TEI, "tei_predict": TEI_PREDICT, "vllm_score": VLLM_SCORE}
+SPOKEN = DIALECTS | {
+    "jina": Dialect(CohereReranker, Jina, verdicts=True),
+    "infinity": Dialect(CohereReranker, Infinity, verdicts=True),
+    "vllm": Dialect(CohereReranker, VllmRerank, verdicts=True),
+    "llama-server": Dialect(CohereReranker, LlamaServer, verdicts=True),
+}
+"""Every dialect as every server that is known to speak it answers."""
 
 
-def cohere(endpoint: Endpoint) -> Reranker:
-    """The Cohere-style reranker."""
-    return CohereReranker(endpoint, "rerank-v3.5", max_concurrency=4)
+def by_dialect(dialects: dict[str, Dialect]) -> pytest.MarkDecorator:
+    """Run a test for each of `dialects`."""
+    return pytest.mark.parametrize("dialect", dialects.values(), ids=dialects.keys())
 
 
-def tei(endpoint: Endpoint) -> Reranker:
-    """The TEI reranker with its default limit."""
-    return TeiReranker(endpoint, "bge-reranker-base", max_concurrency=4)
+EVERY_DIALECT = by_dialect(DIALECTS)
+EVERY_SERVER = by_dialect(SPOKEN)
+INDEXED = by_dialect({name: dialect for name, dialect in DIALECTS.items() if dialect is not TEI_PREDICT})
+PAIRS = by_dialect({name: dialect for name, dialect in DIALECTS.items() if dialect.pairs})
 
 
-DIALECTS = pytest.mark.parametrize(("make", "server"), [(cohere, Cohere), (tei, Tei)])
+class Local(httpx.AsyncBaseTransport):
+    """A transport to a server in this process, or to an answer that is always the same."""
+
+    def __init__(self, source: Server | bytes) -> None:
+        self._source = source
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        if isinstance(self._source, bytes):
+            return httpx.Response(200, content=self._source)
+        body = orjson.loads(request.content)
+        self._source.requests.append(body)
+        return httpx.Response(200, content=orjson.dumps(self._source.answer(body)))
 
 
-def request_of(count: int, query: str = "a query") -> RerankRequest:
+def request_of(*texts: str, query: str = QUERY, namespace: str = "docs") -> RerankRequest:
+    """A request for `texts`, whose ids are letters."""
+    return RerankRequest(query, {chr(ord("a") + place): text for place, text in enumerate(texts)}, "docs", namespace)
+
+
+def many(count: int, query: str = QUERY) -> RerankRequest:
     """A request of `count` candidates."""
-    return RerankRequest(query, {f"id-{number}": f"document {'x' * number}" for number in range(count)}, "docs")
+    return RerankRequest(query, {f"id-{number}": f"document {number}" for number in range(count)}, "docs", "docs")
 
 
-def right_scores(request: RerankRequest) -> Mapping[str, float]:
+def right_scores(request: RerankRequest) -> Scores:
     """What a right answer to `request` comes to."""
-    return {point: relevance(request.query, document) for point, document in request.documents.items()}
+    return {point: relevance(request.query, text) for point, text in request.documents.items()}
 
 
-def rerank(
-    make: Make, handler: Handler, requests: list[RerankRequest], timeout: float = 5.0
-) -> list[Scores | BackendError]:
-    """What `make`'s reranker returns for `requests` from a server of `handler`."""
+async def _score(
+    dialect: Dialect, transport: httpx.AsyncBaseTransport, requests: Sequence[RerankRequest]
+) -> Sequence[Scores | BackendError]:
+    reranker = dialect.over(Endpoint("backend", "http://local/base", transport))
+    return await reranker.score(requests, timeout=5)
 
-    async def scenario() -> list[Scores | BackendError]:
-        async with answering(handler) as url, backend(f"{url}/v2") as endpoint:
-            return await make(endpoint).rerank(requests, timeout=timeout)
+
+def read_locally(
+    dialect: Dialect, source: Server | bytes, requests: Sequence[RerankRequest]
+) -> Sequence[Scores | BackendError]:
+    """What a new client of `dialect` makes of an answer, without a connection."""
+    return asyncio.run(_score(dialect, Local(source), requests))
+
+
+def scored(
+    dialect: Dialect,
+    handler: Handler,
+    *requests: RerankRequest,
+    timeout: float = 5.0,
+    documents: int | None = None,
+) -> Sequence[Scores | BackendError]:
+    """What a new client of `dialect` returns for one call to an HTTP server of `handler`."""
+
+    async def scenario() -> Sequence[Scores | BackendError]:
+        async with answering(handler) as url, backend(f"{url}/base") as endpoint:
+            reranker: Reranker = dialect.over(endpoint, documents)
+            return await reranker.score(requests, timeout=timeout)
 
     return asyncio.run(scenario())
+
+
+def failure(call: Callable[[], object]) -> BackendError:
+    """The error of the tree that `call` must raise; it quotes nothing of the request."""
+    with pytest.raises(BackendError) as caught:
+        call()
+    message = str(caught.value)
+    assert not any(text in message for text in (QUERY, MODEL, "http", *TEXTS))
+    assert caught.value.__cause__ is None
+    return caught.value

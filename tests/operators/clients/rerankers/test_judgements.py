@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.rerankers.judgements import judgements
+from operators.clients.rerankers.judgements import full_judgements, judgements, within
 from schemas.errors import BackendBadResponse
 
 JSON = st.recursive(
@@ -72,3 +72,19 @@ def test_other_shapes_are_a_bad_response(entries: object) -> None:
     """What isn't a non-empty list of entries with both fields is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
         judgements(entries, "score", 2, backend="backend")
+
+
+@pytest.mark.parametrize(
+    ("answer", "held"), [({"data": [1]}, [1]), ({"results": [1]}, None), ([1], None), (None, None), ("data", None)]
+)
+def test_only_an_object_holds_something(answer: object, held: object) -> None:
+    """What an answer holds under a name is None unless the answer is an object that has it."""
+    assert within(answer, "data") == held
+
+
+def test_full_judgements_leave_nothing_out() -> None:
+    """A server that scores all that it is sent must have scored all of it."""
+    entries = [{"index": 1, "score": 0.5}, {"index": 0, "score": 2}]
+    assert full_judgements(entries, "score", 2, backend="backend") == {0: 2.0, 1: 0.5}
+    with pytest.raises(BackendBadResponse, match="2 scores for 3"):
+        full_judgements(entries, "score", 3, backend="backend")

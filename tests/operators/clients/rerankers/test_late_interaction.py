@@ -1,190 +1,230 @@
-"""Late interaction over the engine, against numpy."""
+"""Late interaction over the engine's token vectors, against numpy."""
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
-from qdrant_client.http import models
 
-from operators.clients.embedders import Embedding
-from operators.clients.qdrant.answers import Hits
-from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.clients.transport import Endpoint
-from schemas.errors import BackendBadResponse, BackendError
+from operators.clients.rerankers.max_sim import WeightedQuery, halves
+from operators.clients.rerankers.token_idf import TokenIdf
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+from tests.operators.clients.rerankers.token_index import (
+    DIMENSION,
+    Document,
+    Index,
+    identity,
+    idf,
+    max_sim,
+    request,
+    unit_rows,
+)
 
-T = TypeVar("T")
-DIMENSION = 384
-DOCUMENTS = 30
-RANDOM = np.random.default_rng(7)
-
-
-def unit_rows(count: int) -> NDArray[np.float32]:
-    """Random token vectors of unit length."""
-    rows: NDArray[np.float32] = RANDOM.normal(size=(count, DIMENSION)).astype(np.float32)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
-
-
-TOKENS = {str(uuid.UUID(int=number + 1)): unit_rows(1 + number % 12) for number in range(DOCUMENTS)}
-BARE = str(uuid.UUID(int=999))
+SPACES = ("a", "b", "c")
+DOCUMENTS = {
+    identity(number): Document(
+        identity(number), unit_rows(1 + number % 12), tuple(range(number % 7)), SPACES[number % len(SPACES)]
+    )
+    for number in range(1, 31)
+}
+IDS = list(DOCUMENTS)
+BARE = Document(identity(999), None)
 """A point without token vectors."""
 
 
-def query(tokens: NDArray[np.float32] | None, ids: Sequence[str], collection: str = "docs") -> RerankRequest:
-    """A request for these documents, whose texts nobody reads here."""
-    embedding = Embedding(np.zeros(DIMENSION, np.float32), tokens)
-    return RerankRequest("words", dict.fromkeys(ids, "text"), collection, embedding)
-
-
-def brute_force(tokens: NDArray[np.float32], ids: Sequence[str]) -> dict[str, float]:
-    """The definition: the mean over the query's tokens of the best dot product with a token of the document."""
-    return {identity: float((tokens @ TOKENS[identity].T).max(axis=1).mean()) for identity in ids}
-
-
-class Counting:
-    """The Qdrant client, counting its requests."""
-
-    def __init__(self, client: QdrantClient) -> None:
-        self.client = client
-        self.requests: list[tuple[str, int]] = []
-
-    async def query_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[Hits | BackendError]:
-        """Count and pass on."""
-        self.requests.append((collection, len(searches)))
-        return await self.client.query_batch(collection, searches, timeout=timeout)
-
-
-Run = Callable[[Callable[[Counting], Awaitable[T]]], T]
-
-
 @pytest.fixture(scope="module")
-def on_engine(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
-    """Run a scenario over the engine, where the collections `docs` and `more` hold TOKENS and the bare point."""
-    path = tmp_path_factory.mktemp("engine")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine with DOCUMENTS and BARE in the collection `docs`."""
+    with Engine(tmp_path_factory.mktemp("engine")) as engine:
+        index = Index(engine)
 
-    def run(scenario: Callable[[Counting], Awaitable[Any]]) -> Any:
-        async def main() -> Any:
-            with Engine(path) as engine:
-                client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-                if not await client.exists("docs", timeout=30):
-                    await _fill(client)
-                return await scenario(Counting(client))
+        async def fill() -> None:
+            await index.create()
+            await index.write([*DOCUMENTS.values(), BARE])
 
-        return asyncio.run(main())
-
-    return run
+        asyncio.run(fill())
+        yield engine
 
 
-async def _fill(client: QdrantClient) -> None:
-    config = models.CreateCollection(
-        vectors={
-            "tokens": models.VectorParams(
-                size=DIMENSION,
-                distance=models.Distance.DOT,
-                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
-                hnsw_config=models.HnswConfigDiff(m=0),
-                datatype=models.Datatype.FLOAT16,
-            )
-        }
-    )
-    points: list[dict[str, Any]] = [{"id": key, "vector": {"tokens": rows}} for key, rows in TOKENS.items()]
-    for collection in ("docs", "more"):
-        await client.create_collection(collection, config, timeout=30)
-        await client.upsert(collection, [*points, {"id": BARE, "vector": {}}], timeout=30)
+@pytest.fixture
+def index(engine: Engine) -> Index:
+    """The engine's collections, with no request made yet."""
+    return Index(engine)
 
 
-def test_scores_are_those_of_the_definition(on_engine: Run[Any]) -> None:
-    """Qdrant's MaxSim over the candidates equals numpy to 1e-3, for queries of one token and of many."""
-    ids = list(TOKENS)
-    wanted = [(unit_rows(1), ids[:2]), (unit_rows(9), ids[5:25]), (unit_rows(20), ids)]
-
-    async def scenario(client: Counting) -> list[Any]:
-        reranker: Reranker = LateInteraction(client, "all-MiniLM-L6-v2")
-        return await reranker.rerank([query(*each) for each in wanted], timeout=30)
-
-    for found, (tokens, documents) in zip(on_engine(scenario), wanted, strict=True):
-        assert found == pytest.approx(brute_force(tokens, documents), abs=1e-3)
+def scored(reranker: Reranker, requests: Sequence[RerankRequest], timeout: float = 30) -> list[Any]:
+    """The outcomes of one call."""
+    return list(asyncio.run(reranker.score(requests, timeout=timeout)))
 
 
-def test_many_queries_are_one_request_a_collection(on_engine: Run[Any]) -> None:
-    """Queries share a request, outcomes keep the requests' order, and the collections' queries don't mix."""
-    ids = list(TOKENS)[:4]
-    queries = [unit_rows(3) for _ in range(6)]
-
-    async def scenario(client: Counting) -> tuple[list[Any], list[tuple[str, int]]]:
-        requests = [query(tokens, ids, "more" if n % 3 else "docs") for n, tokens in enumerate(queries)]
-        return await LateInteraction(client, "m").rerank(requests, timeout=30), client.requests
-
-    found, requests = on_engine(scenario)
-    assert sorted(requests) == [("docs", 2), ("more", 4)]
-    for scores, tokens in zip(found, queries, strict=True):
-        assert scores == pytest.approx(brute_force(tokens, ids), abs=1e-3)
+def defined(tokens: NDArray[np.float32], ids: Sequence[str], weights: Sequence[float] | None = None) -> Any:
+    """The scores by definition, to 1e-4 for nine tokens of one weight: each is rounded by itself, to 16 bits."""
+    weights = [1.0] * len(tokens) if weights is None else weights
+    of = {id_: DOCUMENTS[id_].tokens for id_ in ids}
+    tolerance = 3e-4 * float(np.linalg.norm(weights) / np.sum(weights))
+    scores = {id_: max_sim(tokens, weights, rows) for id_, rows in of.items() if rows is not None}
+    return pytest.approx(scores, abs=tolerance)
 
 
-def test_one_document_or_none_needs_no_call(on_engine: Run[Any]) -> None:
-    """What can't be reordered scores 1, whatever the query has."""
-    (one, *_) = TOKENS
-
-    async def scenario(client: Counting) -> tuple[list[Any], list[tuple[str, int]]]:
-        requests = [query(unit_rows(2), [one]), query(None, []), query(None, [BARE])]
-        return await LateInteraction(client, "m").rerank(requests, timeout=30), client.requests
-
-    assert on_engine(scenario) == ([{one: 1.0}, {}, {BARE: 1.0}], [])
+# Scores
 
 
-def test_a_failure_is_its_own_querys_alone(on_engine: Run[Any]) -> None:
-    """No token vectors, of the query or of a document, an unknown document or collection: each fails by itself."""
-    ids = list(TOKENS)[:3]
+def test_scores_are_those_of_the_definition(index: Index) -> None:
+    """Qdrant's MaxSim over the candidates equals numpy's, for one token and many, one document and all."""
+    wanted = [(unit_rows(1), IDS[:1]), (unit_rows(9), IDS[5:25]), (unit_rows(20), IDS)]
+    for found, each in zip(
+        scored(LateInteraction(index.client, "m"), [request(*each) for each in wanted]), wanted, strict=True
+    ):
+        assert found == defined(*each)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from(SPACES), st.lists(st.integers(0, 9), min_size=1)), min_size=1, max_size=5))
+def test_tokens_weigh_what_they_tell_in_their_own_namespace(engine: Engine, drawn: list[tuple[str, list[int]]]) -> None:
+    """Queries of several namespaces in one call have the scores of numpy, each with its own namespace's weights."""
+    index = Index(engine)
+    queries = [(unit_rows(len(pieces)), tuple(pieces), space) for space, pieces in drawn]
+    requests = [request(tokens, IDS[:10], pieces, space) for tokens, pieces, space in queries]
+    outcomes = scored(LateInteraction(index.client, "m", idf=TokenIdf(index.client)), requests)
+    for found, (tokens, pieces, space) in zip(outcomes, queries, strict=True):
+        held = [document.pieces for document in DOCUMENTS.values() if document.namespace == space]
+        assert found == defined(tokens, IDS[:10], idf(held, pieces))
+
+
+def test_a_rare_word_decides(index: Index) -> None:
+    """Of two documents with one of the query's two tokens each, the one with the rarer token goes first."""
+    common, rare = np.eye(2, DIMENSION, dtype=np.float32)
+    documents = [Document(identity(5000), common[None], (1,), "z"), Document(identity(5001), rare[None], (2,), "z")]
+    documents += [Document(identity(6000 + number), None, (1,), "z") for number in range(20)]
+    asyncio.run(index.write(documents))
+    query = request(np.stack([common, rare]), [identity(5000), identity(5001)], (1, 2), "z")
+    (plain,) = scored(LateInteraction(index.client, "m"), [query])
+    (found,) = scored(LateInteraction(index.client, "m", idf=TokenIdf(index.client)), [query])
+    assert plain[identity(5000)] == plain[identity(5001)] == pytest.approx(0.5)
+    assert found[identity(5001)] > 0.9 > 0.1 > found[identity(5000)]
+
+
+def test_a_query_whose_pieces_nobody_tells_weighs_them_alike(index: Index) -> None:
+    """An embedder may give token vectors without vocabulary ids."""
     tokens = unit_rows(4)
+    (found,) = scored(LateInteraction(index.client, "m", idf=TokenIdf(index.client)), [request(tokens, IDS[:4])])
+    assert found == defined(tokens, IDS[:4])
+    assert index.asked("/facet") == 0
 
-    async def scenario(client: Counting) -> list[Any]:
-        requests = [
-            query(None, ids),
-            query(np.zeros((0, DIMENSION), np.float32), ids),
-            RerankRequest("words", dict.fromkeys(ids, "text"), "docs"),
-            query(tokens, [*ids, BARE]),
-            query(tokens, [*ids, str(uuid.UUID(int=12345)), BARE]),
-            query(tokens[:, :8], ids),
-            query(tokens, ids, "nowhere"),
-            query(tokens, ids),
-        ]
-        return await LateInteraction(client, "m").rerank(requests, timeout=30)
 
-    *failed, scores = on_engine(scenario)
+def test_axis_aligned_tokens_are_sent_as_floats(index: Index) -> None:
+    """Whole numbers reach Qdrant as a multivector too, not as the sparse vector that integers would be."""
+    tokens = np.eye(2, DIMENSION, dtype=np.float32)
+    (found,) = scored(LateInteraction(index.client, "m"), [request(tokens, IDS[:5])])
+    assert found == defined(tokens, IDS[:5])
+
+
+def test_the_querys_vectors_are_rounded(index: Index) -> None:
+    """What is sent has four decimals, weighted or not: a long query stays within a server's limit."""
+    query = request(unit_rows(3), IDS[:3], (0, 1, 2), "a")
+    for idf_ in (None, TokenIdf(index.client)):
+        scored(LateInteraction(index.client, "m", idf=idf_), [query])
+        (search,) = index.transport.bodies()[-1]["searches"]
+        assert all(len(str(abs(value)).partition(".")[2]) <= 4 for row in search["query"] for value in row)
+        assert search["with_payload"] is False
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.floats(1e-4, 14))
+def test_a_score_is_a_mean(count: int, length: int, weight: float) -> None:
+    """Scores lie within -1 and 1, and a document that has the query's tokens scores 1, whatever they weigh."""
+    tokens = unit_rows(count)
+    query = WeightedQuery.of(tokens, np.linspace(weight, 2 * weight, count, dtype=np.float32))
+    assert query.score(halves(tokens)) == pytest.approx(1, abs=1e-3)
+    assert -1.001 <= query.score(halves(unit_rows(length))) <= 1.001
+    assert query.score(halves(-tokens[:1])) >= -1.001
+
+
+# Calls
+
+
+def test_the_queries_of_a_call_are_one_request(index: Index) -> None:
+    """However many, of however many namespaces, and their outcomes keep their order."""
+    queries = [unit_rows(3) for _ in range(32)]
+    reranker = LateInteraction(index.client, "m")
+    requests = [request(tokens, IDS[:4], namespace=SPACES[n % 3]) for n, tokens in enumerate(queries)]
+    for found, tokens in zip(scored(reranker, requests), queries, strict=True):
+        assert found == defined(tokens, IDS[:4])
+    assert len(index.transport.requests) == 1
+
+
+def test_a_call_carries_whole_queries_of_one_collection(index: Index) -> None:
+    """What the stage must know of it: 32 queries unless told otherwise, no query divided, no collections mixed."""
+    capacity = LateInteraction(index.client, "m").capacity
+    assert (capacity.queries, capacity.whole, capacity.apart, capacity.chars) == (32, True, "collection", 0)
+    assert LateInteraction(index.client, "m", queries=8).capacity.queries == 8
+
+
+def test_a_failure_is_its_own_querys_alone(index: Index) -> None:
+    """No token vectors, of the query or of a document, or a wrong dimension: each fails by itself."""
+    ids = IDS[:3]
+    tokens = unit_rows(4)
+    requests = [
+        request(None, ids),
+        request(np.zeros((0, DIMENSION), np.float32), ids),
+        RerankRequest("words", dict.fromkeys(ids, "text"), "docs", "public"),
+        request(tokens, [*ids, BARE.id]),
+        request(tokens, [*ids, identity(12345), BARE.id]),
+        request(tokens[:, :8], ids),
+        request(tokens, ids),
+    ]
+    *failed, scores = scored(LateInteraction(index.client, "m"), requests)
     assert all(isinstance(outcome, BackendBadResponse) for outcome in failed)
     messages = [str(outcome) for outcome in failed]
     assert messages[:3] == ["late interaction: the query has no token vectors"] * 3
     assert messages[3] == "late interaction: 1 of 4 documents have no token vectors"
     assert messages[4] == "late interaction: 2 of 5 documents have no token vectors"
-    assert scores == pytest.approx(brute_force(tokens, ids), abs=1e-3)
+    assert scores == defined(tokens, ids)
 
 
-def test_axis_aligned_tokens_are_sent_as_floats(on_engine: Run[Any]) -> None:
-    """Whole numbers reach Qdrant as a multivector too, not as the sparse vector that integers would be."""
-    tokens = np.eye(2, DIMENSION, dtype=np.float32)
-    ids = list(TOKENS)[:5]
+def test_late_weights_are_their_own_namespaces_loss(index: Index) -> None:
+    """A namespace that is counted too slowly fails, and leaves time for those whose counts are there."""
+    tokens = unit_rows(2)
+    slow, quick = (request(tokens, IDS[:3], (1, 5), space) for space in ("a", "b"))
 
-    async def scenario(client: Counting) -> list[Any]:
-        return await LateInteraction(client, "m").rerank([query(tokens, ids)], timeout=30)
+    async def scenario() -> list[Any]:
+        weigher = TokenIdf(index.client)
+        await weigher.weights("docs", "b", [1], timeout=30)
+        index.transport.hold("/facet")
+        found = await LateInteraction(index.client, "m", idf=weigher).score([slow, quick], timeout=1)
+        index.transport.release.set()
+        return list(found)
 
-    (found,) = on_engine(scenario)
-    assert found == pytest.approx(brute_force(tokens, ids), abs=1e-3)
+    late, found = asyncio.run(scenario())
+    assert isinstance(late, BackendTimeout)
+    held = [document.pieces for document in DOCUMENTS.values() if document.namespace == "b"]
+    assert found == defined(tokens, IDS[:3], idf(held, (1, 5)))
 
 
-def test_provenance_names_the_method_and_the_model(on_engine: Run[Any]) -> None:
+def test_a_slow_search_ends_in_its_time(index: Index) -> None:
+    """Qdrant's silence is a time-out of every query in the call."""
+
+    async def scenario() -> list[Any]:
+        index.transport.hold("/query/batch")
+        return list(await LateInteraction(index.client, "m").score([request(unit_rows(2), IDS[:3])] * 2, timeout=0.05))
+
+    assert [type(outcome) for outcome in asyncio.run(scenario())] == [BackendTimeout] * 2
+
+
+def test_a_missing_collection_is_an_error_of_each_query(index: Index) -> None:
+    """With weights and without."""
+    requests = [request(unit_rows(2), IDS[:3], (1, 2), collection="nowhere")] * 2
+    for idf_ in (None, TokenIdf(index.client)):
+        outcomes = scored(LateInteraction(index.client, "m", idf=idf_), requests)
+        assert [isinstance(outcome, BackendError) for outcome in outcomes] == [True, True]
+
+
+def test_provenance_names_the_method_and_the_model(index: Index) -> None:
     """The model's name says that it is the embedder's own vectors that rank."""
-
-    async def scenario(client: Counting) -> str:
-        return LateInteraction(client, "all-MiniLM-L6-v2").model
-
-    assert on_engine(scenario) == "late-interaction:all-MiniLM-L6-v2"
+    assert LateInteraction(index.client, "all-MiniLM-L6-v2").model == "late-interaction:all-MiniLM-L6-v2"

@@ -1,0 +1,277 @@
+"""What a failing reranker costs: the rerank operator before a server that fails in each way there is.
+
+Queries arrive at a steady rate whatever became of those before, and each has its deadline. A row is one fault and one
+dialect: healthy queries first; then the fault, until those that are measured have left and the reranker has been asked
+once more, which is the worst moment to get well, for it won't be asked again soon; then health, until an answer is
+reranked. Calls are counted where they leave, for a refused one arrives nowhere. The stage is set up as the settings
+have it that say nothing of it.
+
+The promise: at most 1.2 calls a query, whatever fails. And no query is lost or answered twice, or the measurement
+itself fails.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import httpx
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+from bytewax.testing import run_main
+
+from bench.failing_reranker import FailingReranker, Fault, failing_reranker
+from bench.figures import percentile
+from bench.reranking import queries as fetched
+from operators.clients.guarded import Guarded
+from operators.clients.rerankers import Reranker
+from operators.clients.rerankers.cohere import CohereReranker
+from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.transport import Endpoint, http_transport
+from operators.dispatcher import Bounds
+from operators.event_loop import EventLoopThread
+from operators.inflight import InFlight
+from operators.rerank import Reranking, rerank
+from operators.result import status_of
+from operators.wakeup import Wakeup
+from schemas.settings import RerankSettings
+
+RATE: Final = 100.0
+DEADLINE: Final = 1.0
+MOST_CALLS: Final = 1.2
+"""Calls a query that are promised at most."""
+
+_CANDIDATES: Final = 10
+_WARM_UP: Final = 20
+_PATIENCE: Final = 5.0
+"""Seconds that are waited for what should come: the last answer, another call, a reranked answer."""
+
+_MOST: Final = int(_PATIENCE * RATE)
+
+_DIALECTS: Final = {"cohere": CohereReranker, "vllm_score": VllmPairReranker}
+
+_run: Callable[[Dataflow], None] = run_main
+
+
+class Answer(NamedTuple):
+    """A query as it left the stage, and when, on the monotonic clock."""
+
+    query: InFlight
+    at: float
+
+
+class OpenLoop:
+    """Passes queries on when they are sent, from any thread, until `end`; `answers` are in the order they came."""
+
+    def __init__(self, wakeup: Wakeup) -> None:
+        self.wakeup = wakeup
+        self.answers: list[Answer] = []
+        self._due: deque[InFlight] = deque()
+        self._ended = threading.Event()
+
+    def send(self, query: InFlight) -> None:
+        """Send one."""
+        self._due.append(query)
+        self.wakeup.set()
+
+    def end(self) -> None:
+        """Send no more."""
+        self._ended.set()
+        self.wakeup.set()
+
+    def taken(self) -> list[InFlight]:
+        """What was sent since. Raises StopIteration at the end."""
+        # Asked first: what is sent before the end must not be left.
+        ended = self._ended.is_set()
+        batch = [self._due.popleft() for _ in range(len(self._due))]
+        if ended and not batch:
+            raise StopIteration
+        return batch
+
+
+class _Sending(StatelessSourcePartition[list[InFlight]]):
+    def __init__(self, loop: OpenLoop) -> None:
+        self._loop = loop
+
+    def next_batch(self) -> list[list[InFlight]]:
+        batch = self._loop.taken()
+        if batch:
+            return [batch]
+        self._loop.wakeup.wait()
+        return []
+
+    def next_awake(self) -> datetime | None:
+        return datetime.now(UTC)
+
+
+class _Source(DynamicSource[list[InFlight]]):
+    def __init__(self, loop: OpenLoop) -> None:
+        self._loop = loop
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Sending:  # noqa: ARG002  the engine's
+        return _Sending(self._loop)
+
+
+class _Answering(StatelessSinkPartition[list[InFlight]]):
+    def __init__(self, loop: OpenLoop) -> None:
+        self._loop = loop
+
+    def write_batch(self, items: list[list[InFlight]]) -> None:
+        now = time.monotonic()
+        self._loop.answers += [Answer(query, now) for batch in items for query in batch]
+
+
+class _Sink(DynamicSink[list[InFlight]]):
+    def __init__(self, loop: OpenLoop) -> None:
+        self._loop = loop
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Answering:  # noqa: ARG002  the engine's
+        return _Answering(self._loop)
+
+
+class Counted(httpx.AsyncBaseTransport):
+    """A transport that counts the calls made through it."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self.calls = 0
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Count one and make it."""
+        self.calls += 1
+        return await self._transport.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+
+class Trial:
+    """One fault of one reranker: what is sent when, and what came of it."""
+
+    def __init__(self, server: FailingReranker, fault: Fault, queries: int, transport: Counted, loop: OpenLoop) -> None:
+        made = fetched(_WARM_UP + queries + 3 * _MOST + 1, _CANDIDATES)
+        self.sent: list[InFlight] = []
+        self.calls = self.queries = 0
+        self.healed = 0.0
+        self._measured = range(_WARM_UP, _WARM_UP + queries)
+        self._queries = iter(made)
+        self._server = server
+        self._fault = fault
+        self._transport = transport
+        self._loop = loop
+
+    def drive(self) -> None:
+        """Send everything and turn the fault on and off, while the dataflow runs in another thread."""
+        try:
+            self._send(_WARM_UP)
+            given = time.monotonic() + _PATIENCE
+            while len(self._loop.answers) < _WARM_UP and time.monotonic() < given:
+                time.sleep(0.001)
+            self._server.turn(self._fault)
+            before = self._transport.calls
+            self._send(len(self._measured))
+            self._send(_MOST, lambda: len(self.answers) == len(self._measured))
+            seen = self._transport.calls
+            self._send(_MOST, lambda: self._transport.calls > seen)
+            # So that the call has arrived.
+            self._send(1)
+            self.calls, self.queries = self._transport.calls - before, len(self.sent) - _WARM_UP
+            self._server.turn(Fault.NONE)
+            self.healed = time.monotonic()
+            self._send(_MOST, lambda: self.back is not None)
+        finally:
+            self._loop.end()
+
+    @property
+    def answers(self) -> list[Answer]:
+        """The answers that are measured, those there are."""
+        return [each for each in self._loop.answers if each.query.message.origin.offset in self._measured]
+
+    @property
+    def back(self) -> float | None:
+        """Seconds from the end of the fault to the first answer that was reranked, if there is one."""
+        later = (each.at - self.healed for each in self._loop.answers if each.at >= self.healed and each.query.reranked)
+        return next(later, None)
+
+    def _send(self, count: int, enough: Callable[[], bool] = lambda: False) -> None:
+        started = time.monotonic()
+        for number in range(count):
+            query = next(self._queries)
+            due = started + number / RATE
+            query.deadline = due + DEADLINE
+            self._loop.send(query)
+            self.sent.append(query)
+            time.sleep(max(0.0, due + 1 / RATE - time.monotonic()))
+            if enough():
+                return
+
+
+def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> dict[str, Any]:
+    """The row of one fault and dialect: what became of the first `queries` sent while the fault lasted, and the calls
+    made meanwhile over all that were sent meanwhile.
+    """
+    section = RerankSettings.model_validate({"kind": dialect, "url": server.url})
+    transport = Counted(http_transport())
+    backend = Guarded(Endpoint("reranker", server.url, transport))
+    reranker: Reranker = _DIALECTS[dialect](backend, "stub", documents=section.documents)
+    calls = EventLoopThread(Wakeup())
+    loop = OpenLoop(calls.wakeup)
+    run = Trial(server, fault, queries, transport, loop)
+    flow = Dataflow("faults")
+    bounds = Bounds(section.timeout, section.documents, section.calls)
+    reranked = rerank("rerank", op.input("in", flow, _Source(loop)), Reranking(reranker, bounds), calls)
+    op.output("out", reranked.on, _Sink(loop))
+    with ThreadPoolExecutor(1) as driver:
+        driven = driver.submit(run.drive)
+        _run(flow)
+        driven.result()
+    calls.run(reranker.aclose(), 10)
+    calls.close()
+    assert sorted(_offsets(each.query for each in loop.answers)) == _offsets(run.sent), "a query was lost, or doubled"
+    return {
+        "dialect": dialect,
+        "fault": str(fault),
+        **_answered(run.answers),
+        "sent": run.queries,
+        "calls": run.calls,
+        "calls_per_query": round(run.calls / run.queries, 3),
+        "kept": run.calls <= MOST_CALLS * run.queries,
+        "back_after_ms": _ms(run.back),
+    }
+
+
+def _answered(answers: Sequence[Answer]) -> dict[str, Any]:
+    latencies = sorted(each.at - (each.query.deadline - DEADLINE) for each in answers)
+    return {
+        "queries": len(answers),
+        "statuses": dict(Counter(str(status_of(each.query)) for each in answers)),
+        "reasons": dict(Counter(str(reason) for each in answers for _, reason in each.query.degraded)),
+        "p50_ms": _ms(percentile(latencies, 500)),
+        "p99_ms": _ms(percentile(latencies, 990)),
+        "latest_ms": _ms(latencies[-1]),
+    }
+
+
+def figures(queries: int = 600) -> dict[str, Any]:
+    """A row for each dialect and fault, of at least so many queries; `kept` says whether the promise was.
+
+    `statuses` and `reasons` are what the answers say, latencies the stage's, from when a query was due to be sent;
+    `back_after_ms` is the time from the fault's end to the first reranked answer, None if none came for 5 s.
+    """
+    with failing_reranker() as server:
+        rows = [trial(server, dialect, fault, queries) for dialect in _DIALECTS for fault in Fault]
+    return {"rate": RATE, "deadline_ms": 1000 * DEADLINE, "most_calls_per_query": MOST_CALLS, "rows": rows}
+
+
+def _offsets(queries: Iterable[InFlight]) -> list[int]:
+    return [query.message.origin.offset for query in queries]
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 1)

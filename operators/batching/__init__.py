@@ -1,0 +1,1 @@
+"""Batching, pure: how requests that wait for a backend become calls."""

@@ -1,0 +1,96 @@
+"""How the candidates of many queries become calls to a reranker, within what one call carries."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from operators.batching.gathering import Waiting
+from operators.clients.rerankers import Capacity, RerankRequest, Scores
+
+FRAME: Final = 16
+"""Code points that a model's context needs beside a query and a document: its special tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A Gathering of documents: a call is filled to its capacity, with parts of queries if need be.
+
+    What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
+    query's and the frame's; else these two count once. The first document goes in whatever it costs: who plans the
+    requests cuts documents to `room`.
+    """
+
+    capacity: Capacity
+
+    def units(self, query: RerankRequest) -> int:
+        """How many documents are to be scored."""
+        return len(query.documents)
+
+    def gather(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
+        """How many documents of each waiting query the next call takes."""
+        most = self.capacity
+        counts: list[int] = []
+        queries = taken = chars = 0
+        apart: str | None = None
+        for each in waiting:
+            request = each.query
+            if most.apart is not None:
+                if apart is None:
+                    apart = self._apart(request)
+                elif apart != self._apart(request):
+                    counts.append(0)
+                    continue
+            left = len(request.documents) - each.taken
+            if most.whole:
+                count = left if not taken or taken + left <= most.documents else 0
+            else:
+                count, cost = self._fitting(each, min(left, most.documents - taken), chars, first=not taken)
+                chars += cost
+            counts.append(count)
+            taken += count
+            queries += 1
+            if count < left or queries >= most.queries or taken >= most.documents:
+                break
+        return counts
+
+    def part(self, query: RerankRequest, start: int, stop: int) -> RerankRequest:
+        """The query with some of its documents."""
+        return query.part(start, stop)
+
+    def merged(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
+        """All scores of the query's documents: those of its parts, and those known before."""
+        scores = {id_: score for id_, score in query.known.items() if score is not None}
+        for outcome in outcomes:
+            scores.update(outcome)
+        return scores
+
+    def _apart(self, request: RerankRequest) -> str:
+        return request.namespace if self.capacity.apart == "namespace" else request.collection
+
+    def _fitting(
+        self, waiting: Waiting[RerankRequest], most: int, chars: int, *, first: bool
+    ) -> tuple[int, int]:
+        if not self.capacity.chars:
+            return most, 0
+        frame = len(waiting.query.query) + FRAME
+        pairs = self.capacity.queries > 1
+        count, cost = 0, 0 if pairs else frame
+        for text in islice(waiting.query.documents.values(), waiting.taken, waiting.taken + most):
+            own = len(text) + (frame if pairs else 0)
+            if chars + cost + own > self.capacity.chars and not (first and not count):
+                break
+            count += 1
+            cost += own
+        return count, cost if count else 0
+
+
+def room(query: str, max_chars: int, max_doc_chars: int) -> int | None:
+    """How many code points of each document can be sent with `query`, so that any document fits into a call by itself.
+
+    Each bound is off at 0; None: all of them. 0 or less: the query leaves no room.
+    """
+    bounds = [max_doc_chars] if max_doc_chars else []
+    if max_chars:
+        bounds.append(max_chars - len(query) - FRAME)
+    return min(bounds, default=None)

@@ -1,0 +1,134 @@
+"""How much a query's tokens weigh: the rarer a token is in the documents of the query's namespace, the more.
+
+Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
+- a namespace's weights tell of no other namespace's documents;
+- the counts of a namespace are asked for once in a time to live, by one lookup at a time, on which all wait that need
+  them, each within its own time; it goes on when none of them waits any more, and what it finds is kept;
+- a failed or late lookup is an error: other weights in its place would make scores differ from replica to replica;
+- a collection without an index on the pieces weighs all tokens alike.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from cachetools import TTLCache
+from numpy.typing import NDArray
+
+from schemas.document import NAMESPACE, PIECES
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+
+log = logging.getLogger(__name__)
+
+VOCABULARY: Final = 2**18
+"""Vocabulary ids below this are counted: more than any tokenizer in use has."""
+
+NAMESPACES: Final = 256
+"""How many namespaces' counts are kept, about 120 KB each for a vocabulary of 30,000."""
+
+TIME_TO_LIVE: Final = 60.0
+"""Seconds after which counts are asked for anew."""
+
+LOOKUP_TIMEOUT: Final = 10.0
+"""Seconds that a lookup may take, however short the time of those is that wait for it."""
+
+_NO_INDEX: Final = 400
+
+Weights = NDArray[np.float32]
+
+
+class Counting(Protocol):
+    """The part of the Qdrant client that is needed."""
+
+    async def facet(
+        self, collection: str, key: str, where: Mapping[str, Any] | None, *, limit: int, exact: bool, timeout: float
+    ) -> dict[str | int, int]:
+        """How many points have each value of a field; raises BackendError."""
+        ...
+
+    async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
+        """How many points the filter matches; raises BackendError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """In how many of `documents` documents each piece of the vocabulary occurs; those beyond `counts` in none."""
+
+    documents: int
+    counts: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, documents: int, facet: Mapping[str | int, int]) -> "Frequencies":
+        """From Qdrant's counts; a value that is no vocabulary id is nobody's token."""
+        found = {piece: count for piece, count in facet.items() if isinstance(piece, int) and 0 <= piece < VOCABULARY}
+        counts = np.zeros(max(found, default=-1) + 1, np.uint32)
+        # Documents written between the two requests are in one of them only, and no count is that large otherwise.
+        counts[list(found)] = np.minimum(list(found.values()), documents)
+        return cls(documents, counts)
+
+    def weights(self, pieces: Sequence[int]) -> Weights:
+        """Each piece's ln(1 + (N - df + 0.5) / (df + 0.5)), which is BM25's IDF as Qdrant has it; always positive."""
+        frequency = np.array([self.counts[piece] if piece < len(self.counts) else 0 for piece in pieces], np.float64)
+        return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
+
+
+_Key = tuple[str, str]
+
+
+class TokenIdf:
+    """The weights of tokens by collection and namespace; `clock` gives seconds."""
+
+    def __init__(self, client: Counting, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._known: TTLCache[_Key, Frequencies] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
+        self._unindexed: TTLCache[str, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
+        self._told: set[str] = set()
+        self._lookups: dict[_Key, asyncio.Task[Frequencies | BackendError | None]] = {}
+
+    async def weights(self, collection: str, namespace: str, pieces: Sequence[int], *, timeout: float) -> Weights:
+        """A positive weight a piece, known within `timeout` seconds; raises BackendError."""
+        found: Frequencies | BackendError | None = self._known.get((collection, namespace))
+        if found is None and collection not in self._unindexed:
+            found = await self._waited((collection, namespace), timeout)
+        if isinstance(found, BackendError):
+            raise found
+        return found.weights(pieces) if found is not None else np.ones(len(pieces), np.float32)
+
+    async def _waited(self, key: _Key, timeout: float) -> Frequencies | BackendError | None:
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = asyncio.create_task(self._look_up(*key))
+            lookup.add_done_callback(lambda _: self._lookups.pop(key))
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(lookup)
+        except TimeoutError:
+            return BackendTimeout("late interaction: no frequencies of tokens in time")
+
+    async def _look_up(self, collection: str, namespace: str) -> Frequencies | BackendError | None:
+        deadline = time.monotonic() + LOOKUP_TIMEOUT
+        own = {"must": [{"key": NAMESPACE, "match": {"value": namespace}}]}
+        having = {**own, "must_not": [{"is_empty": {"key": PIECES}}]}
+        try:
+            facet = await self._client.facet(
+                collection, PIECES, own, limit=VOCABULARY, exact=True, timeout=deadline - time.monotonic()
+            )
+            documents = await self._client.count(collection, having, timeout=deadline - time.monotonic())
+        except BackendError as error:
+            if isinstance(error, BackendBadResponse) and error.status == _NO_INDEX:
+                self._weigh_alike(collection)
+                return None
+            return error
+        found = self._known[collection, namespace] = Frequencies.of(documents, facet)
+        return found
+
+    def _weigh_alike(self, collection: str) -> None:
+        self._unindexed[collection] = True
+        if collection not in self._told:
+            self._told.add(collection)
+            log.warning("collection %s has no index on %s: its tokens all weigh the same", collection, PIECES)

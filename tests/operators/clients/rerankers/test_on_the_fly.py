@@ -1,0 +1,270 @@
+"""Documents without stored token vectors: the same scores, computed at query time and kept within a bound."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.embedders import Embedding
+from operators.clients.qdrant.shards import Engine
+from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.late_interaction import LateInteraction
+from operators.clients.rerankers.token_idf import TokenIdf
+from operators.clients.rerankers.token_vectors import TEXTS_A_CALL, TokenVectors
+from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
+from tests.operators.clients.rerankers.token_index import (
+    DIMENSION,
+    Document,
+    Index,
+    identity,
+    idf,
+    max_sim,
+    request,
+    unit_rows,
+)
+
+VOCABULARY = unit_rows(40)
+WORDS = st.lists(st.integers(0, len(VOCABULARY) - 1), max_size=6)
+
+
+class WordVectors:
+    """An embedder of numbers in words' place, a token each; it notes its texts, and waits before those in `held`."""
+
+    model = "words"
+
+    def __init__(self, *, tokens: bool = True) -> None:
+        self.texts: list[str] = []
+        self.held: Mapping[str, asyncio.Event] = {}
+        self.failing: set[str] = set()
+        self._tokens = tokens
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        """Embed texts; BackendUnavailable if one of them is failing."""
+        try:
+            async with asyncio.timeout(timeout):
+                for text in texts:
+                    if text in self.held:
+                        await self.held[text].wait()
+        except TimeoutError:
+            raise BackendTimeout("embedder: no answer in time") from None
+        if self.failing.intersection(texts):
+            raise BackendUnavailable("embedder: status 503")
+        self.texts += texts
+        return [embedding(text) if self._tokens else Embedding(embedding(text).vector) for text in texts]
+
+    async def aclose(self) -> None:
+        """Release nothing."""
+
+
+def embedding(text: str) -> Embedding:
+    """What WordVectors makes of a text."""
+    pieces = tuple(map(int, text.split()))
+    return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(pieces)], pieces)
+
+
+def stored(number: int, text: str) -> Document:
+    """A document as the indexer would store it."""
+    made = embedding(text)
+    return Document(identity(number), made.tokens, made.pieces)
+
+
+def asked(text: str, documents: Mapping[str, str]) -> RerankRequest:
+    """A query about documents."""
+    made = embedding(text)
+    return request(made.tokens, documents, made.pieces)
+
+
+def scored(reranker: LateInteraction, *requests: RerankRequest, timeout: float = 30) -> list[Any]:
+    """The outcomes of one call."""
+    return asyncio.run(reranker.score(requests, timeout=timeout))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine with the collection `docs`, in which number n has the text "n n+1 n+2"."""
+    with Engine(tmp_path_factory.mktemp("engine")) as engine:
+        index = Index(engine)
+
+        async def fill() -> None:
+            await index.create()
+            await index.write(stored(int(number), text) for number, text in enumerate(TEXTS.values(), 1))
+
+        asyncio.run(fill())
+        yield engine
+
+
+@pytest.fixture
+def index(engine: Engine) -> Index:
+    """The engine's collections, with no request made yet."""
+    return Index(engine)
+
+
+TEXTS = {identity(number): f"{number} {number + 1} {number + 2}" for number in range(1, 21)}
+IDS = list(TEXTS)
+
+
+# Scores
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_computed_scores_equal_stored_ones(index: Index, weighted: bool) -> None:
+    """The same documents have the same scores whether Qdrant keeps their token vectors or the embedder makes them."""
+    weigher = TokenIdf(index.client) if weighted else None
+    vectors = TokenVectors(WordVectors())
+    query = asked("3 8 9 30", TEXTS)
+    (kept,) = scored(LateInteraction(index.client, "m", idf=weigher), query)
+    weigher = TokenIdf(index.client) if weighted else None
+    (computed,) = scored(LateInteraction(index.client, "m", using=None, idf=weigher, on_the_fly=vectors), query)
+    assert kept.keys() == computed.keys() == TEXTS.keys()
+    assert computed == pytest.approx(kept, abs=1e-5)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8), WORDS.filter(len))
+def test_computed_scores_are_those_of_the_definition(documents: list[list[int]], query: list[int]) -> None:
+    """MaxSim's mean over the query's tokens; a document without tokens is as good as unrelated."""
+    texts = {identity(number): " ".join(map(str, words)) for number, words in enumerate(documents)}
+    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(WordVectors()))
+    (found,) = scored(reranker, asked(" ".join(map(str, query)), texts))
+    weights = [1.0] * len(query)
+    expected = {
+        identity(number): max_sim(VOCABULARY[query], weights, VOCABULARY[words]) if words else 0.0
+        for number, words in enumerate(documents)
+    }
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_stored_and_computed_share_an_answer(index: Index) -> None:
+    """Documents that Qdrant has no token vectors of stand among the others as if it had, and only they are embedded."""
+    embedder = WordVectors()
+    strangers = {identity(500): TEXTS[IDS[3]], identity(501): "1 39"}
+    texts = {**TEXTS, **strangers}
+    reranker = LateInteraction(index.client, "m", idf=TokenIdf(index.client), on_the_fly=TokenVectors(embedder))
+    (found,) = scored(reranker, asked("5 6 39", texts))
+    assert found.keys() == texts.keys()
+    assert found[identity(500)] == pytest.approx(found[IDS[3]], abs=1e-5)
+    weights = idf((embedding(text).pieces for text in TEXTS.values()), (5, 6, 39))
+    assert found[identity(501)] == pytest.approx(
+        max_sim(VOCABULARY[[5, 6, 39]], weights, VOCABULARY[[1, 39]]), abs=1e-3
+    )
+    assert embedder.texts == list(strangers.values())
+
+
+class Refusing:
+    """Qdrant where nothing may be searched."""
+
+    async def query_batch(self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float) -> Any:
+        """Fail the test."""
+        raise AssertionError("a collection without token vectors was searched")
+
+
+# Failures
+
+
+def test_without_an_embedder_of_tokens_such_documents_fail_their_query(index: Index) -> None:
+    """No embedder, or one that gives no token vectors, is a bad response; other queries have their scores."""
+    strange, known = asked("1 2", {identity(500): "1", IDS[0]: "2"}), asked("1 2", {IDS[0]: "1"})
+    for vectors in (None, TokenVectors(WordVectors(tokens=False))):
+        failed, fine = scored(LateInteraction(index.client, "m", on_the_fly=vectors), strange, known)
+        assert isinstance(failed, BackendBadResponse)
+        assert fine.keys() == {IDS[0]}
+
+
+def test_a_failed_embedder_is_its_own_querys_loss() -> None:
+    """A query whose documents are computed already, or by another call, is answered."""
+    embedder = WordVectors()
+    embedder.failing = {"7"}
+    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+    first, second = asked("1", {"a": "7", "b": "8"}), asked("1", {"a": "9", "b": "10"})
+    failed, fine = scored(reranker, first, second)
+    assert isinstance(failed, BackendUnavailable)
+    assert fine.keys() == {"a", "b"}
+
+
+def test_what_was_computed_when_time_was_up_is_kept() -> None:
+    """The query fails in its time; the next one needs only what was missing."""
+    texts = {identity(number): str(number) for number in range(3 * TEXTS_A_CALL)}
+    embedder = WordVectors()
+
+    async def scenario() -> tuple[Any, Any]:
+        last = list(texts.values())[-1]
+        embedder.held = {last: asyncio.Event()}
+        reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+        query = asked("1 2", texts)
+        (late,) = await reranker.score([query], timeout=0.2)
+        computed = list(embedder.texts)
+        embedder.held[last].set()
+        (found,) = await reranker.score([query], timeout=30)
+        assert computed == list(texts.values())[: 2 * TEXTS_A_CALL]
+        return late, found
+
+    late, found = asyncio.run(scenario())
+    assert isinstance(late, BackendTimeout)
+    assert found.keys() == texts.keys()
+    assert embedder.texts == list(texts.values())
+
+
+def test_a_call_without_time_embeds_nothing() -> None:
+    """What is kept is still there for it."""
+
+    async def scenario() -> None:
+        embedder = WordVectors()
+        vectors = TokenVectors(embedder)
+        await vectors.of(["1 2"], timeout=30)
+        assert (await vectors.of(["1 2"], timeout=0)).keys() == {"1 2"}
+        with pytest.raises(BackendTimeout):
+            await vectors.of(["1 2", "3"], timeout=0)
+        assert embedder.texts == ["1 2"]
+
+    asyncio.run(scenario())
+
+
+# What is kept
+
+
+def test_a_text_is_computed_once() -> None:
+    """However often it is asked for, by however many queries and under whatever id."""
+    embedder = WordVectors()
+    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+    scored(reranker, asked("1", {"a": "1 2", "b": "1 2", "c": "3"}), asked("2", {"d": "3", "e": "1 2"}))
+    scored(reranker, asked("3", {"f": "1 2", "g": ""}))
+    assert embedder.texts == ["1 2", "3", ""]
+
+
+@given(st.lists(WORDS, max_size=30), st.integers(0, 6000))
+def test_what_is_kept_is_within_its_bound(documents: list[list[int]], bound: int) -> None:
+    """Every text has its token vectors, in 16 bits a component, and those kept never weigh more than allowed."""
+    texts = [" ".join(map(str, words)) for words in documents]
+    embedder = WordVectors()
+    vectors = TokenVectors(embedder, max_bytes=bound)
+
+    async def scenario() -> int:
+        found = await vectors.of(texts, timeout=30)
+        assert {text: len(rows) for text, rows in found.items()} == {text: len(text.split()) for text in texts}
+        assert all(rows.dtype == np.float16 for rows in found.values())
+        embedder.texts.clear()
+        kept = 0
+        for text, rows in reversed(found.items()):
+            await vectors.of([text], timeout=30)
+            if embedder.texts:
+                break
+            kept += rows.nbytes
+        return kept
+
+    assert asyncio.run(scenario()) <= bound
+
+
+def test_the_text_longest_unused_leaves_first() -> None:
+    """With room for two of three equal texts, the one asked for again stays."""
+    embedder = WordVectors()
+    vectors = TokenVectors(embedder, max_bytes=2 * (DIMENSION * 2 + 512))
+
+    async def scenario() -> None:
+        for text in ("1", "2", "1", "3", "1", "2"):
+            await vectors.of([text], timeout=30)
+
+    asyncio.run(scenario())
+    assert embedder.texts == ["1", "2", "3", "2"]

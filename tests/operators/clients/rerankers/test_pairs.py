@@ -1,0 +1,126 @@
+"""The dialects that carry pairs: documents of many queries in one call."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.guarded import Guarded
+from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.tei import TeiPairReranker
+from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.transport import Endpoint
+from schemas.errors import BackendBadResponse
+from tests.operators.clients.rerankers.dialects import (
+    MODEL,
+    PAIRS,
+    TEI_PREDICT,
+    TEXTS,
+    VLLM_SCORE,
+    Dialect,
+    Local,
+    failure,
+    many,
+    read_locally,
+    request_of,
+    right_scores,
+    scored,
+)
+
+WRITTEN = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+REQUESTS = st.lists(
+    st.builds(
+        RerankRequest,
+        WRITTEN,
+        st.dictionaries(st.sampled_from("abcdef"), WRITTEN, min_size=1, max_size=5),
+        st.just("docs"),
+        st.just("docs"),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@PAIRS
+def test_outcomes_follow_the_requests(dialect: Dialect) -> None:
+    """Many queries' documents go in one call, and each query gets its own scores, though they share ids and texts."""
+    requests = [many(count, f"query {place}") for place, count in enumerate((5, 1, 9, 2, 14, 1))]
+    server = dialect.server()
+    assert scored(dialect, server, *requests) == [right_scores(request) for request in requests]
+    assert len(server.requests) == 1
+
+
+@PAIRS
+@given(REQUESTS)
+def test_any_requests_get_their_own_scores(dialect: Dialect, requests: list[RerankRequest]) -> None:
+    """Whatever queries share a call, each document gets the score of its own pair."""
+    assert read_locally(dialect, dialect.server(), requests) == [right_scores(request) for request in requests]
+
+
+def test_pairs_request_repeats_the_query() -> None:
+    """The documents of two queries stand behind each other, each beside its query."""
+    requests = [request_of("x", "y", query="q"), request_of("z", query="r")]
+    vllm = VLLM_SCORE.server()
+    scored(VLLM_SCORE, vllm, *requests)
+    assert vllm.requests == [{"model": MODEL, "text_1": ["q", "q", "r"], "text_2": ["x", "y", "z"]}]
+    tei = TEI_PREDICT.server()
+    scored(TEI_PREDICT, tei, *requests)
+    assert tei.requests == [{"inputs": [["q", "x"], ["q", "y"], ["r", "z"]], "truncate": True}]
+
+
+@pytest.mark.parametrize("client", [TeiPairReranker, VllmPairReranker])
+def test_namespaces_share_calls_of_a_trusted_backend_alone(client: type[TeiPairReranker | VllmPairReranker]) -> None:
+    """Two namespaces' documents are kept apart unless the backend is trusted."""
+    guarded = Guarded(Endpoint("backend", "http://local", Local(b"")))
+    assert client(guarded, MODEL).capacity.apart == "namespace"
+    assert client(guarded, MODEL, trusted=True).capacity.apart is None
+
+
+@PAIRS
+@pytest.mark.parametrize("change", [-1, 1])
+def test_wrong_count_fails_the_whole_call(dialect: Dialect, change: int) -> None:
+    """One score too few or too many fails all queries of the call: who would get whose?"""
+    requests = [request_of(*TEXTS), request_of(*TEXTS, query="r")]
+    answer = dialect.right(requests)
+    entries = dialect.server().entries(answer)
+    if change < 0:
+        entries.pop()
+    else:
+        entries.append({**entries[0], "index": 6} if isinstance(entries[0], dict) else entries[0])
+    error = failure(lambda: read_locally(dialect, orjson.dumps(answer), requests))
+    assert type(error) is BackendBadResponse
+
+
+@pytest.mark.parametrize(
+    ("labels", "symptom"),
+    [
+        ([], "0 labels"),
+        ([{"score": 0.9, "label": "yes"}, {"score": 0.1, "label": "no"}], "2 labels"),
+        ([{"label": "LABEL_0"}], "finite"),
+        ({"score": 0.9, "label": "LABEL_0"}, "not a list of labels"),
+        ([[{"score": 0.9, "label": "LABEL_0"}]], "not a list of labels"),
+        (None, "not a list of labels"),
+    ],
+)
+def test_predictions_of_another_kind_of_model_are_rejected(labels: Any, symptom: str) -> None:
+    """A model of no label or of several is no cross-encoder: BackendBadResponse that says what was found."""
+    right = [{"score": 0.5, "label": "LABEL_0"}]
+    answer = orjson.dumps([right, labels, right])
+    error = failure(lambda: read_locally(TEI_PREDICT, answer, [request_of(*TEXTS)]))
+    assert type(error) is BackendBadResponse
+    assert symptom in str(error)
+
+
+def test_label_is_not_read() -> None:
+    """What a model calls its one label doesn't matter."""
+    answer = b'[[{"score":-3,"label":"relevant"}],[{"score":0.25}]]'
+    assert read_locally(TEI_PREDICT, answer, [request_of("x", "y")]) == [{"a": -3.0, "b": 0.25}]
+
+
+def test_scores_of_pairs_are_placed_by_index() -> None:
+    """Should a `/score` answer come in another order, each pair still gets the score of its index."""
+    answer = VLLM_SCORE.right([request_of(*TEXTS)])
+    answer["data"].reverse()
+    assert read_locally(VLLM_SCORE, orjson.dumps(answer), [request_of(*TEXTS)]) == [right_scores(request_of(*TEXTS))]

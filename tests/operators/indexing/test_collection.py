@@ -1,0 +1,75 @@
+"""The collection as Qdrant takes it: what the index on pieces is for, and what payloads come back."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from operators.clients.bm25 import Bm25
+from operators.clients.embedders import Embedding
+from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.clients.qdrant.engine import EngineTransport
+from operators.clients.qdrant.shards import Engine
+from operators.clients.transport import Endpoint
+from operators.indexing.collection import ensure
+from operators.indexing.document import DocumentInFlight, payload, point
+from schemas.document import NAMESPACE, PIECES
+from schemas.settings import QdrantSettings
+from tests.operators.indexing.documents import document
+from tests.operators.samples import DIMENSION
+
+
+def written(path: Path, documents: list[DocumentInFlight], ask: Any) -> Any:
+    """What `ask` makes of a client whose collection `documents` the indexer created and wrote to."""
+    names = QdrantSettings(path=path, dimension=DIMENSION)
+
+    async def scenario() -> Any:
+        with Engine(path) as engine:
+            client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+            assert await ensure(client, names, 30) == ["documents"]
+            points = [point(each, names.vectors, Bm25()) for each in documents]
+            await client.upsert("documents", points, timeout=30)
+            return await ask(client)
+
+    return asyncio.run(scenario())
+
+
+def embedded(pieces: tuple[int, ...], **event: Any) -> DocumentInFlight:
+    """A document whose embedder found these pieces."""
+    made = document(**event)
+    tokens = np.eye(len(pieces), DIMENSION, dtype=np.float32)
+    made.embedding = Embedding(tokens[0], tokens, pieces)
+    return made
+
+
+def test_documents_are_counted_by_their_pieces(tmp_path: Path) -> None:
+    """In one namespace, each document once a piece, without the help of the documents that have none."""
+    documents = [
+        embedded((7, 5, 7), id="a"),
+        embedded((7,), id="b"),
+        embedded((7,), id="c", namespace="other"),
+        document(id="d", vector=[1.0, 0.0, 0.0]),
+    ]
+    own = {"must": [{"key": NAMESPACE, "match": {"value": "public"}}]}
+    having = {**own, "must_not": [{"is_empty": {"key": PIECES}}]}
+
+    async def ask(client: QdrantClient) -> Any:
+        facet = await client.facet("documents", PIECES, own, limit=100, exact=True, timeout=30)
+        return facet, await client.count("documents", having, timeout=30)
+
+    assert written(tmp_path, documents, ask) == ({7: 2, 5: 1}, 2)
+
+
+def test_pieces_need_not_come_back(tmp_path: Path) -> None:
+    """Payloads can be had whole but for them."""
+    made = embedded((7, 5), author={"name": "x"})
+
+    async def ask(client: QdrantClient) -> Any:
+        every = await client.retrieve("documents", [made.point_id], True, timeout=30)
+        return every, await client.retrieve("documents", [made.point_id], AllBut([PIECES]), timeout=30)
+
+    every, rest = written(tmp_path, [made], ask)
+    assert every == {made.point_id: payload(made)}
+    assert rest == {made.point_id: {name: value for name, value in payload(made).items() if name != PIECES}}
+    assert payload(made)[PIECES] == [5, 7]
