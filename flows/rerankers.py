@@ -9,6 +9,7 @@ from opentelemetry.metrics import Meter
 from operators.clients.chat_models import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.guarded import Guarded
+from operators.clients.minilm.model import MiniLM
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
@@ -70,7 +71,8 @@ def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedd
     section, index = settings.rerank, settings.qdrant
     queries = section.documents if index.url is not None else min(section.documents, _ENGINE_QUERIES)
     idf = TokenIdf(qdrant) if section.idf and index.vectors.tokens is not None else None
-    on_the_fly = TokenVectors(embedder) if embedder is not None else None
+    # Servers give no token vectors.
+    on_the_fly = TokenVectors(embedder) if isinstance(embedder, MiniLM) else None
     model, using = settings.embedder.model, index.vectors.tokens
     return LateInteraction(qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries)
 

@@ -8,16 +8,19 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import async_io
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.stage import Batch, Stage, stage
+from schemas.document import PIECES
 from schemas.errors import BackendError
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
 _LANE: Final = "fetch"
+_FETCHED: Final = AllBut((PIECES,))
+"""Nobody reads which tokens a document has: Qdrant counts them."""
 
 
 def plan(depth: Callable[[InFlight], int]) -> Callable[[InFlight], dict[Lane, list[str]]]:
@@ -69,7 +72,7 @@ def fetch(
     async def call(lane: Lane, wanted: Sequence[list[str]], timeout: float) -> list[Payloads]:
         assert isinstance(lane, tuple)
         ids = list(dict.fromkeys(id_ for ids in wanted for id_ in ids))
-        payloads = await qdrant.retrieve(lane[1], ids, True, timeout=timeout)
+        payloads = await qdrant.retrieve(lane[1], ids, _FETCHED, timeout=timeout)
         return [{id_: payloads[id_] for id_ in ids if id_ in payloads} for ids in wanted]
 
     done = async_io("payloads", up, calls, plan(depth), call, lambda query: query.deadline, bounds)

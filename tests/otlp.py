@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
@@ -42,12 +40,24 @@ class Span:
     resource: dict[str, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One exported value of a gauge."""
+
+    name: str
+    unit: str
+    value: int | float
+    attributes: dict[str, Value]
+    resource: dict[str, Value]
+
+
 class Receiver(LoopbackServer):
-    """An OTLP/HTTP endpoint on loopback that keeps the spans it is sent, in the order of arrival."""
+    """An OTLP/HTTP endpoint on loopback that keeps the spans and points it is sent, in the order of arrival."""
 
     def __init__(self) -> None:
         self._arrival = threading.Condition()
         self._spans: list[Span] = []
+        self._points: list[Point] = []
         super().__init__(self._handler(), "otlp-receiver")
 
     @property
@@ -68,9 +78,19 @@ class Receiver(LoopbackServer):
                 raise TimeoutError(f"not in {timeout} s; received: {[span.name for span in self._spans]}")
             return list(self._spans)
 
-    def _accept(self, spans: list[Span]) -> None:
+    def wait_for_points(self, predicate: Callable[[list[Point]], bool], timeout: float = 10.0) -> list[Point]:
+        """All points as soon as `predicate` holds of them; TimeoutError naming what came after `timeout` seconds."""
         with self._arrival:
-            self._spans.extend(spans)
+            if not self._arrival.wait_for(lambda: predicate(list(self._points)), timeout):
+                raise TimeoutError(f"not in {timeout} s; received: {[point.name for point in self._points]}")
+            return list(self._points)
+
+    def _accept(self, path: str, content: bytes) -> None:
+        with self._arrival:
+            if path == "/v1/traces":
+                self._spans.extend(decode(content))
+            else:
+                self._points.extend(decode_points(content))
             self._arrival.notify_all()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -82,21 +102,19 @@ class Receiver(LoopbackServer):
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                if self.path != "/v1/traces":
+                if self.path not in ("/v1/traces", "/v1/metrics"):
                     self.send_error(404)
                     return
                 try:
-                    spans = decode(body, self.headers.get("Content-Encoding", "identity"))
+                    accept(self.path, uncompressed(body, self.headers.get("Content-Encoding", "identity")))
                 except (DecodeError, gzip.BadGzipFile, ValueError) as error:
                     self.send_error(400, str(error))
                     return
-                accept(spans)
-                answer = ExportTraceServiceResponse().SerializeToString()
+                # An answer without a field: all was taken.
                 self.send_response(200)
                 self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Length", "0")
                 self.end_headers()
-                self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
                 """Say nothing on stderr."""
@@ -104,16 +122,39 @@ class Receiver(LoopbackServer):
         return Handler
 
 
-def decode(body: bytes, encoding: str) -> list[Span]:
-    """The spans of one export request; ValueError for an encoding but identity and gzip, DecodeError for junk."""
+def uncompressed(body: bytes, encoding: str) -> bytes:
+    """An export request's content; ValueError for an encoding but identity and gzip."""
     if encoding not in ("identity", "gzip"):
         raise ValueError(f"unknown content encoding {encoding!r}")
-    request = ExportTraceServiceRequest.FromString(gzip.decompress(body) if encoding == "gzip" else body)
+    return gzip.decompress(body) if encoding == "gzip" else body
+
+
+def decode(content: bytes) -> list[Span]:
+    """The spans of one export request; DecodeError for junk."""
+    request = ExportTraceServiceRequest.FromString(content)
     return [
         _span(span, _attributes(resource_spans.resource.attributes))
         for resource_spans in request.resource_spans
         for scope_spans in resource_spans.scope_spans
         for span in scope_spans.spans
+    ]
+
+
+def decode_points(content: bytes) -> list[Point]:
+    """The gauges' points of one export request; DecodeError for junk."""
+    request = ExportMetricsServiceRequest.FromString(content)
+    return [
+        Point(
+            metric.name,
+            metric.unit,
+            getattr(point, point.WhichOneof("value") or "as_int"),
+            _attributes(point.attributes),
+            _attributes(resource_metrics.resource.attributes),
+        )
+        for resource_metrics in request.resource_metrics
+        for scope_metrics in resource_metrics.scope_metrics
+        for metric in scope_metrics.metrics
+        for point in metric.gauge.data_points
     ]
 
 

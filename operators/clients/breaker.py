@@ -73,6 +73,5 @@ class Breaker:
 
     def _enter(self, *, opened: float | None, probing: bool) -> None:
         self._era += 1
-        self._failures = 0
         self._opened = opened
         self._probing = probing

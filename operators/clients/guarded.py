@@ -39,7 +39,8 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 _RETRIED: Final = frozenset({None, 429, 502, 503, 504})
-_REFUSALS: Final = frozenset({400, 413, 422})
+REFUSALS: Final = frozenset({400, 413, 422})
+"""Statuses that refuse one request: the backend is alive."""
 
 
 def longest_pause(failures: int) -> float:
@@ -154,7 +155,7 @@ class Guarded:
             self._out_of_time(permit, self._clock() - started)
             raise
         except BackendError as error:
-            if isinstance(error, BackendBadResponse) and error.status in _REFUSALS:
+            if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
                 self._breaker.succeed(permit)
             else:
                 self._breaker.fail(permit, self._clock())

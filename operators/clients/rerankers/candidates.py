@@ -68,9 +68,7 @@ class Candidates:
     def _apart(self, request: RerankRequest) -> str:
         return request.namespace if self.capacity.apart == "namespace" else request.collection
 
-    def _fitting(
-        self, waiting: Waiting[RerankRequest], most: int, chars: int, *, first: bool
-    ) -> tuple[int, int]:
+    def _fitting(self, waiting: Waiting[RerankRequest], most: int, chars: int, *, first: bool) -> tuple[int, int]:
         if not self.capacity.chars:
             return most, 0
         frame = len(waiting.query.query) + FRAME

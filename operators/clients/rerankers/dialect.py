@@ -5,12 +5,17 @@ A dialect is a class that says where its calls go (`path`), what they carry (`bo
 is one query and its texts; a call of a `PairReranker` is pairs of a query and a text, of as many queries as there are.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from operators.clients.guarded import Guarded
+from operators.clients.guarded import REFUSALS, Guarded
 from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from schemas.errors import BackendBadResponse, BackendError
+
+FEWEST_APART: Final = 5
+"""Of how many queries a refused call must be for them to be asked again one by one."""
 
 
 class HttpReranker(ABC):
@@ -32,19 +37,6 @@ class HttpReranker(ABC):
         """The backend's name, for messages."""
         return self._backend.name
 
-    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores]:
-        """Score each request's documents in one call within `timeout` seconds, one outcome a request, in their order.
-
-        `requests` are within `capacity`, and each has a document. Raises BackendError: an answer is used whole or not
-        at all.
-        """
-        count = sum(len(request.documents) for request in requests)
-
-        def read(answer: Any) -> list[Scores]:
-            return _by_request(requests, self.relevances(answer, count))
-
-        return await self._backend.ask(self.path, self._call(requests), read, timeout=timeout)
-
     async def aclose(self) -> None:
         """Close the backend's connections."""
         await self._backend.aclose()
@@ -59,6 +51,15 @@ class HttpReranker(ABC):
     @abstractmethod
     def _call(self, requests: Sequence[RerankRequest]) -> dict[str, Any]: ...
 
+    async def _ask(self, requests: Sequence[RerankRequest], timeout: float) -> list[Scores]:
+        """One call: all scores or none. Raises BackendError."""
+        count = sum(len(request.documents) for request in requests)
+
+        def read(answer: Any) -> list[Scores]:
+            return _by_request(requests, self.relevances(answer, count))
+
+        return await self._backend.ask(self.path, self._call(requests), read, timeout=timeout)
+
 
 class QueryReranker(HttpReranker):
     """One that reads one query a call, with at most `documents` texts and `chars` code points in all.
@@ -68,6 +69,10 @@ class QueryReranker(HttpReranker):
 
     def __init__(self, backend: Guarded, model: str, *, documents: int | None = None, chars: int = 0) -> None:
         super().__init__(backend, model, Capacity(documents=documents or self.limit, chars=chars))
+
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores]:
+        """Score the one request's documents in one call within `timeout` seconds; raises BackendError."""
+        return await self._ask(requests, timeout)
 
     @abstractmethod
     def body(self, query: str, texts: list[str]) -> dict[str, Any]:
@@ -82,7 +87,8 @@ class PairReranker(HttpReranker):
     """One that reads pairs of many queries a call, at most `documents` of them and `chars` code points in all.
 
     `documents` is the dialect's `limit` unless given; 0 `chars` is no bound. A call never mixes two namespaces'
-    documents unless the backend is `trusted`.
+    documents unless the backend is `trusted`. If a call of several queries is refused, say for a pair longer than the
+    model's context, each of them is asked again by itself, so that it is refused alone.
     """
 
     def __init__(
@@ -98,6 +104,27 @@ class PairReranker(HttpReranker):
         apart: Final = None if trusted else "namespace"
         # Queries have no bound of their own: each has a document at least.
         super().__init__(backend, model, Capacity(queries=most, documents=most, chars=chars, apart=apart))
+
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
+        """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
+
+        `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
+        """
+        deadline = time.monotonic() + timeout
+        try:
+            return list(await self._ask(requests, timeout))
+        except BackendBadResponse as error:
+            # With fewer, asking again would cost more than a fifth of a call a query.
+            if error.status not in REFUSALS or len(requests) < FEWEST_APART:
+                raise
+        return [await self._apart(request, deadline) for request in requests]
+
+    async def _apart(self, request: RerankRequest, deadline: float) -> Scores | BackendError:
+        try:
+            (scores,) = await self._ask([request], deadline - time.monotonic())
+        except BackendError as error:
+            return error
+        return scores
 
     @abstractmethod
     def body(self, queries: list[str], texts: list[str]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
 - a namespace's weights tell of no other namespace's documents;
-- the counts of a namespace are asked for once in a time to live, by one lookup at a time, on which all wait that need
-  them, each within its own time; it goes on when none of them waits any more, and what it finds is kept;
-- a failed or late lookup is an error: other weights in its place would make scores differ from replica to replica;
+- the counts of a namespace are asked for once in a time to live, by one lookup at a time; it goes on when nobody waits
+  for it any more, and what it finds is kept;
+- nobody waits where counts are known: the old ones serve until the new ones are there;
+- where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
+  in its place would make scores differ from replica to replica;
 - a collection without an index on the pieces weighs all tokens alike.
 """
 
@@ -13,10 +15,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 from numpy.typing import NDArray
 
 from schemas.document import NAMESPACE, PIECES
@@ -63,7 +65,7 @@ class Frequencies:
     counts: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, documents: int, facet: Mapping[str | int, int]) -> "Frequencies":
+    def of(cls, documents: int, facet: Mapping[str | int, int]) -> Self:
         """From Qdrant's counts; a value that is no vocabulary id is nobody's token."""
         found = {piece: count for piece, count in facet.items() if isinstance(piece, int) and 0 <= piece < VOCABULARY}
         counts = np.zeros(max(found, default=-1) + 1, np.uint32)
@@ -78,6 +80,7 @@ class Frequencies:
 
 
 _Key = tuple[str, str]
+_Lookup = asyncio.Task[Frequencies | BackendError | None]
 
 
 class TokenIdf:
@@ -85,25 +88,33 @@ class TokenIdf:
 
     def __init__(self, client: Counting, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._known: TTLCache[_Key, Frequencies] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
+        self._known: LRUCache[_Key, Frequencies] = LRUCache(NAMESPACES)
+        self._fresh: TTLCache[_Key, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
         self._unindexed: TTLCache[str, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
         self._told: set[str] = set()
-        self._lookups: dict[_Key, asyncio.Task[Frequencies | BackendError | None]] = {}
+        self._lookups: dict[_Key, _Lookup] = {}
 
     async def weights(self, collection: str, namespace: str, pieces: Sequence[int], *, timeout: float) -> Weights:
         """A positive weight a piece, known within `timeout` seconds; raises BackendError."""
-        found: Frequencies | BackendError | None = self._known.get((collection, namespace))
-        if found is None and collection not in self._unindexed:
-            found = await self._waited((collection, namespace), timeout)
+        key = (collection, namespace)
+        found: Frequencies | BackendError | None = self._known.get(key)
+        if collection not in self._unindexed:
+            if found is None:
+                found = await self._waited(self._lookup(key), timeout)
+            elif not self._fresh.get(key):
+                self._lookup(key)
         if isinstance(found, BackendError):
             raise found
         return found.weights(pieces) if found is not None else np.ones(len(pieces), np.float32)
 
-    async def _waited(self, key: _Key, timeout: float) -> Frequencies | BackendError | None:
+    def _lookup(self, key: _Key) -> _Lookup:
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = asyncio.create_task(self._look_up(*key))
             lookup.add_done_callback(lambda _: self._lookups.pop(key))
+        return lookup
+
+    async def _waited(self, lookup: _Lookup, timeout: float) -> Frequencies | BackendError | None:
         try:
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(lookup)
@@ -123,12 +134,17 @@ class TokenIdf:
             if isinstance(error, BackendBadResponse) and error.status == _NO_INDEX:
                 self._weigh_alike(collection)
                 return None
+            # Where old counts serve meanwhile, it is tried again after another time to live.
+            self._fresh[collection, namespace] = (collection, namespace) in self._known
             return error
         found = self._known[collection, namespace] = Frequencies.of(documents, facet)
+        self._fresh[collection, namespace] = True
         return found
 
     def _weigh_alike(self, collection: str) -> None:
         self._unindexed[collection] = True
+        for key in [key for key in self._known if key[0] == collection]:
+            del self._known[key]
         if collection not in self._told:
             self._told.add(collection)
             log.warning("collection %s has no index on %s: its tokens all weigh the same", collection, PIECES)

@@ -4,11 +4,13 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.guarded import Guarded
 from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.dialect import FEWEST_APART
 from operators.clients.rerankers.tei import TeiPairReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.clients.transport import Endpoint
@@ -28,6 +30,7 @@ from tests.operators.clients.rerankers.dialects import (
     right_scores,
     scored,
 )
+from tests.operators.clients.rerankers.servers import Server
 
 WRITTEN = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 REQUESTS = st.lists(
@@ -124,3 +127,43 @@ def test_scores_of_pairs_are_placed_by_index() -> None:
     answer = VLLM_SCORE.right([request_of(*TEXTS)])
     answer["data"].reverse()
     assert read_locally(VLLM_SCORE, orjson.dumps(answer), [request_of(*TEXTS)]) == [right_scores(request_of(*TEXTS))]
+
+
+class Intolerant:
+    """A server that refuses, with `status`, every call that holds the text `too long`, and counts its calls."""
+
+    def __init__(self, server: Server, status: int) -> None:
+        self.calls = 0
+        self._server = server
+        self._status = status
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        """Refuse or pass on."""
+        self.calls += 1
+        if b"too long" in await request.read():
+            return web.json_response({}, status=self._status)
+        return await self._server(request)
+
+
+@PAIRS
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refused_document_fails_its_own_query_alone(dialect: Dialect, status: int) -> None:
+    """The queries that shared its call are asked again, each by itself."""
+    requests = [many(2, f"query {place}") for place in range(FEWEST_APART)]
+    requests[3] = request_of("too long", "b")
+    server = Intolerant(dialect.server(), status)
+    *before, refused, after = scored(dialect, server, *requests)
+    assert isinstance(refused, BackendBadResponse)
+    assert refused.status == status
+    assert [*before, after] == [right_scores(request) for request in (*requests[:3], requests[4])]
+    assert server.calls == 1 + len(requests)
+
+
+@PAIRS
+@pytest.mark.parametrize(("count", "status"), [(FEWEST_APART - 1, 400), (FEWEST_APART, 424), (FEWEST_APART, 500)])
+def test_few_queries_and_other_failures_share_their_fate(dialect: Dialect, count: int, status: int) -> None:
+    """Asking again would cost too much, or help nobody: the call failed."""
+    server = Intolerant(dialect.server(), status)
+    requests = [request_of("too long", "b"), *(many(2, f"query {place}") for place in range(count - 1))]
+    failure(lambda: scored(dialect, server, *requests))
+    assert server.calls == 1

@@ -61,11 +61,14 @@ class Held(Watched):
     """Passes requests on and keeps them; those whose path ends with `path` are held until `release` is set."""
 
     path = "nothing"
+    failing = "nothing"
     release: asyncio.Event
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Keep the request, hold it if it is to be held, and pass it on."""
+        """Keep the request, fail or hold it if it is to be, and pass it on."""
         self.requests.append(request)
+        if request.url.path.endswith(self.failing):
+            return httpx.Response(503)
         if request.url.path.endswith(self.path):
             await self.release.wait()
         return await self.inner.handle_async_request(request)
@@ -74,6 +77,10 @@ class Held(Watched):
         """From now on hold requests whose path ends so."""
         self.path = path
         self.release = asyncio.Event()
+
+    def fail(self, path: str) -> None:
+        """From now on requests whose path ends so are answered by 503."""
+        self.failing = path
 
 
 class Index:

@@ -1,0 +1,267 @@
+"""Rerankers in the running flow: every sort of them, what they are sent, what becomes of what they say, and an outage."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from aiohttp import web
+
+from bench.stubs import embed_app, served
+from flows.ranking import PoolRanker
+from operators.clients.breaker import OPENS_AFTER
+from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.candidates import FRAME
+from operators.clients.rerankers.cross_encoder import CrossEncoder
+from schemas.settings import load
+from tests import qdrant_server
+from tests.integration.chat_server import chat_server
+from tests.integration.deployment import Deployment, wait_until
+from tests.integration.searching import Ask, asking
+from tests.kafka.broker import Broker
+from tests.operators.clients.rerankers import random_bert
+from tests.operators.clients.rerankers.chatting import honest
+from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, Voyage, relevance
+from tests.operators.clients.serving import json_response
+
+WORDS = random_bert.words(40)
+TEXTS = {
+    namespace: {
+        f"{namespace}-{number}": " ".join([WORDS[number + 1], *[WORDS[0]] * (number % 4), *WORDS[number : number + 5]])
+        for number in range(first, first + 10)
+    }
+    for namespace, first in (("red", 1), ("blue", 20))
+}
+"""Documents by namespace and id; three of four have the first word, once to three times."""
+
+QUERY = f"{WORDS[0]} {WORDS[3]}"
+CHAT = {"kind": "openai", "model": "stub"}
+
+Running = Callable[..., AbstractContextManager[tuple[Deployment, Ask]]]
+
+
+@pytest.fixture(scope="module")
+def backends(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Qdrant with the documents, and an embedder; the sections that name them."""
+    directory, unique = tmp_path_factory.mktemp("rerankers"), uuid.uuid4().hex[:8]
+    with served(embed_app(0.0)) as embed, qdrant_server.serve(directory / "engine") as qdrant:
+        sections: dict[str, Any] = {
+            "qdrant": {"url": qdrant, "timeout": 20},
+            "embedder": {"kind": "openai", "url": embed, "timeout": 20},
+            "limits": {"timeout": 60},
+        }
+
+        def indexed() -> bool:
+            counted = httpx.post(f"{qdrant}/collections/documents/points/count", json={"exact": True}, timeout=20)
+            return bool(counted.json()["result"]["count"] == sum(map(len, TEXTS.values())))
+
+        with Deployment.on(broker, directory, lambda word: f"{word}-{unique}", sections) as deployment:
+            indexing = deployment.start("index")
+            documents = [
+                {"id": id_, "namespace": namespace, "text": text}
+                for namespace, texts in TEXTS.items()
+                for id_, text in texts.items()
+            ]
+            deployment.produce("documents", [json.dumps(document).encode() for document in documents])
+            wait_until(indexed)
+            assert indexing.terminate() == 0
+        yield sections
+
+
+@pytest.fixture
+def running(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], backends: dict[str, Any]) -> Running:
+    """Run the search flow with such a reranker; ask it one query of `red` at a time."""
+
+    @contextmanager
+    def run(**sections: Any) -> Iterator[tuple[Deployment, Ask]]:
+        sections["rerank"] = {"timeout": 20, **sections["rerank"]}
+        with Deployment.on(broker, tmp_path, topic_names, {**backends, **sections}) as deployment:
+            deployment.start()
+            yield deployment, asking(deployment, "red")
+
+    return run
+
+
+@contextmanager
+def serving(server: Server, down: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    """Serve it over HTTP; while it is down it answers 500. Gives the base URL."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if down():
+            server.requests.append(await request.json())
+            return json_response({}, 500)
+        return await server(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    with served(app) as url:
+        yield f"{url}/base"
+
+
+def judged(scores: Mapping[str, float]) -> dict[str, float]:
+    """What a reranker's scores come to: min-max, best first."""
+    low, high = min(scores.values()), max(scores.values())
+    best = sorted(scores, key=lambda id_: (-scores[id_], id_))
+    return {id_: (scores[id_] - low) / (high - low) for id_ in best}
+
+
+def results(result: dict[str, Any]) -> dict[str, float]:
+    """The results' scores, in order."""
+    return {hit["id"]: hit["score"] for hit in result["results"]}
+
+
+def holds(result: dict[str, Any], scores: Mapping[str, float]) -> None:
+    """The answer lacks nothing, and its results are these, in this order."""
+    assert (result["status"], result["degraded"], result["reranked"]) == ("ok", [], True)
+    assert list(results(result)) == list(scores)
+    assert results(result) == pytest.approx(scores, abs=1e-6)
+
+
+def again(result: dict[str, Any], deployment: Deployment) -> None:
+    """Ranked again offline, what was recorded gives the same results, scores and last steps."""
+    offline = PoolRanker.of(load(None, deployment.settings), None, explain=True)(orjson.dumps(result["pool"]))
+    assert list(results(offline).items()) == list(results(result).items())
+    assert results(offline)
+    for hit, before in zip(offline["results"], result["results"], strict=True):
+        assert hit["explanation"]["stages"] == before["explanation"]["stages"]
+    assert offline["provenance"]["config_hash"] == result["provenance"]["config_hash"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "make"), [("vllm_score", VllmScore), ("tei_predict", TeiPredict), ("voyage", Voyage)])
+def test_each_dialect_ranks(running: Running, kind: str, make: type[Server]) -> None:
+    """By the server's scores, many tenants' queries at once too: each gets its own order, and no request has two
+    tenants' documents.
+    """
+    server = make()
+    with serving(server) as url, running(rerank={"kind": kind, "url": url, "model": "bge"}) as (deployment, ask):
+        result = ask({"text": QUERY})
+        holds(result, judged({id_: relevance(QUERY, text) for id_, text in TEXTS["red"].items()}))
+        assert result["provenance"]["models"]["reranker"] == "bge"
+        events = [
+            {"query_id": f"{namespace}{number}", "namespace": namespace, "text": f"{QUERY} {number}"}
+            for number in range(10)
+            for namespace in TEXTS
+        ]
+        deployment.ask(events)
+        answers = {each.value["query_id"]: each.value for each in deployment.terminals(21, settled=False)}
+    for event in events:
+        texts = TEXTS[event["namespace"]]
+        holds(answers[event["query_id"]], judged({id_: relevance(event["text"], texts[id_]) for id_ in texts}))
+    for body in server.requests:
+        told = json.dumps(body)
+        assert sum(any(text in told for text in texts.values()) for texts in TEXTS.values()) == 1
+
+
+@pytest.mark.slow
+def test_a_model_in_the_process_ranks(running: Running, tmp_path: Path) -> None:
+    """By its logits of query and document, without a server."""
+    directory = tmp_path / "random-bert"
+    random_bert.write(directory, layers=1)
+    reranker = CrossEncoder(directory)
+    (logits,) = asyncio.run(reranker.score([RerankRequest(QUERY, TEXTS["red"], "documents", "red")], timeout=20))
+    assert isinstance(logits, dict)
+    with running(rerank={"kind": "onnx", "path": str(directory)}) as (_, ask):
+        result = ask({"text": QUERY})
+    assert result["status"] == "ok"
+    assert list(results(result)) == list(judged(logits))
+    assert results(result) == pytest.approx(judged(logits), abs=1e-3)
+    assert result["provenance"]["models"]["reranker"] == "random-bert"
+
+
+@pytest.mark.slow
+def test_a_chat_model_orders(running: Running) -> None:
+    """What it names is answered in its order, nothing else is, and its `none` is an answer with nothing in it."""
+    with (
+        chat_server(lambda _, user: honest(user)) as url,
+        running(chat={**CHAT, "url": url}, rerank={"kind": "chat"}) as (_, ask),
+    ):
+        result, nothing = ask({"text": QUERY}), ask({"text": f"{WORDS[39]} {WORDS[0]}"})
+    counts = {id_: text.split().count(WORDS[0]) for id_, text in TEXTS["red"].items()}
+    named = [counts[id_] for id_ in results(result)]
+    assert named == sorted((count for count in counts.values() if count), reverse=True)
+    assert result["results"][0]["score"] == 1.0
+    for answer in (result, nothing):
+        assert (answer["status"], answer["degraded"], answer["reranked"]) == ("ok", [], True)
+        assert answer["provenance"]["models"]["reranker"] == "stub"
+    assert nothing["results"] == []
+
+
+@pytest.mark.slow
+def test_a_chat_model_picks(running: Running) -> None:
+    """Its pick goes first and nobody is dropped; `none` moves nobody; ranked again offline it is the same."""
+    with (
+        chat_server(lambda _, user: "none" if WORDS[39] in user else "4") as url,
+        running(chat={**CHAT, "url": url}, rerank={"kind": "chat", "mode": "pick"}) as (deployment, ask),
+    ):
+        event = {"text": QUERY, "explain": True, "record": True}
+        fused, picked = ask({**event, "rerank": False}), ask(event)
+        nothing = {"text": f"{QUERY} {WORDS[39]}"}
+        unmoved, none = ask({**nothing, "rerank": False}), ask(nothing)
+        first, second, third, fourth, *others = results(fused)
+        assert list(results(picked)) == [fourth, first, second, third, *others]
+        assert results(none) == results(unmoved)
+        for answer in (picked, none):
+            assert (answer["status"], answer["degraded"], answer["reranked"]) == ("ok", [], True)
+        again(picked, deployment)
+
+
+@pytest.mark.slow
+def test_what_is_sent_is_bounded(running: Running) -> None:
+    """Documents are cut, a query's go in several requests, each within the bound on characters; what these say is
+    merged with the fused scores, and ranked again offline it is the same.
+    """
+    server, cut, room = Cohere(), 22, 60
+    rerank = {"kind": "cohere", "max_doc_chars": cut, "max_batch_chars": len(QUERY) + FRAME + room, "weight": 0.5}
+    with serving(server) as url, running(rerank={**rerank, "url": url}) as (deployment, ask):
+        result = ask({"text": QUERY, "explain": True, "record": True})
+        fused = results(ask({"text": QUERY, "rerank": False}))
+        again(result, deployment)
+    sent = [body["documents"] for body in server.requests]
+    assert len(sent) == 5
+    assert all(sum(map(len, documents)) <= room for documents in sent)
+    assert sorted(sum(sent, [])) == sorted(text[:cut] for text in TEXTS["red"].values())
+    said = judged({id_: relevance(QUERY, text[:cut]) for id_, text in TEXTS["red"].items()})
+    before = judged(fused)
+    merged = {id_: 0.5 * said[id_] + 0.5 * before[id_] for id_ in said}
+    holds(result, {id_: merged[id_] for id_ in sorted(merged, key=lambda id_: (-merged[id_], id_))})
+
+
+@pytest.mark.slow
+def test_a_dead_reranker_is_left_alone(running: Running) -> None:
+    """Every query is answered in fused order, with the reason; after a few failures most make no request any more; and
+    once the server is back, answers are reranked again.
+    """
+    server, down, count = Cohere(), True, 40
+    with (
+        serving(server, lambda: down) as url,
+        running(rerank={"kind": "cohere", "url": url, "max_concurrency": 1}) as (deployment, ask),
+    ):
+        expected = results(ask({"text": QUERY, "rerank": False}))
+        deployment.ask([{"query_id": f"dead{n}", "namespace": "red", "text": QUERY} for n in range(count)])
+        answers = [each.value for each in deployment.terminals(count + 1) if each.value["query_id"] != "q1"]
+        assert OPENS_AFTER <= len(server.requests) < count / 2
+        assert len(answers) == count
+        for answer in answers:
+            assert (answer["status"], answer["degraded"]) == (
+                "unranked",
+                [{"stage": "rerank", "reason": "unavailable"}],
+            )
+            assert results(answer) == expected
+            assert "reranked" not in answer
+        down, attempts = False, 0
+
+        def back() -> bool:
+            nonlocal attempts
+            attempts += 1
+            deployment.ask([{"query_id": f"back{attempts}", "namespace": "red", "text": QUERY}])
+            ended = deployment.terminals(count + 1 + attempts, settled=False)
+            return any(each.value["status"] == "ok" and "reranked" in each.value for each in ended)
+
+        wait_until(back)

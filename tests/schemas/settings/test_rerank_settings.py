@@ -1,0 +1,199 @@
+"""Section `rerank`: what suits each kind, what can't be used, and what of it can change an answer."""
+
+from typing import Any, get_args
+
+import pytest
+
+from schemas.errors import ConfigError
+from schemas.settings import RerankSettings, Settings, load
+
+LEAST: dict[str, Any] = {"qdrant": {"url": "http://qdrant:6333"}}
+CHAT: dict[str, Any] = {"kind": "openai", "url": "http://chat/v1", "model": "m"}
+PLACES: dict[str, dict[str, Any]] = {
+    "late_interaction": {},
+    "onnx": {"path": "/models/reranker"},
+    **{kind: {"url": "http://reranker"} for kind in ("cohere", "voyage", "tei", "vllm_score", "tei_predict")},
+    "chat": {},
+    "none": {},
+}
+"""The kinds, and where each has its model."""
+
+
+def of(**rerank: Any) -> Settings:
+    """Settings with this section, and a chat model."""
+    return load(None, {**LEAST, "rerank": rerank, "chat": CHAT})
+
+
+def refusal(document: dict[str, Any]) -> str:
+    """What is said about sections that can't be used."""
+    with pytest.raises(ConfigError) as caught:
+        load(None, {**LEAST, **document})
+    return str(caught.value)
+
+
+def test_every_kind_is_tried() -> None:
+    """These are all kinds that there are."""
+    assert set(get_args(RerankSettings.model_fields["kind"].annotation)) == PLACES.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "documents", "calls"),
+    [
+        ("late_interaction", 32, 16),
+        ("onnx", 256, 1),
+        ("cohere", 1000, 16),
+        ("voyage", 1000, 16),
+        ("tei", 32, 16),
+        ("tei_predict", 32, 16),
+        ("vllm_score", 512, 2),
+    ],
+)
+def test_what_suits_a_kind_is_its_default(kind: str, documents: int, calls: int) -> None:
+    """Documents a call and calls at a time; what is set goes over it."""
+    section = of(kind=kind, **PLACES[kind]).rerank
+    assert (section.documents, section.calls) == (documents, calls)
+    own = of(kind=kind, **PLACES[kind], max_batch=7, max_concurrency=1).rerank
+    assert (own.documents, own.calls) == (7, 1)
+
+
+def test_the_least_section_is_late_interaction() -> None:
+    """Nothing need be said: no server, all of the score, all of a document, no bound on characters, nobody trusted."""
+    section = load(None, LEAST).rerank
+    assert (section.kind, section.idf, section.weight, section.trusted) == ("late_interaction", True, 1.0, False)
+    assert (section.max_doc_chars, section.max_batch_chars) == (0, 0)
+    assert (section.url, section.path, section.key()) == (None, None, None)
+    assert (section.mode, section.timeout, section.cache) == ("order", 2.0, 50_000)
+
+
+@pytest.mark.parametrize("bound", [0, -1])
+@pytest.mark.parametrize("kind", [kind for kind in PLACES if kind != "onnx"])
+def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
+    """0 or less is no bound, also where a kind has one of its own."""
+    assert of(kind=kind, **PLACES[kind], max_concurrency=bound).rerank.calls == bound
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        *(
+            ({"rerank": {"kind": kind}}, f"rerank: Value error, {kind} needs {name}")
+            for kind, place in PLACES.items()
+            for name in place
+        ),
+        *(
+            (
+                {"rerank": {"kind": "onnx", "path": "/m", "max_concurrency": calls}},
+                "rerank: Value error, onnx: the model in this process makes one call at a time (max_concurrency: 1)",
+            )
+            for calls in (-1, 0, 2, 16)
+        ),
+        ({"rerank": {"kind": "chat"}}, "rerank.kind: chat asks a chat model, and chat.kind is none"),
+        ({"rerank": {"kind": "chat"}, "chat": {"kind": "openai"}}, "chat: Value error, openai needs url and model"),
+        ({"rerank": {"kind": "nobody"}}, "rerank.kind: "),
+        ({"rerank": {"mode": "best"}}, "rerank.mode: "),
+        ({"rerank": {"kind": "tei", "url": "reranker:80"}}, "rerank.url: "),
+        ({"rerank": {"top": 50}}, "rerank.top: "),
+        *(
+            ({"rerank": {name: value}}, f"rerank.{name}: ")
+            for name, values in {
+                "weight": (-0.1, 1.1, float("nan")),
+                "timeout": (0, -1, 3601),
+                "max_batch": (0, -1),
+                "max_concurrency": (1_000_001, "many"),
+                "max_doc_chars": (-1,),
+                "max_batch_chars": (-1,),
+                "cache": (-1,),
+                "trusted": ("perhaps",),
+                "idf": (2,),
+            }.items()
+            for value in values
+        ),
+    ],
+)
+def test_what_can_not_be_used_is_named_by_its_path(document: dict[str, Any], said: str) -> None:
+    """Missing places, kinds and bounds that don't go together, and values out of range: one line says where."""
+    (line,) = refusal(document).splitlines()
+    assert said in line
+
+
+def test_a_bound_is_checked_by_what_suits_the_kind() -> None:
+    """A model in this process makes one call at a time, said or not."""
+    assert of(kind="onnx", path="/m").rerank.calls == of(kind="onnx", path="/m", max_concurrency=1).rerank.calls == 1
+
+
+DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"kind": "none"}),
+    ({}, {"kind": "chat"}),
+    ({"kind": "cohere", "url": "http://r"}, {"kind": "voyage"}),
+    ({"kind": "onnx", "path": "/a"}, {"path": "/b"}),
+    ({"kind": "cohere", "url": "http://r"}, {"model": "another"}),
+    ({"kind": "chat"}, {"mode": "pick"}),
+    ({}, {"idf": False}),
+    ({}, {"weight": 0.5}),
+    ({}, {"max_doc_chars": 300}),
+    ({}, {"max_batch_chars": 4000}),
+]
+DECIDES_NOT: list[dict[str, Any]] = [
+    {"url": "http://another"},
+    {"timeout": 9.0},
+    {"max_batch": 9},
+    {"max_concurrency": 9},
+    {"trusted": True},
+    {"cache": 0},
+    {"api_key_file": "/run/key"},
+]
+
+
+@pytest.mark.parametrize(("before", "change"), DECIDES)
+def test_the_hash_changes_with_what_decides(before: dict[str, Any], change: dict[str, Any]) -> None:
+    """Who judges, with what of the texts, and what is made of it."""
+    assert of(**before).config_hash() != of(**{**before, **change}).config_hash()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PLACES if kind != "onnx"])
+@pytest.mark.parametrize("change", DECIDES_NOT)
+def test_the_hash_does_not_change_with_how_it_is_asked(kind: str, change: dict[str, Any]) -> None:
+    """Where, when, how often, in what portions and under whose key."""
+    before = {"kind": kind, **PLACES[kind]}
+    assert of(**before).config_hash() == of(**{**before, **change}).config_hash()
+
+
+def test_each_setting_is_on_one_side() -> None:
+    """None of the section was forgotten."""
+    tried = {name for _, change in DECIDES for name in change} | {name for change in DECIDES_NOT for name in change}
+    assert tried == RerankSettings.model_fields.keys() - {"api_key"}
+
+
+def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every setting has its variable, and each is read as what it is."""
+    values: dict[str, Any] = {
+        "kind": "vllm_score",
+        "url": "http://r:8000",
+        "path": "/m",
+        "model": "bge",
+        "mode": "pick",
+        "idf": False,
+        "weight": 0.25,
+        "timeout": 1.5,
+        "max_batch": 64,
+        "max_concurrency": -1,
+        "max_doc_chars": 1000,
+        "max_batch_chars": 4000,
+        "trusted": True,
+        "cache": 7,
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
+    monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
+    section = load(None, {**LEAST, "rerank": {"kind": "none", "weight": 1.0}}).rerank
+    assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
+    assert (str(section.path), section.key()) == ("/m", "a-key")
+    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file"}
+
+
+def test_a_wrong_variable_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the file."""
+    monkeypatch.setenv("RANKSTREAM_RERANK__MAX_BATCH", "canary")
+    message = refusal({})
+    assert "rerank.max_batch: " in message
+    assert "canary" not in message
