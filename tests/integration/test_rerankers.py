@@ -1,10 +1,11 @@
-"""Rerankers in the running flow: every sort of them, what they are sent, what becomes of what they say, and an outage."""
+"""Rerankers in the running flow: every sort of them, what they are sent, what becomes of what they say, an outage."""
 
 import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,6 @@ def again(result: dict[str, Any], deployment: Deployment) -> None:
     assert offline["provenance"]["config_hash"] == result["provenance"]["config_hash"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "make"), [("vllm_score", VllmScore), ("tei_predict", TeiPredict), ("voyage", Voyage)])
 def test_each_dialect_ranks(running: Running, kind: str, make: type[Server]) -> None:
     """By the server's scores, many tenants' queries at once too: each gets its own order, and no request has two
@@ -159,7 +159,6 @@ def test_each_dialect_ranks(running: Running, kind: str, make: type[Server]) -> 
         assert sum(any(text in told for text in texts.values()) for texts in TEXTS.values()) == 1
 
 
-@pytest.mark.slow
 def test_a_model_in_the_process_ranks(running: Running, tmp_path: Path) -> None:
     """By its logits of query and document, without a server."""
     directory = tmp_path / "random-bert"
@@ -175,7 +174,6 @@ def test_a_model_in_the_process_ranks(running: Running, tmp_path: Path) -> None:
     assert result["provenance"]["models"]["reranker"] == "random-bert"
 
 
-@pytest.mark.slow
 def test_a_chat_model_orders(running: Running) -> None:
     """What it names is answered in its order, nothing else is, and its `none` is an answer with nothing in it."""
     with (
@@ -193,7 +191,6 @@ def test_a_chat_model_orders(running: Running) -> None:
     assert nothing["results"] == []
 
 
-@pytest.mark.slow
 def test_a_chat_model_picks(running: Running) -> None:
     """Its pick goes first and nobody is dropped; `none` moves nobody; ranked again offline it is the same."""
     with (
@@ -212,7 +209,6 @@ def test_a_chat_model_picks(running: Running) -> None:
         again(picked, deployment)
 
 
-@pytest.mark.slow
 def test_what_is_sent_is_bounded(running: Running) -> None:
     """Documents are cut, a query's go in several requests, each within the bound on characters; what these say is
     merged with the fused scores, and ranked again offline it is the same.
@@ -226,14 +222,13 @@ def test_what_is_sent_is_bounded(running: Running) -> None:
     sent = [body["documents"] for body in server.requests]
     assert len(sent) == 5
     assert all(sum(map(len, documents)) <= room for documents in sent)
-    assert sorted(sum(sent, [])) == sorted(text[:cut] for text in TEXTS["red"].values())
+    assert sorted(chain.from_iterable(sent)) == sorted(text[:cut] for text in TEXTS["red"].values())
     said = judged({id_: relevance(QUERY, text[:cut]) for id_, text in TEXTS["red"].items()})
     before = judged(fused)
     merged = {id_: 0.5 * said[id_] + 0.5 * before[id_] for id_ in said}
     holds(result, {id_: merged[id_] for id_ in sorted(merged, key=lambda id_: (-merged[id_], id_))})
 
 
-@pytest.mark.slow
 def test_a_dead_reranker_is_left_alone(running: Running) -> None:
     """Every query is answered in fused order, with the reason; after a few failures most make no request any more; and
     once the server is back, answers are reranked again.
