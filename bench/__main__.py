@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import ranking, report, reranking
+from bench import ranking, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
@@ -110,6 +110,16 @@ def reranked(rounds: int, as_json: bool) -> int:
     return 0
 
 
+def failing(queries: int, as_json: bool) -> int:
+    """What failures of the reranker cost; the exit code, 1 if one cost more calls than promised."""
+    measured = {"machine": report.machine(), **rerank_faults.figures(queries)}
+    if as_json:
+        _emit(measured)
+    else:
+        out.print(report.faults_table(measured))
+    return 0 if all(row["kept"] for row in measured["rows"]) else 1
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -144,8 +154,10 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=15)
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("rerank", help="measure batching across queries")
-    command.set_defaults(run=lambda arguments: reranked(arguments.rounds, arguments.json))
+    command.set_defaults(run=_rerank)
     command.add_argument("--rounds", type=_count, default=5)
+    command.add_argument("--faults", action="store_true", help="what a failing reranker costs, in place of that")
+    command.add_argument("--queries", type=_count, default=600, help="of each fault")
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 
@@ -159,6 +171,12 @@ def _flow(arguments: argparse.Namespace) -> int:
 
 def _soak(arguments: argparse.Namespace) -> int:
     return soaked(Soak(arguments.queries, arguments.rate), arguments.client, arguments.json)
+
+
+def _rerank(arguments: argparse.Namespace) -> int:
+    if arguments.faults:
+        return failing(arguments.queries, arguments.json)
+    return reranked(arguments.rounds, arguments.json)
 
 
 def _positive(text: str) -> float:

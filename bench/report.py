@@ -91,6 +91,22 @@ def reranking_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def faults_table(report: Mapping[str, Any]) -> Table:
+    """A row a dialect and failure of the reranker."""
+    shown = _table("A failing reranker", "dialect", "failure", "answers", "p99, ms", "calls a query", "back, ms")
+    for row in report["rows"]:
+        said = [f"{count} {name}" for name, count in (*row["statuses"].items(), *row["reasons"].items())]
+        shown.add_row(
+            row["dialect"],
+            row["fault"],
+            ", ".join(said),
+            f"{row['p99_ms']:.0f}",
+            f"{row['calls_per_query']:.3f}" + ("" if row["kept"] else " too many"),
+            "" if row["back_after_ms"] is None else f"{row['back_after_ms']:.0f}",
+        )
+    return shown
+
+
 def busy_table(report: Mapping[str, Any]) -> Table:
     """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
     shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")

@@ -18,7 +18,7 @@ from typing import Final, NewType
 OPENS_AFTER: Final = 5
 """How many failures in a row open a breaker."""
 
-REST: Final = 1.0
+REST: Final = 0.25
 """How many seconds pass before a backend that failed is probed."""
 
 Permit = NewType("Permit", int)

@@ -42,21 +42,26 @@ Ranking = list[tuple[str, float]]
 
 
 class Erratic:
-    """A server that takes its time by chance, and of whose answers a share of `failing` is none."""
+    """A server that takes any of these `seconds` by chance, and of whose answers a share of `failing` is none."""
 
-    def __init__(self, server: Server, random: Random, failing: float) -> None:
+    def __init__(self, server: Server, random: Random, failing: float, seconds: Sequence[float]) -> None:
         self.server = server
         self.most_at_once = self._at_once = 0
         self._random = random
         self._failing = failing
+        self._seconds = seconds
 
     async def __call__(self, request: web.Request) -> web.Response:
         """Answer late, wrongly, or not at all."""
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            await asyncio.sleep(self._random.choice([0.0, 0.0, 0.002, 0.01]))
-            answer = await self.server(request)
+            await asyncio.sleep(self._random.choice(self._seconds))
+            try:
+                answer = await self.server(request)
+            except ConnectionError:
+                # Nobody waits any more.
+                return web.Response()
             if self._random.random() >= self._failing:
                 return answer
             match self._random.randrange(4):
@@ -103,11 +108,16 @@ class Reported(list[int]):
 
 @contextmanager
 def stage(
-    dialect: str, seed: int, *, failing: float = 0.0, cache: bool = False
+    dialect: str,
+    seed: int,
+    *,
+    failing: float = 0.0,
+    seconds: Sequence[float] = (0.0, 0.0, 0.002, 0.01),
+    cache: bool = False,
 ) -> Iterator[tuple[Erratic, Reported, Reranking, EventLoopThread]]:
     """The stage over a reranker of that dialect and its server."""
     make_server, make = DIALECTS[dialect]
-    server, reports = Erratic(make_server(), Random(seed), failing), Reported()
+    server, reports = Erratic(make_server(), Random(seed), failing, seconds), Reported()
     with looping() as calls:
         stack = AsyncExitStack()
 
@@ -165,10 +175,10 @@ def unit(values: list[float]) -> list[float]:
     return [(value - low) / (high - low) if high > low else 1.0 for value in values]
 
 
-def waves(queries: Sequence[InFlight], pause: float) -> Iterator[Any]:
-    """The queries in batches of 125, `pause` seconds apart."""
-    for start in range(0, len(queries), 125):
-        batch = list(queries[start : start + 125])
+def waves(queries: Sequence[InFlight], pause: float, size: int) -> Iterator[Any]:
+    """The queries in batches of that size, `pause` seconds apart."""
+    for start in range(0, len(queries), size):
+        batch = list(queries[start : start + size])
         for one in batch:
             one.deadline += time.monotonic()
         yield batch
@@ -176,13 +186,13 @@ def waves(queries: Sequence[InFlight], pause: float) -> Iterator[Any]:
 
 
 def through(
-    queries: Sequence[InFlight], reranking: Reranking, calls: EventLoopThread, pause: float = 0.0
+    queries: Sequence[InFlight], reranking: Reranking, calls: EventLoopThread, pause: float = 0.0, size: int = 125
 ) -> list[InFlight]:
     """Run the queries through the stage: each leaves once, with its own ranking or its fused one; those reranked."""
     fused, expected = [ranking(one) for one in queries], [alone(one) for one in queries]
     on: list[Batch] = []
     flow = Dataflow("reranking")
-    up = op.input("in", flow, TestingSource(waves(queries, pause)))
+    up = op.input("in", flow, TestingSource(waves(queries, pause, size)))
     op.output("on", rerank("rerank", up, reranking, calls).on, TestingSink(on))
     run_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
@@ -242,3 +252,15 @@ def test_failures_are_nobody_elses_scores(dialect: str, seed: int, cache: bool) 
         assert mixed(server) == (dialect == "trusted")
         time.sleep(REST)
         assert through(asked(seed, 200, "e"), reranking, calls, 0.2)
+
+
+@pytest.mark.slow
+def test_who_has_no_time_takes_nobody_elses() -> None:
+    """Queries that give up before a healthy server can answer lose their own ranking alone, however many they are."""
+    queries = asked(0, 400)
+    hurried = [one for number, one in enumerate(queries) if number >= 20 and number % 10]
+    for one in hurried:
+        one.deadline = 0.02
+    with stage("vllm_score", 0, seconds=(0.005, 0.03, 0.04)) as (_, _, reranking, calls):
+        reranked = through(queries, reranking, calls, 0.1, 10)
+    assert [one.event.query_id for one in queries if one not in reranked and one not in hurried] == []

@@ -131,11 +131,11 @@ def test_five_failures_in_a_row_open_it(ends: list[str]) -> None:
             break
 
 
-def test_a_second_of_rest_and_then_one_probe() -> None:
-    """Open, it refuses for one second; of any number of callers after that one gets through."""
+def test_a_rest_and_then_one_probe() -> None:
+    """Open, it refuses for a quarter of a second; of any number of callers after that one gets through."""
     breaker = opened(at=7.0)
-    assert [breaker.admit(7.0), breaker.admit(7.5), breaker.admit(7.999)] == [None] * 3
-    assert [breaker.admit(8.0) is not None for _ in range(50)] == [True] + [False] * 49
+    assert [breaker.admit(7.0), breaker.admit(7.125), breaker.admit(7.249)] == [None] * 3
+    assert [breaker.admit(7.25) is not None for _ in range(50)] == [True] + [False] * 49
     assert breaker.admit(1e9) is None
 
 
@@ -148,12 +148,12 @@ def test_a_probes_success_closes_it() -> None:
     assert breaker.closed
 
 
-def test_a_probes_failure_opens_it_for_another_second() -> None:
+def test_a_probes_failure_opens_it_for_another_rest() -> None:
     """A probe that failed begins a new rest, from its end."""
     breaker = opened()
     breaker.fail(admitted(breaker, 1.0), 3.0)
-    assert breaker.admit(3.75) is None
-    assert breaker.admit(4.0) is not None
+    assert breaker.admit(3.125) is None
+    assert breaker.admit(3.25) is not None
 
 
 def test_an_abandoned_probe_gives_its_place_back() -> None:
@@ -177,8 +177,8 @@ def test_what_began_before_it_opened_changes_nothing(how: str) -> None:
     old = [admitted(breaker, 0.0) for _ in range(8)]
     for permit in old[:5]:
         breaker.fail(permit, 0.0)
-    end(breaker, old[5], how, 0.5)
-    assert breaker.admit(0.75) is None
+    end(breaker, old[5], how, 0.125)
+    assert breaker.admit(0.1875) is None
     probe = admitted(breaker, 1.0)
     end(breaker, old[6], how, 1.0)
     assert breaker.admit(1.0) is None

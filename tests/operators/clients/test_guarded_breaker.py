@@ -142,7 +142,7 @@ def test_one_probe_under_many_callers() -> None:
 
 @pytest.mark.parametrize("failing", [500, 503, GARBAGE])
 def test_a_failed_probe_is_one_call(failing: int) -> None:
-    """A probe that fails is not tried again, nor is there a pause, and the backend rests for another second."""
+    """A probe that fails is not tried again, nor is there a pause, and the backend rests again."""
     clock = Clock()
     pauses = Pauses()
     server = Scripted([500])
