@@ -12,7 +12,8 @@ What it promises of every request:
 What the breaker counts, try by try:
 - a success: an answer that `read` accepts; the statuses 400, 413 and 422 too, which refuse this request alone;
 - a failure: every other error of the endpoint and of `read`, except that a time-out, or a cancellation, which is how
-  a time-out looks when nobody waits any more, is one only if the call had as long as the last answered one took;
+  a time-out looks when nobody waits any more, is one only if the call had as long as the slowest of the latest
+  answers took;
 - neither: shorter calls, for a hopeless deadline says nothing of the backend; a request that can't be written as JSON;
   a defect in `read`.
 """
@@ -20,6 +21,7 @@ What the breaker counts, try by try:
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -34,6 +36,9 @@ T = TypeVar("T")
 
 TRIES: Final = 3
 """How often a request is sent at most."""
+
+LATEST_ANSWERS: Final = 16
+"""How many answers back the slowest one is looked for."""
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
@@ -70,7 +75,7 @@ class Guarded:
         self._jitter = jitter
         self._breaker = Breaker()
         self._budget = RetryBudget()
-        self._answered_in: float | None = None
+        self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
 
     @property
     def name(self) -> str:
@@ -168,10 +173,10 @@ class Guarded:
         except BackendError:
             self._breaker.fail(permit, self._clock())
             raise
-        self._answered_in = took
+        self._answered_in.append(took)
         self._breaker.succeed(permit)
         return value
 
     def _out_of_time(self, permit: Permit, given: float) -> None:
-        if self._answered_in is None or given >= self._answered_in:
+        if given >= max(self._answered_in, default=0.0):
             self._breaker.fail(permit, self._clock())

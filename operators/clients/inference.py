@@ -25,13 +25,18 @@ Abandoned = Callable[[], bool]
 """Whether nobody waits any more for the work that asks: it timed out or was cancelled."""
 
 
-def session(path: Path, *, threads: int | None, optimise: bool) -> onnxruntime.InferenceSession:
-    """Load the graph `path` for `threads` cores (all of them by default); `optimise` is for one not written fused.
+def cores(threads: int | None) -> int:
+    """How many cores a model uses: `threads`, all of them by default."""
+    return threads or os.cpu_count() or 1
+
+
+def session(path: Path, *, threads: int, optimise: bool) -> onnxruntime.InferenceSession:
+    """Load the graph `path` for passes on `threads` cores; `optimise` is for one not written fused.
 
     Raises whatever onnxruntime raises for a file that it can't run.
     """
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.intra_op_num_threads = threads
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
     # Threads that spin after a forward pass take the cores from the event loop: 22 ms of CPU a query instead of 6.

@@ -27,7 +27,7 @@ class MiniLM:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(graph.MAX_TOKENS)
         try:
-            self._session = inference.session(path, threads=threads, optimise=False)
+            self._session = inference.session(path, threads=inference.cores(threads), optimise=False)
         except Exception as error:
             raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
         self._worker = inference.Worker("embedder")

@@ -1,10 +1,13 @@
 """A cross-encoder in this process: a Hugging Face model exported to ONNX, run by onnxruntime on the CPU.
 
-Pairs of many queries share forward passes, sorted by length and bounded by tokens. The score is the model's logit.
+Pairs of many queries share forward passes, sorted by length and bounded by tokens. Each pass runs on one core, as many
+at a time as there are cores: cores that share a pass wait for each other at every step of it, which costs a tenth. The
+score is the model's logit.
 """
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +26,9 @@ TYPES: Final = "token_type_ids"
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
 
+_LEAST_BUDGET: Final = 64
+"""Tokens of the smallest forward passes that are worth their own cost."""
+
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
 
@@ -31,8 +37,8 @@ class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
     A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
-    `threads` is the number of cores a forward pass uses (all of them by default), `documents` the most that a call
-    carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a pair.
+    `threads` is the number of cores it uses (all of them by default), `documents` the most that a call carries. Raises
+    ConfigError, which names the file, if the directory isn't such a model with one score a pair.
     """
 
     reads: Final = "text"
@@ -41,8 +47,10 @@ class CrossEncoder:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
-        self._exported = _Exported(directory, threads)
+        self._exported = _Exported(directory)
         self._worker = inference.Worker("reranker")
+        self._cores = inference.cores(threads)
+        self._passes = ThreadPoolExecutor(self._cores, thread_name_prefix="reranker-pass")
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents, computed in the worker thread, first come first served.
@@ -58,6 +66,7 @@ class CrossEncoder:
     async def aclose(self) -> None:
         """Let the worker thread finish the call it has begun, and end it; what is queued is cancelled."""
         await self._worker.aclose()
+        self._passes.shutdown(wait=False)
 
     def _outcomes(
         self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned
@@ -68,13 +77,19 @@ class CrossEncoder:
         )
         logits = np.empty(len(pairs))
         failures: dict[int, BackendError] = {}
-        for batch in inference.batches([len(pair.ids) for pair in pairs], inference.TOKEN_BUDGET):
+        lengths = [len(pair.ids) for pair in pairs]
+
+        def forward(batch: list[int]) -> None:
             if abandoned():
                 raise BackendTimeout("reranker: nobody waits any more")
             try:
                 logits[batch] = self._exported.forward([pairs[index] for index in batch])
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
+
+        # Few pairs are shared among the cores, too.
+        budget = max(_LEAST_BUDGET, min(inference.TOKEN_BUDGET, sum(lengths) // self._cores))
+        list(self._passes.map(forward, inference.batches(lengths, budget)))
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -97,7 +112,7 @@ class _Pair(NamedTuple):
 class _Exported:
     """The model of an export's directory: pairs of texts in, logits out."""
 
-    def __init__(self, directory: Path, threads: int | None) -> None:
+    def __init__(self, directory: Path) -> None:
         if not directory.is_dir():
             raise ConfigError(f"reranker: {directory} is no directory")
         config = _parsed(directory / "config.json")
@@ -107,7 +122,7 @@ class _Exported:
         self._tokenizer = _tokenizer(directory, config, self._padding)
         graph = _graph(directory)
         try:
-            self._session = inference.session(graph, threads=threads, optimise=True)
+            self._session = inference.session(graph, threads=1, optimise=True)
         except Exception as error:
             raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
         self._inputs = _inputs(self._session, graph)

@@ -98,7 +98,7 @@ def test_nothing_is_scored_as_nothing(directory: Path) -> None:
 
 def test_queries_share_passes_within_the_budget(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short pairs of many queries are one pass; long ones are cut into passes of the budget, longest first."""
-    encoder = CrossEncoder(directory)
+    encoder = CrossEncoder(directory, threads=1)
     passes = Passes(encoder, monkeypatch)
     score(encoder, [request(number) for number in range(8)])
     assert passes.shapes == [(24, 8)]
@@ -107,6 +107,17 @@ def test_queries_share_passes_within_the_budget(directory: Path, monkeypatch: py
     assert sum(pairs for pairs, _ in passes.shapes) == 48
     assert all(pairs * longest <= inference.TOKEN_BUDGET for pairs, longest in passes.shapes)
     assert [longest for _, longest in passes.shapes] == sorted((longest for _, longest in passes.shapes), reverse=True)
+
+
+def test_cores_run_passes_side_by_side(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few pairs are cut into a pass a core, which are under way together; what they score is what one core scores."""
+    encoder = CrossEncoder(directory, threads=2)
+    passes = Passes(encoder, monkeypatch)
+    asked = [request(number) for number in range(8)]
+    together = score(encoder, asked)
+    assert passes.shapes == [(12, 8), (12, 8)]
+    for found, alone in zip(together, score(CrossEncoder(directory, threads=1), asked), strict=True):
+        assert found == pytest.approx(alone, abs=1e-5)
 
 
 def replace_weight(directory: Path, name: str, row: int, value: float) -> None:
@@ -154,7 +165,7 @@ def test_a_pass_that_fails_fails_those_in_it(directory: Path) -> None:
 
 def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call out of time ends with the pass under way, so that the next call needn't wait for its rest."""
-    encoder = CrossEncoder(directory)
+    encoder = CrossEncoder(directory, threads=1)
     passes = Passes(encoder, monkeypatch)
 
     async def scenario() -> None:
@@ -173,7 +184,7 @@ def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest
 
 def test_a_cancelled_call_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does one that is cancelled."""
-    encoder = CrossEncoder(directory)
+    encoder = CrossEncoder(directory, threads=1)
     passes = Passes(encoder, monkeypatch)
 
     async def scenario() -> None:
