@@ -11,23 +11,20 @@ itself fails.
 """
 
 import gc
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
 
 from bench.failing_reranker import FailingReranker, Fault, failing_reranker
 from bench.figures import percentile
+from bench.loops import Answer, OpenLoop, Sink, Source
 from bench.reranking import queries as fetched
 from operators.clients.guarded import Guarded
 from operators.clients.rerankers import Reranker
@@ -57,82 +54,6 @@ _MOST: Final = int(_PATIENCE * RATE)
 _DIALECTS: Final = {"cohere": CohereReranker, "vllm_score": VllmPairReranker}
 
 _run: Callable[[Dataflow], None] = run_main
-
-
-class Answer(NamedTuple):
-    """A query as it left the stage, and when, on the monotonic clock."""
-
-    query: InFlight
-    at: float
-
-
-class OpenLoop:
-    """Passes queries on when they are sent, from any thread, until `end`; `answers` are in the order they came."""
-
-    def __init__(self, wakeup: Wakeup) -> None:
-        self.wakeup = wakeup
-        self.answers: list[Answer] = []
-        self._due: deque[InFlight] = deque()
-        self._ended = threading.Event()
-
-    def send(self, query: InFlight) -> None:
-        """Send one."""
-        self._due.append(query)
-        self.wakeup.set()
-
-    def end(self) -> None:
-        """Send no more."""
-        self._ended.set()
-        self.wakeup.set()
-
-    def taken(self) -> list[InFlight]:
-        """What was sent since. Raises StopIteration at the end."""
-        # Asked first: what is sent before the end must not be left.
-        ended = self._ended.is_set()
-        batch = [self._due.popleft() for _ in range(len(self._due))]
-        if ended and not batch:
-            raise StopIteration
-        return batch
-
-
-class _Sending(StatelessSourcePartition[list[InFlight]]):
-    def __init__(self, loop: OpenLoop) -> None:
-        self._loop = loop
-
-    def next_batch(self) -> list[list[InFlight]]:
-        batch = self._loop.taken()
-        if batch:
-            return [batch]
-        self._loop.wakeup.wait()
-        return []
-
-    def next_awake(self) -> datetime | None:
-        return datetime.now(UTC)
-
-
-class _Source(DynamicSource[list[InFlight]]):
-    def __init__(self, loop: OpenLoop) -> None:
-        self._loop = loop
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Sending:  # noqa: ARG002  the engine's
-        return _Sending(self._loop)
-
-
-class _Answering(StatelessSinkPartition[list[InFlight]]):
-    def __init__(self, loop: OpenLoop) -> None:
-        self._loop = loop
-
-    def write_batch(self, items: list[list[InFlight]]) -> None:
-        now = time.monotonic()
-        self._loop.answers += [Answer(query, now) for batch in items for query in batch]
-
-
-class _Sink(DynamicSink[list[InFlight]]):
-    def __init__(self, loop: OpenLoop) -> None:
-        self._loop = loop
-
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Answering:  # noqa: ARG002  the engine's
-        return _Answering(self._loop)
 
 
 class Counted(httpx.AsyncBaseTransport):
@@ -226,8 +147,8 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     run = Trial(server, fault, queries, transport, loop)
     flow = Dataflow("faults")
     bounds = Bounds(section.timeout, section.documents, section.calls)
-    reranked = rerank("rerank", op.input("in", flow, _Source(loop)), Reranking(reranker, bounds), calls)
-    op.output("out", reranked.on, _Sink(loop))
+    reranked = rerank("rerank", op.input("in", flow, Source(loop)), Reranking(reranker, bounds), calls)
+    op.output("out", reranked.on, Sink(loop))
     # Else the garbage collector goes through all queries that wait to be sent, and everything stands still for 0.1 s.
     gc.collect()
     gc.freeze()

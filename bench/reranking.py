@@ -19,12 +19,12 @@ from typing import Any, Final
 import onnxruntime
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.inputs import Source
+from bytewax.inputs import Source as AnySource
 from bytewax.testing import TestingSink, TestingSource, run_main
 from tokenizers import Tokenizer
 
-from bench.closed_loop import ClosedLoop
 from bench.figures import percentile, spread
+from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
 from operators.clients.guarded import Guarded
 from operators.clients.inference import batches, mask, padded
@@ -76,7 +76,7 @@ class Operator:
     def __init__(self, reranker: Reranker, max_concurrency: int) -> None:
         self._reranking = Reranking(reranker, Bounds(FOREVER, 1, max_concurrency))
 
-    def __call__(self, source: Source[list[InFlight]], sink: Any, calls: EventLoopThread) -> None:
+    def __call__(self, source: AnySource[list[InFlight]], sink: Any, calls: EventLoopThread) -> None:
         """Run until the source ends."""
         flow = Dataflow("reranking")
         reranked = rerank("rerank", op.input("in", flow, source), self._reranking, calls)
@@ -188,7 +188,7 @@ def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *
     if not many:
         reranker.capacity = replace(reranker.capacity, queries=1)
     load = ClosedLoop(queries(count), concurrency, calls.wakeup)
-    taken = _seconds(lambda: Operator(reranker, 2)(load.source, load.sink, calls))
+    taken = _seconds(lambda: Operator(reranker, 2)(Source(load), Sink(load), calls))
     calls.run(reranker.aclose(), 10)
     latencies = sorted(load.latencies)
     assert len(latencies) == count

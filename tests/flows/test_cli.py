@@ -13,6 +13,8 @@ from flows.demo import answer_table
 from flows.evaluate import events
 from schemas.recipes import SHIPPED
 
+pytestmark = pytest.mark.slow
+
 CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
 COMMANDS = ("demo", "run", "index", "query", "rank", "evaluate", "topics", "replay")
 
@@ -84,7 +86,6 @@ def evaluated(directory: Path, *options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.weights
-@pytest.mark.slow
 def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
     """Every recipe answers, reranked or not, with nothing but this process; the figures are those of the answers."""
     rows = evaluated(tmp_path, "--run", str(tmp_path / "runs"))
@@ -97,7 +98,6 @@ def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
 
 
 @pytest.mark.weights
-@pytest.mark.slow
 def test_evaluate_tunes_on_one_half(tmp_path: Path) -> None:
     """Pools come from the real flow; one query chooses among the values, the other says what they are worth."""
     (tuned,) = evaluated(tmp_path, "--recipe", "hybrid", "--tune", "score.alpha=1,0", "--metric", "MRR@10")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -18,6 +19,8 @@ from operators.dispatcher import Bounds, Dispatcher, Lane
 from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+
+pytestmark = pytest.mark.slow
 
 
 class Turned:

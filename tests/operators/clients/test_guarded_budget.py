@@ -10,6 +10,8 @@ import pytest
 from schemas.errors import BackendError
 from tests.operators.clients.guarding import BREAK, HANG, Scripted, ask, ask_each, guarding, refused
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = 500
 
 HALF = [503, 200]

@@ -21,6 +21,8 @@ from tests.operators.clients.guarding import (
     refused,
 )
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT = 0.4
 
 

@@ -12,6 +12,8 @@ from kafka.structs import OffsetAndMetadata
 from operators.delivery.embedded import PARTITIONS, RETAINED_BYTES, EmbeddedBroker
 from schemas.errors import ConfigError, FatalDelivery
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def embedded() -> Iterator[EmbeddedBroker]:

@@ -27,6 +27,8 @@ from tests.operators.clients.chat_models.servers import (
 from tests.operators.clients.faults import OK, sending
 from tests.operators.clients.serving import Handler, Serve, answering, backend, speaking
 
+pytestmark = pytest.mark.slow
+
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 MODELS = pytest.mark.parametrize("make", [openai, anthropic])
 

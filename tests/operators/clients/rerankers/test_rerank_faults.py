@@ -18,6 +18,8 @@ from tests.operators.clients.rerankers.dialects import (
 )
 from tests.operators.clients.serving import Handler, Serve, backend, json_response, speaking
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * 1024
 REQUEST = request_of(*TEXTS)
 
