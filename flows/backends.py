@@ -104,7 +104,8 @@ def _key(name: str, section: Backend) -> str | None:
 def _guarded(name: str, url: str | None, key: str | None) -> Guarded:
     assert url is not None
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return Guarded(Endpoint(name, url, http_transport(), headers))
+    # The stages bound the calls.
+    return Guarded(Endpoint(name, url, http_transport(max_connections=0), headers))
 
 
 def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
@@ -142,7 +143,7 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return OpenAIChat(_guarded("chat", settings.url, key), settings.model, max_tokens=settings.max_tokens)
     assert settings.url is not None
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    server = Guarded(Endpoint("chat", settings.url, http_transport(), headers))
+    server = Guarded(Endpoint("chat", settings.url, http_transport(max_connections=0), headers))
     return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
 
 

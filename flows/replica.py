@@ -37,6 +37,7 @@ _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
 
 _PROBE_TIMEOUT: Final = 1.0
+_METERS_TIMEOUT_MS: Final = 1000
 _CLOSE_TIMEOUT: Final = 10.0
 
 
@@ -104,7 +105,7 @@ class Replica:
             if isinstance(self._provider, TracerProvider):
                 self._provider.force_flush()
             if isinstance(self._meters, MeterProvider):
-                self._meters.shutdown()
+                self._meters.shutdown(_METERS_TIMEOUT_MS)
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""

@@ -210,6 +210,8 @@ class Dispatcher(Generic[T, Q, R]):
         return DeadlinePassed(_HOPELESS) if its_own else BackendTimeout(_HOPELESS)
 
     def _freed(self, lane: Lane, call: _Call, _: asyncio.Task[None]) -> None:
+        if self._calls.closing:
+            return
         backlog = self._lanes[lane]
         backlog.freed(call.took)
         self._report(lane, backlog)
@@ -227,7 +229,8 @@ class Dispatcher(Generic[T, Q, R]):
             outcomes = await self._call(lane, parts, max(left, 0.001))
             if len(outcomes) != len(portions):
                 raise RuntimeError(f"{len(outcomes)} outcomes for {len(portions)} requests")
-            call.took = time.monotonic() - call.started
+            if not all(isinstance(outcome, BackendError) for outcome in outcomes):
+                call.took = time.monotonic() - call.started
         except BackendError as error:
             outcomes = [error] * len(portions)
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.async_io import async_io
+from operators.clients.apart import apart
 from operators.clients.embedders import Embedder, Embedding
 from operators.clients.embedders.kept import KeptEmbeddings
 from operators.dispatcher import Bounds, Finished, Lane
@@ -50,15 +51,21 @@ class Embeddings:
             query.embedding = self.kept.get(query.text)
         return {_LANE: query.text} if query.embedding is None else {}
 
-    async def call(self, _: Lane, texts: Sequence[str], timeout: float) -> list[Embedding]:
-        """One call for the texts, in which none is asked for twice; what is usable of its answer is kept."""
-        assert self.embedder is not None
+    async def call(self, _: Lane, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
+        """One call for the texts, in which none is asked for twice; what is usable of its answer is kept.
+
+        If it is refused, say for a text longer than the model's context, its texts are asked apart.
+        """
+        embedder = self.embedder
+        assert embedder is not None
+        deadline = monotonic() + timeout
         asked = list(dict.fromkeys(texts))
-        found = dict(zip(asked, await self.embedder.embed(asked, timeout=timeout), strict=True))
+        answers = await apart(asked, lambda some: embedder.embed(some, timeout=deadline - monotonic()))
+        found = dict(zip(asked, answers, strict=True))
         if self.kept is not None:
-            for text, embedding in found.items():
-                if len(embedding.vector) == self.dimension:
-                    self.kept.keep(text, embedding)
+            for text, answer in found.items():
+                if isinstance(answer, Embedding) and len(answer.vector) == self.dimension:
+                    self.kept.keep(text, answer)
         return [found[text] for text in texts]
 
     def take(self, finished: Finished[InFlight, Embedding]) -> InFlight:

@@ -15,6 +15,7 @@ class EventLoopThread:
 
     def __init__(self, wakeup: Wakeup) -> None:
         self.wakeup = wakeup
+        self.closing = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
         self._thread.start()
@@ -29,6 +30,7 @@ class EventLoopThread:
 
     def close(self) -> None:
         """Cancel what is under way and end the thread."""
+        self.closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 

@@ -1,7 +1,7 @@
 """Rerank: query and candidate read together, the candidates of many queries in one call where the reranker can.
 
-Of the candidates that the plan has reranked, those whose score is known aren't asked for again, and one candidate or
-none needs no call. What can't be asked, can't make it or fails leaves the fused order, noted in the query.
+Of the candidates that the plan has reranked, those whose score is known aren't asked for again; one candidate or none
+needs no call. What can't be asked, can't make it or fails leaves the fused order, noted in the query.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,8 @@ class Reranking:
     def serves(self, query: InFlight) -> bool:
         """Whether it is to rerank this query's candidates."""
         picked = query.plan.recipe.picking is not None
-        wanted = query.text is not None and bool(query.candidates) and query.plan.reranks(query.event) > 0
+        # One candidate needs no judge, and keeps its score.
+        wanted = query.text is not None and min(len(query.candidates), query.plan.reranks(query.event)) > 1
         return self.reranker is not None and picked == self.picking and wanted
 
     @property
@@ -86,9 +87,6 @@ class Reranking:
         text = query.text
         assert text is not None
         first = query.candidates[: query.plan.reranks(query.event)]
-        if len(first) == 1:
-            known: Mapping[str, float | None] = {first[0].id: 1.0}
-            return {_LANE: RerankRequest(text, {}, query.collection, query.namespace, known=known)}
         cut = self._room(text)
         documents = {each.id: content(query.payloads.get(each.id, {}))[:cut] for each in first}
         known = self.cache.known(text, documents) if self.cache is not None else {}

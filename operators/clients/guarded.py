@@ -11,11 +11,11 @@ What it promises of every request:
 
 What the breaker counts, try by try:
 - a success: an answer that `read` accepts; the statuses 400, 413 and 422 too, which refuse this request alone;
-- a failure: every other error of the endpoint and of `read`, except that a time-out, or a cancellation, which is how
-  a time-out looks when nobody waits any more, is one only if the call had as long as the slowest of the latest
-  answers took;
-- neither: shorter calls, for a hopeless deadline says nothing of the backend; a request that can't be written as JSON;
-  a defect in `read`.
+- a failure: every other error of the endpoint and of `read`, except that a time-out, or a cancellation at the deadline,
+  which is how a time-out looks when nobody waits any more, is one only if the call had as long as the slowest of the
+  latest answers took, or if none has come for ten times as long;
+- neither: a cancellation before the deadline; shorter calls, for a hopeless deadline says nothing of the backend; a
+  request that can't be written as JSON; a defect in `read`.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from operators.clients.apart import REFUSALS
 from operators.clients.breaker import Breaker, Permit
 from operators.clients.retry_budget import RetryBudget
 from operators.clients.transport import Endpoint
@@ -40,12 +41,16 @@ TRIES: Final = 3
 LATEST_ANSWERS: Final = 16
 """How many answers back the slowest one is looked for."""
 
+SILENCE: Final = 10.0
+"""How many times as long as that without an answer make any time-out a failure."""
+
+_AT_DEADLINE: Final = 0.05
+"""What part of its time a call may have left when it is cancelled for being late: timers don't keep to the instant."""
+
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 _RETRIED: Final = frozenset({None, 429, 502, 503, 504})
-REFUSALS: Final = frozenset({400, 413, 422})
-"""Statuses that refuse one request: the backend is alive."""
 
 
 def longest_pause(failures: int) -> float:
@@ -76,6 +81,7 @@ class Guarded:
         self._breaker = Breaker()
         self._budget = RetryBudget()
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
+        self._answered_at = 0.0
 
     @property
     def name(self) -> str:
@@ -157,7 +163,9 @@ class Guarded:
             self._out_of_time(permit, given)
             raise
         except asyncio.CancelledError:
-            self._out_of_time(permit, self._clock() - started)
+            # Before the deadline it says nothing: others of its query failed, or the process ends.
+            if self._clock() >= deadline - _AT_DEADLINE * given:
+                self._out_of_time(permit, given)
             raise
         except BackendError as error:
             if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
@@ -174,9 +182,12 @@ class Guarded:
             self._breaker.fail(permit, self._clock())
             raise
         self._answered_in.append(took)
+        self._answered_at = self._clock()
         self._breaker.succeed(permit)
         return value
 
     def _out_of_time(self, permit: Permit, given: float) -> None:
-        if given >= max(self._answered_in, default=0.0):
-            self._breaker.fail(permit, self._clock())
+        now = self._clock()
+        slowest = max(self._answered_in, default=0.0)
+        if given >= slowest or now - self._answered_at > SILENCE * slowest:
+            self._breaker.fail(permit, now)

@@ -66,7 +66,10 @@ class _HttpTransport(AiohttpTransport):
 
 
 def http_transport(*, max_connections: int = 64, verify: ssl.SSLContext | bool = True) -> httpx.AsyncBaseTransport:
-    """A pooled transport to servers, opened at its first request on the loop that makes it."""
+    """A pooled transport to servers, opened at its first request on the loop that makes it.
+
+    `max_connections` of 0: no bound.
+    """
 
     def session() -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=max_connections, ssl=verify)

@@ -129,8 +129,10 @@ class RerankSettings(Backend):
 
 
 _DOCUMENTS: Final[Mapping[str, int]] = {
-    "late_interaction": 32,
-    "onnx": 256,
+    # The event loop writes their token vectors: many more at once hold up everything else.
+    "late_interaction": 16,
+    # A call is answered whole: many more, and an urgent query can't be answered behind it.
+    "onnx": 64,
     # TEI's max-client-batch-size unless it is told otherwise.
     "tei": 32,
     "tei_predict": 32,

@@ -76,6 +76,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
             if self.rerank.kind == "chat":
                 raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
+        if self.rerank.kind == "late_interaction" and self.embedder.kind in {"openai", "tei"}:
+            raise ValueError(
+                f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
+                " name another reranker, or none"
+            )
         return self
 
     @classmethod
@@ -100,7 +105,7 @@ class Settings(BaseSettings):
             {
                 **self._indexed(),
                 "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
-                "chat": self.chat.model_dump(mode="json", include={"kind", "model"}),
+                "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),

@@ -126,7 +126,7 @@ def test_a_model_in_this_process_is_one(model: Path) -> None:
         (False, {}, 8),
         (False, {"max_batch": 100}, 8),
         (False, {"max_batch": 3}, 3),
-        (True, {}, 32),
+        (True, {}, 16),
         (True, {"max_batch": 100}, 100),
     ],
 )

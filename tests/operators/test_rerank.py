@@ -117,11 +117,17 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
 
 
 def test_one_candidate_needs_no_call() -> None:
-    """It is the best there is, whoever judges."""
+    """Nobody judges it: its score stays, and the answer names no reranker."""
     asked = fetched()
-    asked.candidates = asked.candidates[:1]
-    request = requested(by(), asked)
-    assert (request.documents, request.known) == ({}, {"a": 1.0})
+    asked.candidates = [Candidate("a", 0.37)]
+    assert by().plan(asked) == {}
+    after(asked, {})
+    assert (asked.candidates, asked.verdict, asked.reranked, asked.degraded) == (
+        [Candidate("a", 0.37)],
+        None,
+        False,
+        [],
+    )
 
 
 @pytest.mark.parametrize(

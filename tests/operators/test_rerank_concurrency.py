@@ -159,6 +159,8 @@ def ranking(one: InFlight) -> Ranking:
 def alone(one: InFlight) -> Ranking:
     """By brute force, what the query comes to if nobody else asks anything."""
     fused = ranking(one)
+    if len(fused) == 1:
+        return fused
     first, tail = fused[:TOP], fused[TOP:]
     relevances = unit([relevance(str(one.text), one.payloads[id_]["text"]) for id_, _ in first])
     before = unit([score for _, score in first])
@@ -188,7 +190,7 @@ def waves(queries: Sequence[InFlight], pause: float, size: int) -> Iterator[Any]
 def through(
     queries: Sequence[InFlight], reranking: Reranking, calls: EventLoopThread, pause: float = 0.0, size: int = 125
 ) -> list[InFlight]:
-    """Run the queries through the stage: each leaves once, with its own ranking or its fused one; those reranked."""
+    """Run the queries through the stage: each leaves once, with its own ranking or its fused one; those not lost."""
     fused, expected = [ranking(one) for one in queries], [alone(one) for one in queries]
     on: list[Batch] = []
     flow = Dataflow("reranking")
@@ -197,10 +199,10 @@ def through(
     run_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before, after in zip(queries, fused, expected, strict=True):
-        assert one.reranked is not bool(one.degraded)
+        assert one.reranked is (len(before) > 1 and not one.degraded)
         assert ranking(one) == (after if one.reranked else before)
-        assert [stage for stage, _ in one.degraded] == ["rerank"] * (not one.reranked)
-    return [one for one in queries if one.reranked]
+        assert [stage for stage, _ in one.degraded] == ["rerank"] * (len(before) > 1 and not one.reranked)
+    return [one for one in queries if not one.degraded]
 
 
 def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:

@@ -29,6 +29,7 @@ class Turned:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.wakeup = Wakeup()
+        self.closing = False
 
     def turn(self) -> None:
         """Run what is ready, and what that makes ready."""
@@ -79,7 +80,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         finally:
             self.calls.remove(call)
 
-    @rule(count=st.integers(0, 7), namespace=st.sampled_from("mn"), hurried=st.booleans())
+    @rule(count=st.integers(1, 7), namespace=st.sampled_from("mn"), hurried=st.booleans())
     def come(self, count: int, namespace: str, hurried: bool) -> None:
         """A query comes; its documents have the ids of all others'."""
         name = str(len(self.requests))

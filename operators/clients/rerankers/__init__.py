@@ -20,7 +20,7 @@ Scores = Mapping[str, float]
 class RerankRequest:
     """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
 
-    `known` are the scores of others of its candidates that need no call any more, None for one judged irrelevant.
+    `known` are the scores of others of its candidates that need no call any more.
     """
 
     query: str
@@ -28,7 +28,7 @@ class RerankRequest:
     collection: str
     namespace: str
     embedding: Embedding | None = None
-    known: Mapping[str, float | None] = field(default_factory=dict)
+    known: Scores = field(default_factory=dict)
 
     def part(self, start: int, stop: int) -> "RerankRequest":
         """The same for the documents from `start` to before `stop` alone."""

@@ -60,7 +60,7 @@ class Candidates:
 
     def merged(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
         """All scores of the query's documents: those of its parts, and those known before."""
-        scores = {id_: score for id_, score in query.known.items() if score is not None}
+        scores = dict(query.known)
         for outcome in outcomes:
             scores.update(outcome)
         return scores

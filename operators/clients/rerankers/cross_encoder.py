@@ -43,7 +43,7 @@ class CrossEncoder:
 
     reads: Final = "text"
 
-    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 256) -> None:
+    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 64) -> None:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)

@@ -10,12 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from operators.clients.guarded import REFUSALS, Guarded
+from operators.clients.apart import apart
+from operators.clients.guarded import Guarded
 from operators.clients.rerankers import Capacity, RerankRequest, Scores
-from schemas.errors import BackendBadResponse, BackendError
-
-FEWEST_APART: Final = 5
-"""Of how many queries a refused call must be for them to be asked again one by one."""
+from schemas.errors import BackendError
 
 
 class HttpReranker(ABC):
@@ -87,8 +85,8 @@ class PairReranker(HttpReranker):
     """One that reads pairs of many queries a call, at most `documents` of them and `chars` code points in all.
 
     `documents` is the dialect's `limit` unless given; 0 `chars` is no bound. A call never mixes two namespaces'
-    documents unless the backend is `trusted`. If a call of several queries is refused, say for a pair longer than the
-    model's context, each of them is asked again by itself, so that it is refused alone.
+    documents unless the backend is `trusted`. If a call is refused, say for a pair longer than the model's context,
+    its queries are asked apart.
     """
 
     def __init__(
@@ -111,20 +109,7 @@ class PairReranker(HttpReranker):
         `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
         deadline = time.monotonic() + timeout
-        try:
-            return list(await self._ask(requests, timeout))
-        except BackendBadResponse as error:
-            # With fewer, asking again would cost more than a fifth of a call a query.
-            if error.status not in REFUSALS or len(requests) < FEWEST_APART:
-                raise
-        return [await self._apart(request, deadline) for request in requests]
-
-    async def _apart(self, request: RerankRequest, deadline: float) -> Scores | BackendError:
-        try:
-            (scores,) = await self._ask([request], deadline - time.monotonic())
-        except BackendError as error:
-            return error
-        return scores
+        return await apart(requests, lambda some: self._ask(some, deadline - time.monotonic()))
 
     @abstractmethod
     def body(self, queries: list[str], texts: list[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Scores kept: what a model said of a query and a text it says again, so that a repeated pair costs nothing."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from cachetools import LRUCache
@@ -10,36 +10,37 @@ from operators.clients.rerankers import Scores
 
 _DIGEST_BYTES: Final = 16
 
-_Kept = dict[bytes, float | None]
-
 
 class ScoreCache:
     """The scores of one model, at most `size` pairs of query and text, those of the query longest unused leave first.
 
-    A text is known by its hash, whoever's document it is: a score tells of nothing but the query and the text.
+    A text is known by its hash, whoever's document it is: a score tells of nothing but the query and the text. That a
+    document was left out is not kept, for it was left out beside others; once a model has left one out, a query's
+    scores are known all or not at all, so that it always has them before it together.
     """
 
     def __init__(self, size: int) -> None:
-        self._queries: LRUCache[str, _Kept] = LRUCache(size, getsizeof=len)
+        self._queries: LRUCache[bytes, dict[bytes, float]] = LRUCache(size, getsizeof=len)
+        self._selective = False
 
-    def known(self, query: str, documents: Mapping[str, str]) -> dict[str, float | None]:
-        """The scores of those documents whose pair was scored before; None for one that was judged irrelevant."""
-        kept = self._queries.get(query)
+    def known(self, query: str, documents: Mapping[str, str]) -> dict[str, float]:
+        """The scores of those documents whose pair was scored before."""
+        kept = self._queries.get(_digest(query))
         if kept is None:
             return {}
         digests = zip(documents, map(_digest, documents.values()), strict=True)
-        return {id_: kept[digest] for id_, digest in digests if digest in kept}
+        known = {id_: kept[digest] for id_, digest in digests if digest in kept}
+        return known if len(known) == len(documents) or not self._selective else {}
 
     def keep(self, query: str, documents: Mapping[str, str], scores: Scores) -> None:
-        """Keep what was said of these documents; one without a score was judged irrelevant."""
-        said = _said(documents.items(), scores)
-        kept = {**self._queries.get(query, {}), **said}
+        """Keep what was said of these documents, unless some were left out."""
+        if len(scores) < len(documents):
+            self._selective = True
+            return
+        key = _digest(query)
+        kept = {**self._queries.get(key, {}), **{_digest(text): scores[id_] for id_, text in documents.items()}}
         if len(kept) <= self._queries.maxsize:
-            self._queries[query] = kept
-
-
-def _said(documents: Iterable[tuple[str, str]], scores: Scores) -> _Kept:
-    return {_digest(text): scores.get(id_) for id_, text in documents}
+            self._queries[key] = kept
 
 
 def _digest(text: str) -> bytes:

@@ -191,13 +191,16 @@ def test_a_refusal_is_no_measure_of_an_answer() -> None:
     after_an_answer_of(0.25, scenario)
 
 
-@pytest.mark.parametrize(("waited", "opens"), [(0.0, False), (0.75, False), (1.0, True), (5.0, True)])
-def test_a_cancelled_call_counts_by_how_long_it_had(waited: float, opens: bool) -> None:
-    """Calls cancelled after as long as the last answer took are failures, those cancelled sooner are nothing."""
+@pytest.mark.parametrize(
+    ("waited", "given", "opens"),
+    [(0.0, 8.0, False), (2.0, 8.0, False), (7.75, 8.0, True), (9.0, 8.0, True), (0.5, 0.5, False)],
+)
+def test_a_call_cancelled_at_its_deadline_is_late(waited: float, given: float, opens: bool) -> None:
+    """Cancelled at the end of a time as long as an answer took a call is a failure, else it is nothing."""
 
     async def scenario(guarded: Guarded, server: Scripted, clock: Clock) -> None:
         server.then(HANG)
-        tasks = [asyncio.create_task(ask(guarded)) for _ in range(5)]
+        tasks = [asyncio.create_task(ask(guarded, timeout=given)) for _ in range(5)]
         await server.called(6)
         clock.pass_by(waited)
         for task in tasks:

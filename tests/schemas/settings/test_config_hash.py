@@ -141,6 +141,7 @@ DECIDES = {
     "rerank.max_batch_chars",
     "chat.kind",
     "chat.model",
+    "chat.max_tokens",
     "profiles",
     "recipes",
     "decay.destinations",

@@ -39,8 +39,8 @@ def test_every_kind_is_tried() -> None:
 @pytest.mark.parametrize(
     ("kind", "documents", "calls"),
     [
-        ("late_interaction", 32, 16),
-        ("onnx", 256, 1),
+        ("late_interaction", 16, 16),
+        ("onnx", 64, 1),
         ("cohere", 1000, 16),
         ("voyage", 1000, 16),
         ("tei", 32, 16),

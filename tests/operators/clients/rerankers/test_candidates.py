@@ -163,7 +163,7 @@ def test_any_split_gives_the_same_order(scores: dict[str, float], capacity: Capa
 
 
 def test_known_scores_are_part_of_the_verdict() -> None:
-    """What needed no call is merged with what did; who was judged irrelevant before stays out."""
-    request = RerankRequest("q", {"c": "x"}, "c", "n", known={"a": 0.5, "b": None})
+    """What needed no call is merged with what did."""
+    request = RerankRequest("q", {"c": "x"}, "c", "n", known={"a": 0.5})
     assert Candidates(Capacity()).merged(request, [{"c": 1.0}]) == {"a": 0.5, "c": 1.0}
     assert Candidates(Capacity()).merged(request, [{}]) == {"a": 0.5}

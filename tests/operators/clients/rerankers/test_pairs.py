@@ -8,9 +8,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.apart import FEWEST
 from operators.clients.guarded import Guarded
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.dialect import FEWEST_APART
 from operators.clients.rerankers.tei import TeiPairReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.clients.transport import Endpoint
@@ -148,19 +148,19 @@ class Intolerant:
 @PAIRS
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refused_document_fails_its_own_query_alone(dialect: Dialect, status: int) -> None:
-    """The queries that shared its call are asked again, each by itself."""
-    requests = [many(2, f"query {place}") for place in range(FEWEST_APART)]
+    """The queries that shared its call are asked again in halves, by one call more than there are queries at most."""
+    requests = [many(2, f"query {place}") for place in range(FEWEST)]
     requests[3] = request_of("too long", "b")
     server = Intolerant(dialect.server(), status)
     *before, refused, after = scored(dialect, server, *requests)
     assert isinstance(refused, BackendBadResponse)
     assert refused.status == status
     assert [*before, after] == [right_scores(request) for request in (*requests[:3], requests[4])]
-    assert server.calls == 1 + len(requests)
+    assert server.calls <= 1 + len(requests)
 
 
 @PAIRS
-@pytest.mark.parametrize(("count", "status"), [(FEWEST_APART - 1, 400), (FEWEST_APART, 424), (FEWEST_APART, 500)])
+@pytest.mark.parametrize(("count", "status"), [(FEWEST - 1, 400), (FEWEST, 424), (FEWEST, 500)])
 def test_few_queries_and_other_failures_share_their_fate(dialect: Dialect, count: int, status: int) -> None:
     """Asking again would cost too much, or help nobody: the call failed."""
     server = Intolerant(dialect.server(), status)

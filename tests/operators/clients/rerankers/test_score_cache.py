@@ -14,11 +14,13 @@ def test_a_pair_is_known_by_query_and_text() -> None:
     assert cache.known("Q", {"a": "one"}) == {}
 
 
-def test_left_out_is_a_verdict() -> None:
-    """A document without a score was judged irrelevant, and is known to be."""
+def test_left_out_is_left_out_beside_others() -> None:
+    """It isn't kept, and a model that leaves documents out has all of a query's before it each time."""
     cache = ScoreCache(10)
-    cache.keep("q", {"a": "one", "b": "two"}, {"a": 0.1})
-    assert cache.known("q", {"a": "one", "b": "two"}) == {"a": 0.1, "b": None}
+    cache.keep("q", {"a": "one", "b": "two"}, {"a": 0.1, "b": 0.2})
+    cache.keep("q", {"c": "three", "d": "four"}, {"c": 0.3})
+    assert cache.known("q", {"a": "one", "d": "four"}) == {}
+    assert cache.known("q", {"a": "one", "b": "two"}) == {"a": 0.1, "b": 0.2}
 
 
 def test_what_is_learned_later_is_added() -> None:
