@@ -13,7 +13,7 @@ from operators.dispatcher import Bounds, Finished
 from operators.embed import Embeddings
 from operators.inflight import InFlight
 from operators.recipes import Planner
-from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, TRACER, decoder, message
@@ -106,8 +106,9 @@ def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reaso
 
 
 def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
-    """One call of the stage."""
-    return asyncio.run(embeddings.call("embed", texts, 1.0))
+    """One call of the stage, without a failure."""
+    found = asyncio.run(embeddings.call("embed", texts, 1.0))
+    return [each for each in found if isinstance(each, Embedding)]
 
 
 def test_a_text_is_embedded_once() -> None:
@@ -122,6 +123,22 @@ def test_a_text_is_embedded_once() -> None:
     assert again.embedding is not None
     assert again.embedding.vector[0] == 9.0
     assert embeddings.take(Finished(again, {})).degraded == []
+
+
+def test_a_refused_text_loses_its_own_vector_alone() -> None:
+    """The texts that shared its call are asked again without it; only theirs are kept."""
+
+    class Refusing(Counting):
+        async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+            if any(len(text) > 20 for text in texts):
+                raise BackendBadResponse("refused", 413)
+            return await super().embed(texts, timeout=timeout)
+
+    embeddings = by(Refusing(), kept=KeptEmbeddings(10**6))
+    texts = [*"abcdefgh", "a text that is too long"]
+    *found, refused = asyncio.run(embeddings.call("embed", texts, 1.0))
+    assert isinstance(refused, BackendBadResponse)
+    assert all(isinstance(each, Embedding) and each.vector[0] == 1.0 for each in found)
 
 
 def test_nothing_is_kept_without_room() -> None:

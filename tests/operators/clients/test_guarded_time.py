@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from operators.clients.guarded import Guarded
+from operators.clients.guarded import SILENCE, Guarded
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.guarding import (
     BREAK,
@@ -210,3 +210,17 @@ def test_a_call_cancelled_at_its_deadline_is_late(waited: float, given: float, o
         assert refused([await ask(guarded)]) == opens
 
     after_an_answer_of(1.0, scenario)
+
+
+def test_a_backend_gone_silent_is_shut_off_whatever_the_deadlines() -> None:
+    """Once nothing was answered for ten times as long as an answer took, time-outs with less time are failures, too."""
+
+    async def scenario(guarded: Guarded, server: Scripted, clock: Clock) -> None:
+        server.then(HANG)
+        await ask_at_once(guarded, 10, timeout=0.125)
+        clock.pass_by(SILENCE * 0.25 + 0.001)
+        assert not refused(await ask_at_once(guarded, 5, timeout=0.125))
+        server.then(200)
+        assert refused([await ask(guarded)])
+
+    after_an_answer_of(0.25, scenario)

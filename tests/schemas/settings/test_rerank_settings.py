@@ -197,3 +197,13 @@ def test_a_wrong_variable_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPa
     message = refusal({})
     assert "rerank.max_batch: " in message
     assert "canary" not in message
+
+
+@pytest.mark.parametrize("kind", ["openai", "tei"])
+def test_late_interaction_needs_an_embedder_of_tokens(kind: str) -> None:
+    """A server's embeddings have none: every answer would be unranked, so the configuration is refused and says why."""
+    embedder = {"kind": kind, "url": "http://e"}
+    with pytest.raises(ConfigError, match=rf"rerank\.kind: late_interaction .* embedder\.kind {kind} gives none"):
+        load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder})
+    for rerank in ({"kind": "none"}, {"kind": "cohere", "url": "http://r"}):
+        load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder, "rerank": rerank})
