@@ -1,6 +1,5 @@
 """What is refused together is asked apart: one item that a backend refuses must not cost the others their answer."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
@@ -15,14 +14,13 @@ REFUSALS: Final = frozenset({400, 413, 422})
 FEWEST: Final = 5
 """Of how many items a refused request must be to be asked apart: with fewer it would cost over 1.2 calls an item."""
 
-
 _FEW: Final = 6
 
 
 async def apart(
     items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
 ) -> list[Answer | BackendError]:
-    """Call with all of `items`; if they are refused, with both halves at once, and so on: an answer or an error each.
+    """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
     At most one call more than there are items; what is refused after that fails together, as do fewer than FEWEST.
     Raises BackendError if the first call fails otherwise, or is refused and not asked apart.
@@ -37,8 +35,8 @@ async def apart(
         if len(some) == 1 or left < len(parts):
             return [refusal] * len(some)
         left -= len(parts)
-        answers = await asyncio.gather(*map(part, parts))
-        return [answer for each in answers for answer in each]
+        # One after the other: whoever made the first call holds one place at the backend.
+        return [answer for each in parts for answer in await part(each)]
 
     async def part(some: Sequence[Item]) -> list[Answer | BackendError]:
         try:

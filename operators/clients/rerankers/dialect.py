@@ -99,9 +99,9 @@ class PairReranker(HttpReranker):
         trusted: bool = False,
     ) -> None:
         most = documents or self.limit
-        apart: Final = None if trusted else "namespace"
+        never_mixed: Final = None if trusted else "namespace"
         # Queries have no bound of their own: each has a document at least.
-        super().__init__(backend, model, Capacity(queries=most, documents=most, chars=chars, apart=apart))
+        super().__init__(backend, model, Capacity(queries=most, documents=most, chars=chars, apart=never_mixed))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
