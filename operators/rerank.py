@@ -142,11 +142,6 @@ class Reranking:
         query.trace.child(_STAGE, query.started, attributes, error=error, kind=SpanKind.CLIENT)
         return query
 
-    async def aclose(self) -> None:
-        """Release connections."""
-        if self.reranker is not None:
-            await self.reranker.aclose()
-
     def _room(self, text: str) -> int | None:
         assert self.reranker is not None
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)
