@@ -131,8 +131,8 @@ class RerankSettings(Backend):
 _DOCUMENTS: Final[Mapping[str, int]] = {
     # The event loop writes their token vectors: many more at once hold up everything else.
     "late_interaction": 16,
-    # A call is answered whole: many more, and an urgent query can't be answered behind it.
-    "onnx": 64,
+    # A call is answered whole: more, and urgent queries wait longer behind it; fewer, and padding costs more.
+    "onnx": 256,
     # TEI's max-client-batch-size unless it is told otherwise.
     "tei": 32,
     "tei_predict": 32,

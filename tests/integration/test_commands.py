@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,12 +25,24 @@ def rankstream(config: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return done
 
 
+def two_free_ports() -> int:
+    """A port that nobody listens on, nor on the next: two replicas take one each."""
+    while True:
+        port = free_port()
+        with socket.socket() as following:
+            try:
+                following.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
     """Topics and collection made, a file indexed, two replicas up: a query is answered, SIGTERM ends all with 0."""
     roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
-        port = free_port()
+        port = two_free_ports()
         settings = {
             "kafka": {
                 "bootstrap_servers": broker.bootstrap,
@@ -52,7 +65,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         assert rankstream(config, "topics").stdout == ""
 
         command = [sys.executable, "-m", "flows.cli"]
-        own = {**os.environ, "RANKSTREAM_TELEMETRY__PORT": str(free_port())}
+        own = {**os.environ, "RANKSTREAM_TELEMETRY__PORT": "0"}
         indexing = subprocess.Popen([*command, "index", "--config", str(config)], env=own)
         running = subprocess.Popen([*command, "run", "--replicas", "2", "--config", str(config)])
         try:

@@ -6,6 +6,7 @@ score is the model's logit.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +30,9 @@ FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 _LEAST_BUDGET: Final = 64
 """Tokens of the smallest forward passes that are worth their own cost."""
 
+_PADDING: Final = 1.05
+"""What padding adds to the tokens of a call, roughly."""
+
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
 
@@ -43,7 +47,7 @@ class CrossEncoder:
 
     reads: Final = "text"
 
-    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 64) -> None:
+    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 256) -> None:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
@@ -87,9 +91,7 @@ class CrossEncoder:
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        # Few pairs are shared among the cores, too.
-        budget = max(_LEAST_BUDGET, min(inference.TOKEN_BUDGET, sum(lengths) // self._cores))
-        list(self._passes.map(forward, inference.batches(lengths, budget)))
+        list(self._passes.map(forward, inference.batches(lengths, self._budget(sum(lengths)))))
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -102,6 +104,12 @@ class CrossEncoder:
             else:
                 outcomes.append(dict(zip(request.documents, found.tolist(), strict=True)))
         return outcomes
+
+    def _budget(self, tokens: int) -> int:
+        # As many passes as keep all cores at work to the end; few pairs are shared among the cores, too.
+        padded = _PADDING * tokens
+        rounds = max(1, math.ceil(padded / (inference.TOKEN_BUDGET * self._cores)))
+        return max(_LEAST_BUDGET, math.ceil(padded / (rounds * self._cores)))
 
 
 class _Pair(NamedTuple):

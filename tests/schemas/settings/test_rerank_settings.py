@@ -40,7 +40,7 @@ def test_every_kind_is_tried() -> None:
     ("kind", "documents", "calls"),
     [
         ("late_interaction", 16, 16),
-        ("onnx", 64, 1),
+        ("onnx", 256, 1),
         ("cohere", 1000, 16),
         ("voyage", 1000, 16),
         ("tei", 32, 16),
