@@ -140,8 +140,10 @@ def in_process(rounds: int) -> dict[str, Any]:
         calls = EventLoopThread(Wakeup())
         answered: list[list[InFlight]] = []
 
+        made = [queries(QUERIES) for _ in range(rounds)]
+
         def operated() -> None:
-            operator(TestingSource([queries(QUERIES)]), TestingSink(answered), calls)
+            operator(TestingSource([made.pop()]), TestingSink(answered), calls)
 
         rates: dict[str, list[float]] = {"operator": [], "loop": []}
         subjects: dict[str, Callable[[], Any]] = {"operator": operated, "loop": lambda: loop(pairs)}
