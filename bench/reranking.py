@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,7 +122,7 @@ def best_loop(directory: Path, pairs: Sequence[tuple[str, str]]) -> tuple[PlainL
         for budget in BUDGETS:
             loop = PlainLoop(session, tokenizer, budget)
             loop(pairs[:50])
-            taken = min(_seconds(lambda loop=loop: loop(pairs)) for _ in range(2))  # type: ignore[misc]
+            taken = min(_seconds(partial(loop, pairs)) for _ in range(2))
             tried[f"spinning {spinning}, {budget} tokens"] = len(pairs) / taken, loop
     best = max(tried.values(), key=lambda each: each[0])[1]
     return best, {name: round(rate, 1) for name, (rate, _) in tried.items()}

@@ -1,9 +1,8 @@
 """Settings become clients; nothing here connects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 from flows.rerankers import reranker
@@ -37,7 +36,6 @@ class Resources:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._cross_encoder: CrossEncoder | None = None
 
     @cached_property
     def engine(self) -> Engine:
@@ -50,13 +48,12 @@ class Resources:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
         return MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
 
-    def cross_encoder(self, directory: Path) -> CrossEncoder:
+    @cached_property
+    def cross_encoder(self) -> CrossEncoder:
         """The cross-encoder in this process. Raises ConfigError if the directory holds none that can be used."""
-        if self._cross_encoder is None:
-            self._cross_encoder = CrossEncoder(
-                directory, threads=self._settings.threads, documents=self._settings.rerank.documents
-            )
-        return self._cross_encoder
+        section = self._settings.rerank
+        assert section.path is not None
+        return CrossEncoder(section.path.expanduser(), threads=self._settings.threads, documents=section.documents)
 
     def close(self) -> None:
         """Close what was made."""
@@ -81,9 +78,9 @@ class Clients:
         chat = chat_model(settings.chat)
 
         def server(section: RerankSettings) -> Guarded:
-            return _guarded("reranker", section.url, _key("rerank", section))
+            return _guarded("reranker", section.url, _bearer(_key("rerank", section)))
 
-        reranks = reranker(settings, client, embeds, chat, server, resources.cross_encoder)
+        reranks = reranker(settings, client, embeds, chat, server, lambda: resources.cross_encoder)
         return cls(client, embeds, reranks, chat)
 
     async def aclose(self) -> None:
@@ -101,9 +98,12 @@ def _key(name: str, section: Backend) -> str | None:
         raise ConfigError(f"{name}.api_key_file: {error.strerror}") from error
 
 
-def _guarded(name: str, url: str | None, key: str | None) -> Guarded:
+def _bearer(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _guarded(name: str, url: str | None, headers: Mapping[str, str]) -> Guarded:
     assert url is not None
-    headers = {"authorization": f"Bearer {key}"} if key else {}
     # The stages bound the calls.
     return Guarded(Endpoint(name, url, http_transport(max_connections=0), headers))
 
@@ -127,7 +127,7 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | Non
         return None
     if section.kind == "minilm":
         return minilm()
-    server = _guarded("embedder", section.url, _key("embedder", section))
+    server = _guarded("embedder", section.url, _bearer(_key("embedder", section)))
     dimension = settings.qdrant.dimension
     if section.kind == "openai":
         return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
@@ -140,11 +140,10 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return None
     key = _key("chat", settings)
     if settings.kind == "openai":
-        return OpenAIChat(_guarded("chat", settings.url, key), settings.model, max_tokens=settings.max_tokens)
-    assert settings.url is not None
+        server = _guarded("chat", settings.url, _bearer(key))
+        return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    server = Guarded(Endpoint("chat", settings.url, http_transport(max_connections=0), headers))
-    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
+    return AnthropicChat(_guarded("chat", settings.url, headers), settings.model, max_tokens=settings.max_tokens)
 
 
 def bm25(settings: QdrantSettings) -> Bm25:

@@ -1,7 +1,6 @@
 """Settings become rerankers, and what the rerank stage and the pick stage need beside them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from opentelemetry.metrics import Meter
@@ -37,7 +36,7 @@ def reranker(
     embedder: Embedder | None,
     chat: ChatModel | None,
     opened: Callable[[RerankSettings], Guarded],
-    cross_encoder: Callable[[Path], CrossEncoder],
+    cross_encoder: Callable[[], CrossEncoder],
 ) -> Reranker | None:
     """The reranker that the settings name; `opened` gives its server, `cross_encoder` the model in this process."""
     section = settings.rerank
@@ -48,8 +47,7 @@ def reranker(
         case "late_interaction":
             return _late_interaction(settings, qdrant, embedder)
         case "onnx":
-            assert section.path is not None
-            return cross_encoder(section.path.expanduser())
+            return cross_encoder()
         case "chat":
             assert chat is not None
             return Orderer(chat) if section.mode == "order" else Picker(chat)

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from bytewax.dataflow import Stream, operator
 
 from operators.async_io import async_io
+from operators.clients.apart import REFUSALS
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder, Embedding
 from operators.clients.qdrant.client import QdrantClient
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 _LANE: Final = "documents"
-_REFUSALS: Final = frozenset({400, 413, 422})
 _LONGEST_PAUSE: Final = 5.0
 
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
@@ -46,7 +46,7 @@ async def persistently(call: Callable[[], Awaitable[R]]) -> R:
         try:
             return await call()
         except BackendError as error:
-            if isinstance(error, BackendBadResponse) and error.status in _REFUSALS:
+            if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
                 raise
             log.warning("%s; trying again in %.1f s", error, pause)
             await asyncio.sleep(pause)

@@ -1,14 +1,11 @@
 """Scores kept: what a model said of a query and a text it says again, so that a repeated pair costs nothing."""
 
-import hashlib
 from collections.abc import Mapping
-from typing import Final
 
 from cachetools import LRUCache
 
 from operators.clients.rerankers import Scores
-
-_DIGEST_BYTES: Final = 16
+from operators.clients.rerankers.digest import digest
 
 
 class ScoreCache:
@@ -25,11 +22,11 @@ class ScoreCache:
 
     def known(self, query: str, documents: Mapping[str, str]) -> dict[str, float]:
         """The scores of those documents whose pair was scored before."""
-        kept = self._queries.get(_digest(query))
+        kept = self._queries.get(digest(query))
         if kept is None:
             return {}
-        digests = zip(documents, map(_digest, documents.values()), strict=True)
-        known = {id_: kept[digest] for id_, digest in digests if digest in kept}
+        keys = zip(documents, map(digest, documents.values()), strict=True)
+        known = {id_: kept[key] for id_, key in keys if key in kept}
         return known if len(known) == len(documents) or not self._selective else {}
 
     def keep(self, query: str, documents: Mapping[str, str], scores: Scores) -> None:
@@ -37,11 +34,7 @@ class ScoreCache:
         if len(scores) < len(documents):
             self._selective = True
             return
-        key = _digest(query)
-        kept = {**self._queries.get(key, {}), **{_digest(text): scores[id_] for id_, text in documents.items()}}
+        key = digest(query)
+        kept = {**self._queries.get(key, {}), **{digest(text): scores[id_] for id_, text in documents.items()}}
         if len(kept) <= self._queries.maxsize:
             self._queries[key] = kept
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()

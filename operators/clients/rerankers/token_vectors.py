@@ -1,6 +1,5 @@
 """Token vectors of texts of which the index keeps none: computed on the fly, and kept within a bound."""
 
-import hashlib
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -10,6 +9,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from operators.clients.embedders import Embedder
+from operators.clients.rerankers.digest import digest
 from operators.clients.rerankers.max_sim import halves
 from operators.clients.transport import MIB
 from schemas.errors import BackendBadResponse, BackendTimeout
@@ -39,7 +39,7 @@ class TokenVectors:
         found: dict[str, Halves] = {}
         missing = []
         for text in dict.fromkeys(texts):
-            kept = self._kept.get(_digest(text))
+            kept = self._kept.get(digest(text))
             if kept is None:
                 missing.append(text)
             else:
@@ -57,13 +57,9 @@ class TokenVectors:
 
     def _keep(self, text: str, vectors: Halves) -> Halves:
         if _size(vectors) <= self._kept.maxsize:
-            self._kept[_digest(text)] = vectors
+            self._kept[digest(text)] = vectors
         return vectors
 
 
 def _size(vectors: Halves) -> int:
     return vectors.nbytes + _OVERHEAD
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

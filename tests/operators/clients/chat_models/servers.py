@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ Make = Callable[[Endpoint], ChatModel]
 KEY = "sk-do-not-tell"
 
 
-class Server:
+class Server(ABC):
     """A chat server that keeps its requests and counts how many of them it had in hand at once.
 
     It refuses requests with other fields than `fields`: all that its API needs, and what the clients have to say.
@@ -56,17 +57,17 @@ class Server:
         """What the model says."""
         return self._reply(system, user)
 
+    @abstractmethod
     def refusal(self, request: web.Request) -> web.Response | None:
         """The API's answer to a request at another path or without the key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def invalid(self, fields: set[str]) -> web.Response:
         """The API's answer to a request in which `fields` are missing or too many."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """The API's answer to `body`."""
-        raise NotImplementedError
 
 
 class OpenAI(Server):
