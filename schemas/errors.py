@@ -31,6 +31,8 @@ class DeadLetterClass(StrEnum):
     TOO_LARGE = "too_large"
     UNSUPPORTED_VERSION = "unsupported_version"
     VECTOR_DIMENSION = "vector_dimension"
+    CURSOR_INVALID = "cursor_invalid"
+    CURSOR_EXPIRED = "cursor_expired"
     INTERNAL = "internal"
 
 

@@ -11,7 +11,13 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("schemas", "operators", "flows")
 """Each may import those before it, and itself."""
 
-PURE = ("operators.ranking", "operators.evaluation", "operators.batching", "operators.delivery.tracker")
+PURE = (
+    "operators.ranking",
+    "operators.cascade",
+    "operators.evaluation",
+    "operators.batching",
+    "operators.delivery.tracker",
+)
 DIAGRAMS = ("flows.search", "flows.indexing")
 LONGEST = 299
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
