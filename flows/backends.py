@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Self
 
 from flows.rerankers import reranker
-from operators.clients.bm25 import Bm25, Bm25Parameters
 from operators.clients.chat_models import ChatModel
 from operators.clients.chat_models.anthropic import AnthropicChat
 from operators.clients.chat_models.openai import OpenAIChat
@@ -144,9 +143,3 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
     return AnthropicChat(_guarded("chat", settings.url, headers), settings.model, max_tokens=settings.max_tokens)
-
-
-def bm25(settings: QdrantSettings) -> Bm25:
-    """The analyser and formula of the keyword leg."""
-    section = settings.bm25
-    return Bm25(Bm25Parameters(section.k, section.b, section.avg_len, section.language))

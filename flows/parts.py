@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from opentelemetry.trace import Tracer
 
+from operators.admit import Admission
+from operators.cascade.answer_cache import AnswerCache
+from operators.cascade.exact_cache import ExactCache
+from operators.cascade.semantic_cache import SemanticCache
 from operators.clients.anchors import AnchorExtractor
-from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.kept import KeptEmbeddings
 from operators.clients.qdrant.client import QdrantClient
@@ -18,11 +21,12 @@ from operators.dispatcher import Bounds
 from operators.embed import Embeddings
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
-from operators.publish import Publisher
+from operators.lookup import Answers, Watermarks
+from operators.publish import Ending
 from operators.rerank import Reranking
 from operators.searches import Searches
 from operators.wakeup import Wakeup
-from schemas.settings import Settings
+from schemas.settings import CacheSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,10 @@ class Parts:
     bounds: StageBounds
     tracer: Tracer
     decoder: Decoder
-    bm25: Bm25
+    admission: Admission
+    answers: Answers
+    watermarks: Watermarks
+    patience: float
     embeddings: Embeddings
     anchors: AnchorExtractor | None
     qdrant: QdrantClient
@@ -62,7 +69,7 @@ class Parts:
     depth: Callable[[InFlight], int]
     reranking: Reranking
     picking: Reranking
-    publisher: Publisher
+    ending: Ending
 
 
 def embeddings(settings: Settings, embedder: Embedder | None, *, tokens: bool) -> Embeddings:
@@ -73,10 +80,18 @@ def embeddings(settings: Settings, embedder: Embedder | None, *, tokens: bool) -
     return Embeddings(embedder, settings.qdrant.dimension, tokens, bounds, kept)
 
 
+def answers(settings: CacheSettings) -> Answers:
+    """The answers that are kept, within the bounds that the settings give."""
+    exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
+    semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
+    return Answers(AnswerCache(exact, semantic), settings.clock_bucket)
+
+
 def depth(*stages: Reranking) -> Callable[[InFlight], int]:
-    """How many candidates of a query are fetched: the page, and what is reranked."""
+    """How many candidates of a query are fetched: up to the page's end, and what is reranked."""
 
     def of(query: InFlight) -> int:
-        return max(query.event.page_size, *(each.depth(query) for each in stages))
+        asked = query.canonical
+        return max(asked.skip + asked.limit, *(each.depth(query) for each in stages))
 
     return of

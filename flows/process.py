@@ -3,6 +3,7 @@
 Exit codes: 0 after SIGTERM or SIGINT and a drain, 1 after a failure or a stand-still, 130 at a second signal.
 """
 
+import asyncio
 import gc
 import logging
 import os
@@ -20,17 +21,19 @@ from flows import backends, rerankers
 from flows.backends import Clients, Resources
 from flows.health import Check, Health
 from flows.indexing import IndexingParts, indexing
-from flows.parts import Parts, StageBounds, depth, embeddings
+from flows.parts import Parts, StageBounds, answers, depth, embeddings
 from flows.replica import Replica
 from flows.search import search
 from flows.signals import StopSignals
+from operators.admit import Admission
+from operators.analysers import Analysers
 from operators.clients.anchors import ChatAnchors
 from operators.decode import Decoder
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.event_loop import EventLoopThread
-from operators.indexing.apply import DocumentEmbedder, Writer
+from operators.indexing.apply import DocumentEmbedder, Writer, persistently
 from operators.indexing.decode import DocumentDecoder
-from operators.publish import Publisher
+from operators.publish import Ending, Publisher
 from operators.searches import Searches
 from operators.wakeup import Wakeup
 from schemas.errors import BackendError, FatalDelivery
@@ -55,6 +58,21 @@ def search_replica(
     clients = Clients.of(settings, resources)
     writes = [kafka.topics.results, *kafka.topics.reply_to]
     replica = Replica(settings, kafka, kafka.topics.queries, writes, clients, dialect, provider)
+    analysers = Analysers(clients.qdrant, settings.qdrant)
+    _read(analysers, replica.calls, settings.qdrant.timeout)
+    decoder = Decoder.of(settings, replica.tracer)
+    if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
+        log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
+    publisher = Publisher(
+        kafka.topics.results,
+        kafka.topics.dead_letters,
+        replica.max_bytes,
+        f"/rankstream/{quote(kafka.group_id, safe='')}",
+        settings.config_hash(),
+        clients.embedder.model if clients.embedder is not None else None,
+        decoder.normalise.cursors,
+    )
+    kept = answers(settings.cache)
     reranking = rerankers.reranking(settings, clients.reranker, replica.meter)
     picking = rerankers.picking(settings, clients.chat, replica.meter)
     parts = Parts(
@@ -64,8 +82,11 @@ def search_replica(
         calls=replica.calls,
         bounds=StageBounds.of(settings),
         tracer=replica.tracer,
-        decoder=Decoder.of(settings, replica.tracer),
-        bm25=backends.bm25(settings.qdrant),
+        decoder=decoder,
+        admission=Admission.of(settings, analysers),
+        answers=kept,
+        watermarks=replica.following(kafka.topics.watermarks, settings.cache.patience),
+        patience=settings.cache.patience,
         embeddings=embeddings(settings, clients.embedder, tokens=reranking.reads_tokens),
         anchors=ChatAnchors(clients.chat) if clients.chat is not None else None,
         qdrant=clients.qdrant,
@@ -73,14 +94,7 @@ def search_replica(
         depth=depth(reranking, picking),
         reranking=reranking,
         picking=picking,
-        publisher=Publisher(
-            kafka.topics.results,
-            kafka.topics.dead_letters,
-            replica.max_bytes,
-            f"/rankstream/{quote(kafka.group_id, safe='')}",
-            settings.config_hash(),
-            clients.embedder.model if clients.embedder is not None else None,
-        ),
+        ending=Ending(publisher, kept, replica.tracer),
     )
     return replica, search(parts)
 
@@ -96,6 +110,8 @@ def indexing_replica(
     kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-indexing"})
     clients = Clients.of(settings, resources)
     replica = Replica(settings, kafka, kafka.topics.documents, [kafka.topics.watermarks], clients, dialect, provider)
+    analysers = Analysers(clients.qdrant, settings.qdrant)
+    replica.calls.run(analysers.read(_INDEXING_TIMEOUT), _INDEXING_TIMEOUT)
     parts = IndexingParts(
         intake=replica.intake,
         delivery=replica.delivery,
@@ -104,11 +120,22 @@ def indexing_replica(
         tracer=replica.tracer,
         decoder=DocumentDecoder.of(settings),
         embedder=DocumentEmbedder(clients.embedder, _INDEXING_TIMEOUT),
-        writer=Writer(clients.qdrant, settings.qdrant.vectors, backends.bm25(settings.qdrant), _INDEXING_TIMEOUT),
+        writer=Writer(clients.qdrant, settings.qdrant.vectors, analysers, _INDEXING_TIMEOUT),
         watermarks=kafka.topics.watermarks,
         dead_letters=kafka.topics.dead_letters,
     )
     return replica, indexing(parts)
+
+
+def _read(analysers: Analysers, calls: EventLoopThread, patience: float) -> None:
+    """Read how the collections' terms are made; who can't be reached now is asked again behind the queries."""
+    reading = asyncio.run_coroutine_threadsafe(persistently(lambda: analysers.read(patience)), calls.loop)
+    try:
+        reading.result(patience)
+    except TimeoutError:
+        log.warning("Qdrant didn't say in time how terms are made: as configured, until it does")
+    except BackendError as error:
+        log.warning("Qdrant doesn't say how terms are made: as configured", reason=str(error))
 
 
 def ensure_collections(settings: Settings, resources: Resources) -> list[str]:

@@ -9,21 +9,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+from operators.cascade.canonical import Canonical, Shape, canonical
+from operators.cascade.cursor import After, Cursor, Offset
 from operators.clients.rerankers import Verdict
 from operators.decode import check_text, json_object, validated
 from operators.ranking.anchors import anchor
 from operators.ranking.candidate import Candidate, Leg, union
-from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.pipeline import Ranked, in_order, rank
 from operators.recipes import Plan, Planner
 from operators.rerank import Judging, judged
-from operators.result import page, result
+from operators.result import clock, page, result
+from schemas.denial import Denial
 from schemas.errors import ConfigError, Reason, invalid
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.result import LegStatus
-from schemas.settings import Limits, Settings
+from schemas.settings import Defaults, Limits, Settings
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
 
@@ -44,14 +47,18 @@ class RankedPool:
     """A pool's query, and what became of it."""
 
     event: QueryEvent
+    canonical: Canonical
     plan: Plan
     legs: dict[str, Leg]
     verdict: Verdict | None
     warnings: list[str]
+    denial: Denial | None = None
     candidates: list[Candidate] = field(default_factory=list)
     ranked: Ranked | None = None
     payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    following: After | None = None
     expired: bool = False
     failed: bool = False
     reranked: bool = False
@@ -120,23 +127,33 @@ class PoolRanker:
         if self.explain:
             event = event.model_copy(update={"explain": True})
         query = self._ranked(event, pool)
-        provenance = {"config_hash": self.config_hash, "models": {"embedder": None, "reranker": None}, "source": None}
-        answer = result(query, read.identity, page(query), provenance, pool.clock)
+        provenance = {
+            "config_hash": self.config_hash,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": clock(pool.clock),
+            "source": None,
+        }
+        answer = result(query, read.identity, page(query), provenance)
         if event.record:
             answer["pool"] = read.document
         return answer
 
     def _ranked(self, event: QueryEvent, pool: CandidatePool) -> RankedPool:
         warnings: list[str] = []
-        plan = self.planner.plan(event, event.destination or self.destination, warnings, self.recipe)
+        plan = self.planner.plan(event, event.destination or self.destination, warnings, recipe=self.recipe)
         verdict = Verdict("", pool.rerank) if pool.rerank is not None else None
-        query = RankedPool(event, plan, {}, verdict, warnings)
+        query = RankedPool(event, self._canonical(event, pool), plan, {}, verdict, warnings)
         _take_legs(query, pool)
         found = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
         if not found:
             query.failed = True
             return query
         query.payloads = union(found)
+        if query.canonical.shape is not Shape.SEARCH:
+            query.ranked = in_order(found, explain=event.explain)
+            query.candidates = query.ranked.candidates
+            return query
         at = None
         anchors = plan.anchors(event)
         if anchors is not None and event.text is not None:
@@ -156,6 +173,11 @@ class PoolRanker:
             query.candidates = judged(query, offered, verdict.scores, top, self.judging)
             query.reranked = True
         return query
+
+    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
+        now = pool.clock if pool.clock is not None else 0.0
+        earlier = Cursor(b"", None, now, Offset(pool.skip)) if pool.skip else None
+        return canonical(event, event.source, self.destination, Defaults().namespace, now, earlier)
 
     def _offered(self, query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
         """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
@@ -181,6 +203,9 @@ def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
 
 def _take_legs(query: RankedPool, pool: CandidatePool) -> None:
     offered = {leg.name: leg for leg in pool.legs}
+    if query.canonical.shape is not Shape.SEARCH:
+        query.legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
+        return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
     wanted = reflections if query.event.reflections_only else query.plan.recipe.fusion.legs
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):

@@ -26,6 +26,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
+from operators.delivery.watermarks import WatermarkReader
 from operators.event_loop import EventLoopThread
 from operators.metrics import meter_provider
 from operators.telemetry import tracer_provider
@@ -71,9 +72,11 @@ class Replica:
         self.meter = self._meters.get_meter("rankstream")
         self.wakeup = Wakeup()
         self.calls = EventLoopThread(self.wakeup)
+        self._kafka, self._dialect = kafka, dialect
         self._settings = settings
         self._clients = clients
-        client = _kafka_client(kafka, dialect)
+        self._watermarks: WatermarkReader | None = None
+        client = self._client = _kafka_client(kafka, dialect)
         max_batch = min(self.max_bytes.values())
         delivery = settings.delivery
         ledger = Ledger(delivery.max_in_flight)
@@ -91,8 +94,20 @@ class Replica:
         interval = delivery.transaction_interval or client.transaction_interval
         self.delivery = Delivery(producer, consumer, ledger, dead_letters, interval, self.intake.fail)
 
+    def following(self, topic: str, patience: float) -> WatermarkReader:
+        """Who reads the watermarks of `topic` for as long as this runs, and keeps nobody waiting over `patience`.
+
+        Raises FatalDelivery if the topic doesn't exist.
+        """
+        if self._dialect is KAFKA:
+            topics.require(self._kafka, [topic])
+        self._watermarks = WatermarkReader(lambda: self._client.tail(topic), patience)
+        return self._watermarks
+
     def run(self, flow: Dataflow) -> None:
         """Feed the flow until `stop`. Raises what ended it otherwise."""
+        if self._watermarks is not None:
+            self._watermarks.start()
         self.intake.start(self.delivery.flush)
         self.delivery.start()
         try:
@@ -100,6 +115,8 @@ class Replica:
             self.delivery.close()
         finally:
             self.intake.close()
+            if self._watermarks is not None:
+                self._watermarks.close()
             self.calls.run(self._clients.aclose(), _CLOSE_TIMEOUT)
             self.calls.close()
             if isinstance(self._provider, TracerProvider):

@@ -1,36 +1,86 @@
-"""Admit: what may and can be asked for a query, decided before anybody is called."""
+"""Admit: who may ask this, and what can be asked for it, decided before anybody is called."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 from bytewax.dataflow import Stream, operator
 
-from operators.clients.bm25 import Bm25
+from operators.analysers import Analysers
+from operators.cascade.expression import parse
+from operators.cascade.firewall import guard
 from operators.inflight import InFlight
+from operators.searches import ORDERED
 from operators.stage import Batch, Stage, stage
-from schemas.errors import Reason
+from schemas.errors import Reason, invalid
+from schemas.result import RetrievalStage
+from schemas.settings import FirewallSettings, Settings
+
+_ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 
-def admitted(query: InFlight, clock: float, bm25: Bm25) -> InFlight:
-    """Answer a query whose deadline has passed; give the others their keyword terms."""
-    if query.deadline <= clock:
+@dataclass(frozen=True)
+class Admission:
+    """What is known before anybody is called: the firewall, the analysers, and the fields that lookups can order by."""
+
+    firewall: FirewallSettings
+    analysers: Analysers
+    columns: Mapping[str, str]
+    ordered: frozenset[str]
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    @classmethod
+    def of(cls, settings: Settings, analysers: Analysers) -> Self:
+        """The admission that the settings ask for."""
+        indexed = {name for name, kind in settings.qdrant.indexes.items() if kind in _ORDERING}
+        return cls(settings.firewall, analysers, settings.qdrant.columns, frozenset({*ORDERED, *indexed}))
+
+    def __call__(self, query: InFlight) -> InFlight:
+        """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
+
+        Raises InputError for an order that no index gives.
+        """
+        query.started = time.monotonic()
+        asked = query.canonical
+        query.passed(RetrievalStage.POLICY.value)
+        if query.denial is not None:
+            query.answered = True
+            return query
+        query.guard = guard(self.firewall, query.policy, asked.namespace)
+        if query.deadline <= self.clock():
+            self._expire(query)
+            return query
+        if asked.order_by is not None and asked.order_by.field not in self.ordered:
+            known = ", ".join(sorted(self.ordered))
+            raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
+        if asked.text is not None:
+            self._read(query, asked.text)
+        if query.event.vector is not None and not any(query.event.vector):
+            query.warnings.append("the vector is zero: the vector leg is not asked")
+        return query
+
+    def _expire(self, query: InFlight) -> None:
         query.expired = query.answered = True
         query.lose("queue", Reason.DEADLINE)
         if query.deadline <= query.message.clock:
             # A backlog, or a producer's clock that is behind.
             age = query.message.age
             query.warnings.append(f"the deadline had passed when the query was read, {age:.0f} s after it was sent")
-        return query
-    if query.text is not None:
-        query.terms = bm25.query(query.text)
-        if query.terms is None:
+
+    def _read(self, query: InFlight, text: str) -> None:
+        bm25 = self.analysers.of(query.collection)
+        parsed = query.parsed = parse(text, self.columns)
+        query.terms = bm25.query(parsed.terms)
+        # Stop words are in the index of words, and not in BM25's.
+        query.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        if parsed.warning is not None:
+            query.warnings.append(parsed.warning)
+        if query.terms is None and not query.uncovered:
             query.warnings.append("the text has no terms for the keyword leg")
-    if query.event.vector is not None and not any(query.event.vector):
-        query.warnings.append("the vector is zero: the vector leg is not asked")
-    return query
 
 
 @operator
-def admit(step_id: str, up: Stream[Batch], bm25: Bm25, clock: Callable[[], float] = time.monotonic) -> Stage[InFlight]:
-    """Queries in; those past their deadline are answered, without any call."""
-    return stage("admit", up, lambda query: query.message, lambda query: admitted(query, clock(), bm25))
+def admit(step_id: str, up: Stream[Batch], admission: Admission) -> Stage[InFlight]:
+    """Queries in; those that are refused or past their deadline are answered, without any call."""
+    return stage("admit", up, lambda query: query.message, admission)

@@ -26,15 +26,16 @@ _LANE: Final = "anchor"
 def plan(query: InFlight) -> Mapping[Lane, tuple[str, float]]:
     """Ask for the anchor of a query whose recipe wants the chat model's."""
     query.started = monotonic()
-    return (
-        {_LANE: (query.text, query.now)} if query.plan.anchors(query.event) == "chat" and query.text is not None else {}
-    )
+    asked = query.canonical
+    if query.plan.anchors(query.event) != "chat" or asked.text is None:
+        return {}
+    return {_LANE: (asked.text, asked.now)}
 
 
 def ruled(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
-    if query.plan.anchors(query.event) is not None and query.text is not None:
-        query.anchor = by_rules(query.text, query.now)
+    if query.plan.anchors(query.event) is not None and query.canonical.text is not None:
+        query.anchor = by_rules(query.canonical.text, query.canonical.now)
     return query
 
 
@@ -51,6 +52,7 @@ def anchored(finished: Finished[InFlight, TimeAnchor | None], model: str) -> InF
         ruled(query)
     else:
         query.anchor = outcome
+    query.passed("anchor")
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
     query.trace.child("anchor", query.started, attributes, error=error, kind=SpanKind.CLIENT)
     return query

@@ -1,8 +1,7 @@
 """Decode: a message's bytes become a query in flight, or a named error."""
 
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from operators import cloud_event
 from operators.cloud_event import CloudEvent, Mode
 from operators.inflight import InFlight, Message
-from operators.recipes import Planner
+from operators.normalise import Normaliser
 from operators.stage import Stage, stage
 from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
@@ -89,14 +88,6 @@ def validated(model: type[E], document: dict[str, Any]) -> E:
         raise InputError(DeadLetterClass.INVALID, explain(error)) from error
 
 
-def collection_of(destination: str, destinations: Mapping[str, str]) -> str:
-    """The Qdrant collection of a destination. Raises InputError `invalid` if it isn't configured."""
-    collection = destinations.get(destination)
-    if collection is None:
-        raise invalid("destination", "not configured", destination)
-    return collection
-
-
 def check_headers(message: Message) -> None:
     """Raise InputError `invalid` for a message whose headers can't be read."""
     if not message.legible:
@@ -114,28 +105,22 @@ class Decoder:
     """Turns messages into queries under one configuration."""
 
     limits: Limits
-    destinations: Mapping[str, str]
-    default_destination: str
-    default_namespace: str
     reply_to: frozenset[str]
     dimension: int
     record_content: bool
     tracer: Tracer
-    planner: Planner
+    normalise: Normaliser
 
     @classmethod
     def of(cls, settings: Settings, tracer: Tracer) -> "Decoder":
         """The decoder that the settings ask for."""
         return cls(
             settings.limits,
-            settings.qdrant.destinations,
-            settings.defaults.destination,
-            settings.defaults.namespace,
             frozenset((settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
             settings.qdrant.dimension,
             settings.telemetry.record_content,
             tracer,
-            Planner.of(settings),
+            Normaliser.of(settings),
         )
 
     def __call__(self, message: Message) -> InFlight:
@@ -144,36 +129,37 @@ class Decoder:
         envelope, document = self._opened(message)
         check_text(document.get("text"), self.limits)
         event = validated(QueryEvent, document)
-        destination = event.destination if event.destination is not None else self.default_destination
-        collection = collection_of(destination, self.destinations)
         check_dimension(event.vector, self.dimension)
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
-        warnings: list[str] = []
-        plan = self.planner.plan(event, destination, warnings)
+        query = self.normalise(event, message.headers, message.origin.topic, _clock(message))
         patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
             "messaging.destination.partition.id": str(message.origin.partition),
             "messaging.kafka.offset": message.origin.offset,
             "rankstream.query_id": event.query_id,
-            "db.collection.name": collection,
+            "db.collection.name": query.collection,
         }
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
         headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
         trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
+        due = message.clock - message.age + min(patience, self.limits.max_timeout)
         return InFlight(
             message=message,
             event=event,
-            plan=plan,
-            text=unicodedata.normalize("NFC", event.text) if event.text is not None else None,
-            namespace=event.namespace if event.namespace is not None else self.default_namespace,
-            collection=collection,
-            now=event.now if event.now is not None else _clock(message),
-            deadline=message.clock - message.age + min(patience, self.limits.max_timeout),
+            canonical=query.canonical,
+            plan=query.plan,
+            policy=query.policy,
+            denial=query.denial,
+            collection=query.collection,
+            scope=query.scope,
+            binding=query.binding,
+            due=due,
+            deadline=due,
             trace=trace,
             envelope=envelope,
-            warnings=warnings,
+            warnings=query.warnings,
         )
 
     def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:

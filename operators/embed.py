@@ -36,7 +36,7 @@ class Embeddings:
 
     def wanted(self, query: InFlight) -> bool:
         """Whether the query has a text and no vector, and its plan, or a reranker that reads tokens, a use for one."""
-        if query.event.vector is not None or query.text is None or not query.plan.profile.semantic:
+        if query.event.vector is not None or query.canonical.text is None or not query.plan.profile.semantic:
             return False
         searched = query.event.reflections_only or VECTOR in query.plan.recipe.fusion.legs
         read = query.plan.recipe.picking is None and query.plan.reranks(query.event) > 0
@@ -45,11 +45,11 @@ class Embeddings:
     def plan(self, query: InFlight) -> Mapping[Lane, str]:
         """Ask for the query's embedding, if it is wanted and isn't there."""
         query.started = monotonic()
-        if query.text is None or not self.wanted(query):
+        if query.canonical.text is None or not self.wanted(query):
             return {}
         if self.kept is not None:
-            query.embedding = self.kept.get(query.text)
-        return {_LANE: query.text} if query.embedding is None else {}
+            query.embedding = self.kept.get(query.canonical.text)
+        return {_LANE: query.canonical.text} if query.embedding is None else {}
 
     async def call(self, _: Lane, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
         """One call for the texts, in which none is asked for twice; what is usable of its answer is kept.
@@ -81,6 +81,7 @@ class Embeddings:
             query.lose("embed", outcome.reason)
         else:
             query.embedding = outcome
+        query.passed("embed")
         assert self.embedder is not None
         attributes = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self.embedder.model}
         query.trace.child("embed", query.started, attributes, error=error, kind=SpanKind.CLIENT)

@@ -7,20 +7,21 @@ from typing import Any, Final
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
+from operators import tripwire
 from operators.async_io import async_io
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight
 from operators.stage import Batch, Stage, stage
-from schemas.document import PIECES
+from schemas.document import PIECES, WORDS
 from schemas.errors import BackendError
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
 _LANE: Final = "fetch"
-_FETCHED: Final = AllBut((PIECES,))
-"""Nobody reads which tokens a document has: Qdrant counts them."""
+_FETCHED: Final = AllBut((PIECES, *WORDS.values()))
+"""Nobody reads which tokens and words a document has: Qdrant counts and matches them."""
 
 
 def plan(depth: Callable[[InFlight], int]) -> Callable[[InFlight], dict[Lane, list[str]]]:
@@ -46,9 +47,10 @@ def fetched(finished: Finished[InFlight, Payloads], depth: Callable[[InFlight], 
         query.lose("fetch", outcome.reason)
     else:
         first = depth(query)
-        there = [candidate for candidate in query.candidates[:first] if candidate.id in outcome]
+        query.payloads = tripwire.fetched(query, outcome)
+        there = [candidate for candidate in query.candidates[:first] if candidate.id in query.payloads]
         query.candidates = there + query.candidates[first:]
-        query.payloads = outcome
+    query.passed("fetch", len(query.candidates))
     attributes = {
         "db.system.name": "qdrant",
         "db.operation.name": "retrieve",

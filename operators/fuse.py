@@ -4,24 +4,33 @@ from time import monotonic
 
 from bytewax.dataflow import Stream, operator
 
+from operators import tripwire
+from operators.cascade.canonical import Shape
 from operators.inflight import InFlight
-from operators.ranking.pipeline import rank
+from operators.ranking.pipeline import in_order, rank
 from operators.stage import Batch, Stage, stage
 from operators.telemetry import Attributes
-from schemas.result import LegStatus
+from schemas.result import LegStatus, RetrievalStage
 
 
 def fused(query: InFlight) -> InFlight:
     """Rank what the legs found."""
-    started = monotonic()
+    query.started = monotonic()
+    tripwire.found(query)
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
     plan = query.plan
-    query.ranked = rank(plan.recipe, legs, plan.facts(query.event, query.text, query.now, query.anchor))
+    asked = query.canonical
+    if asked.shape is Shape.SEARCH:
+        query.ranked = rank(plan.recipe, legs, plan.facts(query.event, asked.text, asked.now, query.anchor))
+    else:
+        query.ranked = in_order(legs, explain=query.event.explain)
     query.candidates = query.ranked.candidates
     query.reranked = query.ranked.reranked
     query.warnings += query.ranked.warnings
     attributes: Attributes = {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": len(query.candidates)}
-    query.trace.child("rank", started, attributes)
+    query.trace.child("rank", query.started, attributes)
+    if asked.shape is Shape.SEARCH:
+        query.passed(RetrievalStage.HYBRID_MERGE.value, len(query.candidates))
     return query
 
 

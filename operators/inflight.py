@@ -1,9 +1,15 @@
 """The query in flight: the one type that travels through the flow, from the message to its terminal record."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from operators.cascade.canonical import Canonical
+from operators.cascade.cursor import After
+from operators.cascade.expression import Parsed
+from operators.cascade.firewall import Guard
+from operators.cascade.keys import Scope
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
 from operators.clients.rerankers import Verdict
@@ -13,8 +19,11 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.pipeline import Ranked
 from operators.recipes import Plan
 from operators.telemetry import QueryTrace
+from schemas.denial import Denial
 from schemas.errors import DeadLetterClass, Reason
 from schemas.query import QueryEvent
+from schemas.result import RetrievalStage
+from schemas.settings import SourcePolicy
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -80,24 +89,54 @@ class Rejected:
     reason: str
 
 
+class Kept(NamedTuple):
+    """An answer from a cache: which one had it, and the result event that was computed for another query."""
+
+    stage: RetrievalStage
+    answer: Mapping[str, Any]
+
+
+class Step(NamedTuple):
+    """A step of a query's way: how long it took, in milliseconds, and how many candidates there were after it."""
+
+    name: str
+    latency_ms: float
+    candidates: int | None
+
+
 @dataclass(slots=True)
 class InFlight:
     """One query on its way.
 
-    `deadline` and `started`, when the present stage took it on, are on the monotonic clock; `now` is the query's clock
-    in Unix seconds.  `answered`: nothing is left to do but to publish.
+    `due`, its own deadline, `deadline`, the latest of its own and its followers', and `started`, when the present stage
+    took it on, are on the monotonic clock. `collection` is Qdrant's. `watermark` is how far its namespace was indexed
+    before it was retrieved, None if that isn't known. `leads`: it doesn't wait for another's answer. `recallable`: the
+    answer to a similar query does. `uncovered`: what matches its keywords may hold none of `terms`. `answered`: nothing
+    is left to do but to publish.
     """
 
     message: Message
     event: QueryEvent
+    canonical: Canonical
     plan: Plan
-    text: str | None
-    namespace: str
+    policy: SourcePolicy
     collection: str
-    now: float
+    scope: Scope
+    binding: bytes
+    due: float
     deadline: float
     trace: QueryTrace
     envelope: CloudEvent | None = None
+    denial: Denial | None = None
+    guard: Guard | None = None
+    watermark: tuple[str, ...] | None = None
+    key: bytes | None = None
+    leads: bool = True
+    followers: list["InFlight"] = field(default_factory=list)
+    recallable: bool = False
+    kept: Kept | None = None
+    parsed: Parsed | None = None
+    uncovered: bool = False
     embedding: Embedding | None = None
     terms: Sparse | None = None
     anchor: TimeAnchor | None = None
@@ -112,7 +151,15 @@ class InFlight:
     expired: bool = False
     failed: bool = False
     reranked: bool = False
+    removed: set[str] = field(default_factory=set)
+    following: After | None = None
+    steps: list[Step] = field(default_factory=list)
     started: float = 0.0
+
+    def passed(self, step: str, candidates: int | None = None) -> None:
+        """Note a step that the query has passed since `started`, if it is to be debugged."""
+        if self.event.debug:
+            self.steps.append(Step(step, (time.monotonic() - self.started) * 1000, candidates))
 
     def lose(self, stage: str, reason: Reason) -> None:
         """Note that a part of the answer is lost, in the answer and in the trace."""

@@ -1,13 +1,14 @@
 """Publish: every query and every dead letter becomes its one terminal record.
 
-A record that is too large for its topic loses first a recorded pool, then the texts and payloads of its results, then
-results from the end, and says so. What would be too large even then is a dead letter without payload.
+The answer of a query goes to those that followed it, too, each with what is its own, and into the caches. A record
+that is too large for its topic is shortened, and says so. What would be too large even then is a dead letter without
+payload.
 """
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,14 +17,20 @@ from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import Tracer
 
-from operators import cloud_event
+from operators import cloud_event, shortening
+from operators.cascade.cursor import Cursor, CursorCodec
+from operators.cascade.keys import state
+from operators.debug import debug
 from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
 from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
-from operators.result import page, pool, result, status_of
+from operators.lookup import Answers
+from operators.result import clock, following, page, pool, result
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import DeadLetterClass, Reason
+
+Event = Mapping[str, Any]
 
 
 def result_id(origin: Origin) -> str:
@@ -46,76 +53,96 @@ class Publisher:
     source: str
     config_hash: str
     embedder: str | None
+    cursors: CursorCodec
+    now: Callable[[], float] = field(default=time.monotonic)
 
-    def result(self, query: InFlight) -> Terminal:
-        """The query's record, for the topic that it chose, in the kind of event that it came as."""
-        topic = query.event.reply_to or self.topic
-        trace = query.trace.send(topic, status_of(query))
-        record = self._record(query, topic, trace)
-        return record if fits(record, self.max_bytes) else self._shortened(query, topic, trace)
-
-    def _shortened(self, query: InFlight, topic: str, trace: Headers) -> Terminal:
-        query.lose("result", Reason.TOO_LARGE)
-        if query.event.record:
-            query.warnings.append("the candidate pool is left out: the topic takes no more")
-            unrecorded = self._record(query, topic, trace, pooled=False)
-            if fits(unrecorded, self.max_bytes):
-                query.trace.send(topic, status_of(query))
-                return unrecorded
-
-        def record(left_out: int) -> Terminal:
-            return self._record(query, topic, trace, pooled=False, whole=False, left_out=left_out)
-
-        results = len(page(query))
-        left_out = bisect_left(range(results + 1), True, key=lambda count: fits(record(count), self.max_bytes))
-        if left_out > results:
-            query.trace.send(self.dead_letters, "dead_letter")
-            query.trace.rejected(DeadLetterClass.TOO_LARGE)
-            return replace(without_payload(record(results), self.dead_letters), trace=query.trace)
-        query.trace.send(topic, status_of(query))
-        return record(left_out)
-
-    def _record(
-        self,
-        query: InFlight,
-        topic: str,
-        trace: Headers,
-        *,
-        pooled: bool = True,
-        whole: bool = True,
-        left_out: int = 0,
-    ) -> Terminal:
-        event = self._event(query, pooled, whole, left_out)
-        message, envelope = query.message, query.envelope
-        if envelope is None:
-            return Terminal(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
-        # The time of receiving is another one when the query is read again.
-        time = event["provenance"]["now"] if query.event.now is not None or message.timestamp >= 0 else None
-        attributes = cloud_event.result_attributes(
-            envelope, event["result_id"], self.source, event["query_id"], time, trace
-        )
-        headers, value = cloud_event.in_kind(envelope.mode, attributes, event)
-        return Terminal(message.origin, topic, message.key, value, trace + headers, query.trace)
-
-    def _event(self, query: InFlight, pooled: bool, whole: bool, left_out: int) -> dict[str, Any]:
+    def event(self, query: InFlight) -> dict[str, Any]:
+        """The query's result event, whole; `own` adds what is the query's alone."""
         origin = query.message.origin
         results = page(query)
-        warnings = []
-        if left_out:
-            warnings = [f"the last {left_out} of {len(results)} results are left out: the topic takes no more"]
-            results = results[:-left_out]
+        mark = query.watermark
         provenance = {
             "config_hash": self.config_hash,
             "models": {
                 "embedder": self.embedder,
                 "reranker": query.verdict.model if query.verdict is not None else None,
             },
+            "index_watermark": list(mark) if mark is not None else None,
+            "now": clock(query.canonical.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
-        event = result(query, result_id(origin), results, provenance, query.now, whole=whole, warnings=warnings)
-        if query.event.record and pooled:
-            event["pool"] = pool(query, query.now)
+        event = result(query, result_id(origin), results, provenance, self._next(query, len(results)))
+        if query.event.record:
+            event["pool"] = pool(query, query.canonical.now)
         return event
+
+    def record(self, query: InFlight, event: Event) -> Terminal:
+        """The query's record, for the topic that it chose, in the kind of event that it came as."""
+        topic = query.event.reply_to or self.topic
+        trace = query.trace.send(topic, event["status"])
+        record = self._record(query, topic, trace, event)
+        if fits(record, self.max_bytes):
+            return record
+        query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
+        short = shortening.shortened(event, lambda each: fits(self._record(query, topic, trace, each), self.max_bytes))
+        if short is None:
+            query.trace.send(self.dead_letters, "dead_letter")
+            query.trace.rejected(DeadLetterClass.TOO_LARGE)
+            return replace(without_payload(record, self.dead_letters), trace=query.trace)
+        query.trace.send(topic, short["status"])
+        return self._record(query, topic, trace, short)
+
+    def own(self, query: InFlight, event: Event) -> dict[str, Any]:
+        """An event with what is this query's own, whoever's it was."""
+        own = {
+            **event,
+            "query_id": query.event.query_id,
+            "result_id": result_id(query.message.origin),
+            "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
+            "metadata": query.event.metadata,
+        }
+        if query.kept is not None:
+            own["retrieval_stage"] = query.kept.stage
+        if query.event.debug:
+            own["debug"] = debug(query)
+        return own
+
+    def expired(self, query: InFlight) -> bool:
+        """Whether a query that waited for another's answer, or was waited for, is past its own deadline."""
+        return (query.deadline > query.due or not query.leads) and query.due <= self.now()
+
+    def late(self, query: InFlight) -> dict[str, Any]:
+        """The event of a query whose deadline passed while it waited."""
+        nothing = replace(
+            query, legs={}, candidates=[], ranked=None, verdict=None, payloads={}, degraded=[], removed=set(),
+            kept=None, following=None, failed=False, reranked=False, expired=True,
+        )  # fmt: skip
+        nothing.lose("queue", Reason.DEADLINE)
+        return self.own(nothing, self.event(nothing))
+
+    def _next(self, query: InFlight, given: int) -> str | None:
+        position = following(query, given)
+        if position is None:
+            return None
+        known = state(query.scope) if query.watermark is not None else None
+        return self.cursors.write(Cursor(query.binding, known, query.canonical.now, position))
+
+    def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> Terminal:
+        message, envelope = query.message, query.envelope
+        if envelope is None:
+            return Terminal(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
+        # The time of receiving is another one when the query is read again.
+        stable = query.event.now is not None or message.timestamp >= 0
+        attributes = cloud_event.result_attributes(
+            envelope,
+            event["result_id"],
+            self.source,
+            event["query_id"],
+            clock(query.canonical.now) if stable else None,
+            trace,
+        )
+        headers, value = cloud_event.in_kind(envelope.mode, attributes, event)
+        return Terminal(message.origin, topic, message.key, value, trace + headers, query.trace)
 
 
 def fits(record: Terminal, max_bytes: Mapping[str, int]) -> bool:
@@ -142,25 +169,47 @@ def undeliverable(
     return replace(letter if fits(letter, max_bytes) else without_payload(letter, topic), trace=trace)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Ends queries and messages, with all that waited for them."""
+
+    publisher: Publisher
+    answers: Answers
+    tracer: Tracer
+
+    def answered(self, query: InFlight) -> list[Terminal]:
+        """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
+        followers = self.answers.settle(query.message.origin)
+        try:
+            event = dict(query.kept.answer) if query.kept is not None else self.publisher.event(query)
+            self.answers.keep(query, event)
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            return [self._letter(defect("publish", each.message, error)) for each in (query, *followers)]
+        return [self._written(each, event) for each in (query, *followers)]
+
+    def dead(self, rejected: Rejected) -> list[Terminal]:
+        """The dead letters of a message and of the queries that followed it: what is identical fails alike."""
+        followers = self.answers.settle(rejected.message.origin)
+        messages = (rejected.message, *(follower.message for follower in followers))
+        return [self._letter(replace(rejected, message=message)) for message in messages]
+
+    def _written(self, query: InFlight, event: Event) -> Terminal:
+        publisher = self.publisher
+        try:
+            own = publisher.late(query) if publisher.expired(query) else publisher.own(query, event)
+            return publisher.record(query, own)
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            return self._letter(defect("publish", query.message, error))
+
+    def _letter(self, rejected: Rejected) -> Terminal:
+        return undeliverable(rejected, self.publisher.dead_letters, self.tracer, self.publisher.max_bytes)
+
+
 @operator
 def publish(
-    step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], publisher: Publisher, tracer: Tracer
+    step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], ending: Ending
 ) -> Stream[list[Terminal]]:
-    """Queries and dead letters in, their terminal records out; an answer that can't be written is a dead letter."""
-
-    def written(query: InFlight) -> Terminal:
-        try:
-            return publisher.result(query)
-        except Exception as error:  # noqa: BLE001  reported and accounted for
-            rejected = defect("publish", query.message, error)
-            return undeliverable(rejected, publisher.dead_letters, tracer, publisher.max_bytes)
-
-    results = op.map("results", answered, lambda batch: [written(query) for query in batch])
-    letters = op.map(
-        "dead_letters",
-        dead,
-        lambda batch: [
-            undeliverable(rejected, publisher.dead_letters, tracer, publisher.max_bytes) for rejected in batch
-        ],
-    )
+    """Queries and dead letters in, their terminal records out, and those of the queries that waited for them."""
+    results = op.map("results", answered, lambda batch: [each for query in batch for each in ending.answered(query)])
+    letters = op.map("dead_letters", dead, lambda batch: [each for message in batch for each in ending.dead(message)])
     return op.merge("terminals", results, letters)

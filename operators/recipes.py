@@ -14,8 +14,10 @@ from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import Reflections, Temporal
-from schemas.settings import Between, Profile, Settings
+from schemas.settings import Between, DecaySettings, Profile, Settings, SourcePolicy
 from schemas.settings.ranking import BALANCED
+
+_ANYBODY: Final = SourcePolicy()
 
 _KEPT: Final = 1024
 _KEPT_BYTES: Final = 1024
@@ -63,12 +65,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans queries under one configuration. `allowed` is what a query may change, None: everything."""
+    """Plans queries under one configuration.
+
+    `allowed` is what queries may change unless their source's policy says otherwise, None: everything.
+    """
 
     profiles: Mapping[str, Profile]
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: SHIPPED)
     allowed: Mapping[str, Between] | None = None
-    decay: Mapping[str, DecayTier] = field(default_factory=dict)
+    decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
     _overridden: OrderedDict[tuple[str, bytes], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
@@ -79,19 +84,25 @@ class Planner:
             settings.profiles,
             settings.recipes,
             settings.limits.overrides,
-            settings.decay.destinations,
+            settings.decay,
             settings.chat.kind != "none",
         )
 
-    def plan(self, event: QueryEvent, destination: str, warnings: list[str], recipe: Recipe | None = None) -> Plan:
+    def plan(
+        self,
+        event: QueryEvent,
+        destination: str,
+        warnings: list[str],
+        policy: SourcePolicy = _ANYBODY,
+        recipe: Recipe | None = None,
+    ) -> Plan:
         """The query's plan, by `recipe` if one is given; what is doubtful goes into the warnings.
 
         Raises InputError `invalid` for a recipe that isn't configured, and an override that isn't allowed or possible.
         """
-        name = event.profile if event.profile is not None else BALANCED
-        if name not in self.profiles:
-            warnings.append(f"profile: not configured, {BALANCED} is used ({name[:80]!r})")
-            name = BALANCED
+        name = self.profile(event)
+        if event.profile not in {None, name}:
+            warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         profile = self.profiles[name]
         chosen = recipe if recipe is not None else self._named(event.recipe or profile.recipe)
         overrides = _overrides(event)
@@ -99,17 +110,22 @@ class Planner:
             # They were said of the query's own recipe.
             overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
         if overrides:
-            chosen = self._changed(chosen, overrides)
+            allowed = policy.overrides if policy.overrides is not None else self.allowed
+            chosen = self._changed(chosen, overrides, allowed)
         reflections = chosen.stage(Reflections)
         included = reflections.include_reflections if isinstance(reflections, Reflections) else True
-        tier = self.decay.get(destination)
+        tiers = self.decay.of(destination, event.collection)
         return Plan(
             name,
             profile,
             chosen,
-            (tier,) if tier is not None else (),
+            (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
         )
+
+    def profile(self, event: QueryEvent) -> str:
+        """The name of the profile that the query gets."""
+        return event.profile if event.profile is not None and event.profile in self.profiles else BALANCED
 
     def _named(self, name: str) -> Recipe:
         recipe = self.recipes.get(name)
@@ -117,13 +133,13 @@ class Planner:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
         return recipe
 
-    def _changed(self, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    def _changed(self, recipe: Recipe, overrides: Mapping[str, Any], allowed: Mapping[str, Between] | None) -> Recipe:
+        _check(overrides, allowed)
         key = (f"{recipe.name} {recipe.hash}", orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS))
         known = self._overridden.get(key)
         if known is not None:
             self._overridden.move_to_end(key)
             return known
-        self._check(overrides)
         try:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
@@ -137,18 +153,19 @@ class Planner:
             self._overridden.popitem(last=False)
         return changed
 
-    def _check(self, overrides: Mapping[str, Any]) -> None:
-        if self.allowed is None:
-            return
-        for path, value in _flat(overrides):
-            if path not in self.allowed:
-                raise invalid(f"overrides.{path}", "a query may not change this", value)
-            between = self.allowed[path]
-            number = value if type(value) in {int, float} else None
-            below = between.min is not None and (number is None or number < between.min)
-            above = between.max is not None and (number is None or number > between.max)
-            if below or above:
-                raise invalid(f"overrides.{path}", f"must be {between}", value)
+
+def _check(overrides: Mapping[str, Any], allowed: Mapping[str, Between] | None) -> None:
+    if allowed is None:
+        return
+    for path, value in _flat(overrides):
+        if path not in allowed:
+            raise invalid(f"overrides.{path}", "a query may not change this", value)
+        between = allowed[path]
+        number = value if type(value) in {int, float} else None
+        below = between.min is not None and (number is None or number < between.min)
+        above = between.max is not None and (number is None or number > between.max)
+        if below or above:
+            raise invalid(f"overrides.{path}", f"must be {between}", value)
 
 
 def _overrides(event: QueryEvent) -> dict[str, Any]:

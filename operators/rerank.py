@@ -67,7 +67,7 @@ class Reranking:
         """Whether it is to rerank this query's candidates."""
         picked = query.plan.recipe.picking is not None
         # One candidate needs no judge, and keeps its score.
-        wanted = query.text is not None and min(len(query.candidates), query.plan.reranks(query.event)) > 1
+        wanted = query.canonical.text is not None and min(len(query.candidates), query.plan.reranks(query.event)) > 1
         return self.reranker is not None and picked == self.picking and wanted
 
     @property
@@ -84,7 +84,7 @@ class Reranking:
         query.started = monotonic()
         if not self.serves(query) or self.unreadable(query) is not None:
             return {}
-        text = query.text
+        text = query.canonical.text
         assert text is not None
         first = query.candidates[: query.plan.reranks(query.event)]
         cut = self._room(text)
@@ -92,7 +92,9 @@ class Reranking:
         known = self.cache.known(text, documents) if self.cache is not None else {}
         if known:
             documents = {id_: document for id_, document in documents.items() if id_ not in known}
-        return {_LANE: RerankRequest(text, documents, query.collection, query.namespace, query.embedding, known)}
+        return {
+            _LANE: RerankRequest(text, documents, query.collection, query.canonical.namespace, query.embedding, known)
+        }
 
     def unreadable(self, query: InFlight) -> Reason | None:
         """Why the reranker can't read this query or its candidates, if it can't."""
@@ -102,8 +104,8 @@ class Reranking:
             return lost.get("embed", Reason.NO_VECTOR)
         if "fetch" in lost:
             return lost["fetch"]
-        assert query.text is not None
-        left = self._room(query.text)
+        assert query.canonical.text is not None
+        left = self._room(query.canonical.text)
         return Reason.TOO_LARGE if left is not None and left <= 0 else None
 
     async def call(self, _: Lane, requests: Sequence[RerankRequest], timeout: float) -> Sequence[Scores | BackendError]:
@@ -138,6 +140,7 @@ class Reranking:
             top = query.plan.reranks(query.event)
             query.candidates = judged(query, query.candidates, outcome, top, self.judging)
             query.reranked = True
+        query.passed("pick" if self.picking else "rerank", len(query.candidates))
         attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
         query.trace.child(_STAGE, query.started, attributes, error=error, kind=SpanKind.CLIENT)
         return query

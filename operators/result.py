@@ -5,25 +5,32 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from operators.cascade.canonical import Canonical, Shape
+from operators.cascade.cursor import After, Offset
 from operators.clients.rerankers import Verdict
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import Ranked
 from operators.recipes import Plan
+from schemas.denial import Denial
 from schemas.errors import Reason
+from schemas.leg import STRUCTURED, VECTOR
 from schemas.query import QueryEvent
-from schemas.result import LegStatus, Status
+from schemas.result import LegStatus, RetrievalStage, Status
 from schemas.timestamp import rfc3339
 
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _OWN_PLACE: Final = ("id", "text")
+_ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
 class Answered(Protocol):
     """A query and what became of it."""
 
     event: QueryEvent
+    canonical: Canonical
     plan: Plan
+    denial: Denial | None
     legs: dict[str, Leg]
     candidates: list[Candidate]
     ranked: Ranked | None
@@ -31,13 +38,17 @@ class Answered(Protocol):
     payloads: Mapping[str, Mapping[str, Any]]
     degraded: list[tuple[str, Reason]]
     warnings: list[str]
+    removed: set[str]
+    following: After | None
     expired: bool
     failed: bool
     reranked: bool
 
 
 def status_of(query: Answered) -> Status:
-    """What became of the query: of several that apply, the first of expired, failed, partial, unranked, ok."""
+    """What became of the query: of several that apply, the first of denied, expired, failed, partial, unranked, ok."""
+    if query.denial is not None:
+        return Status.DENIED
     if query.expired:
         return Status.EXPIRED
     if query.failed:
@@ -47,13 +58,36 @@ def status_of(query: Answered) -> Status:
     return Status.UNRANKED if all(stage == "rerank" for stage, _ in query.degraded) else Status.PARTIAL
 
 
+def retrieval_stage(query: Answered) -> RetrievalStage | None:
+    """Where the answer came from; None if the query ended before any could give one."""
+    if query.denial is not None:
+        return RetrievalStage.POLICY
+    if not query.legs:
+        return None
+    if query.canonical.shape is Shape.FAST_PATH:
+        return RetrievalStage.FAST_PATH
+    if query.canonical.shape is Shape.LOOKUP:
+        return RetrievalStage.STRUCTURED
+    with_hits = [name for name, leg in query.legs.items() if leg.ids]
+    return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
+
+
 def page(query: Answered) -> list[Candidate]:
-    """The candidates that are the answer's results."""
+    """The candidates that are the answer's results: a slice of the pool, or all that a lookup turned to."""
+    first, last = query.canonical.skip, query.canonical.skip + query.canonical.limit
     if "fetch" in dict(query.degraded):
-        return query.candidates[: query.event.page_size]
+        return query.candidates[first:last]
     # A candidate behind the fetched ones has no text: it is on a further page.
     fetched = (candidate for candidate in query.candidates if candidate.id in query.payloads)
-    return list(islice(fetched, query.event.page_size))
+    return list(islice(fetched, first, last))
+
+
+def following(query: Answered, given: int) -> Offset | After | None:
+    """Where the next page begins, after one of `given` results; None: there is none."""
+    if query.canonical.shape is not Shape.SEARCH:
+        return query.following
+    end = query.canonical.skip + given
+    return Offset(end) if len(query.candidates) > end else None
 
 
 def result(
@@ -61,29 +95,28 @@ def result(
     result_id: str,
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
-    now: float | None,
-    *,
-    whole: bool = True,
-    warnings: Sequence[str] = (),
+    next_cursor: str | None = None,
 ) -> dict[str, Any]:
-    """The result event, but for a recorded pool; not `whole`: without texts and payloads.
+    """The result event, but for what only the flow knows: a recorded pool, and what is debugged.
 
-    `provenance` is what the caller knows of it: config_hash, models, source; `now` is in Unix seconds.
+    `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
     """
     lost = dict(query.degraded)
     event, plan = query.event, query.plan
     places = {leg.name: leg.places() for leg in query.legs.values()}
-    clock = rfc3339(now) if now is not None else None
     used = [leg.name for leg in query.legs.values() if leg.status is LegStatus.OK]
+    ranks = enumerate(results, query.canonical.skip + 1)
     answer = {
         "schema_version": 1,
         "query_id": event.query_id,
         "result_id": result_id,
         "status": status_of(query),
         "profile": plan.name,
-        "results": [_hit(rank, candidate, places, query, whole=whole) for rank, candidate in enumerate(results, 1)],
+        "retrieval_stage": retrieval_stage(query),
+        "results": [_hit(rank, candidate, places, query) for rank, candidate in ranks],
         "total": len(query.candidates),
-        "has_more": len(query.candidates) > len(results),
+        "has_more": following(query, len(results)) is not None,
+        "next_cursor": next_cursor,
         "backends_used": used + list(query.ranked.backends if query.ranked is not None else ()),
         "semantic_unavailable": "embed" in lost or "vector" in lost,
         "legs": [
@@ -91,18 +124,21 @@ def result(
             for leg in query.legs.values()
         ],
         "degraded": [{"stage": stage, "reason": reason} for stage, reason in query.degraded],
-        "warnings": [*query.warnings, *warnings],
-        "provenance": {
-            **provenance,
-            "recipe": plan.recipe.name,
-            "recipe_hash": plan.recipe.hash,
-            "now": clock,
-        },
+        "warnings": list(query.warnings),
+        "removed_by_firewall": len(query.removed),
+        "provenance": {**provenance, "recipe": plan.recipe.name, "recipe_hash": plan.recipe.hash},
         "metadata": event.metadata,
     }
+    if query.denial is not None:
+        answer["denied"] = query.denial._asdict()
     if query.reranked:
         answer["reranked"] = True
     return answer
+
+
+def clock(now: float | None) -> str | None:
+    """A query's clock as results have it; `now` in Unix seconds."""
+    return rfc3339(now) if now is not None else None
 
 
 def pool(query: Answered, now: float | None) -> dict[str, Any]:
@@ -113,7 +149,8 @@ def pool(query: Answered, now: float | None) -> dict[str, Any]:
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
     recorded = {
-        "query": query.event.model_dump(mode="json", exclude_unset=True),
+        # What a cursor says of the page is told apart from it: it can't be read without the secret.
+        "query": query.event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"}),
         "now": now,
         "legs": [
             {
@@ -126,6 +163,8 @@ def pool(query: Answered, now: float | None) -> dict[str, Any]:
             for leg in legs
         ],
     }
+    if query.canonical.skip:
+        recorded["skip"] = query.canonical.skip
     if query.verdict is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in query.verdict.scores.items()}
     return recorded
@@ -146,7 +185,7 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
-def _hit(rank: int, candidate: Candidate, places: Places, query: Answered, *, whole: bool) -> dict[str, Any]:
+def _hit(rank: int, candidate: Candidate, places: Places, query: Answered) -> dict[str, Any]:
     id_ = candidate.id
     fields = query.payloads.get(id_, {})
     # Other tools' collections may hold anything under these names: it stays in the payload.
@@ -155,10 +194,8 @@ def _hit(rank: int, candidate: Candidate, places: Places, query: Answered, *, wh
         "id": own.get("id", id_),
         "rank": rank,
         "score": candidate.score,
-        "text": own.get("text") if whole else None,
-        "payload": {name: value for name, value in fields.items() if name not in own and not name.startswith("_")}
-        if whole
-        else {},
+        "text": own.get("text"),
+        "payload": {name: value for name, value in fields.items() if name not in own and not name.startswith("_")},
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
     }
     trail = query.ranked.trail if query.ranked is not None else None

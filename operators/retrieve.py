@@ -5,14 +5,16 @@ that fails leaves the others; all that were asked lost: the query is answered as
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
 from operators.async_io import async_io
+from operators.cascade.canonical import Shape
+from operators.cascade.paging import OrderValue, turn
 from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
@@ -27,7 +29,14 @@ from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
 
-def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
+class Found(NamedTuple):
+    """What a leg found, best first, and by what a lookup ordered it."""
+
+    hits: Hits
+    values: Sequence[OrderValue] = ()
+
+
+def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
     wanted = legs(query)
@@ -38,9 +47,11 @@ def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
             query.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
             query.lose(name, outcome.reason)
         elif outcome is not None:
-            query.legs[name] = Leg(name, LegStatus.OK, *outcome)
-        elif name != STRUCTURED:
+            query.legs[name] = _found(query, name, outcome)
+        elif name != STRUCTURED and query.canonical.shape is Shape.SEARCH:
             query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
+        if name in query.legs and query.legs[name].status is not LegStatus.SKIPPED:
+            query.passed(name, len(query.legs[name].ids))
     answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
     if not answered and {"embed", *LEGS} & dict(query.degraded).keys():
         query.failed = query.answered = True
@@ -49,6 +60,14 @@ def retrieved(finished: Finished[InFlight, Hits]) -> InFlight:
     if query.event.reflections_only and any(len(leg.ids) >= MOST for leg in query.legs.values()):
         query.warnings.append(f"there are more reflections than the {MOST} that were ranked")
     return query
+
+
+def _found(query: InFlight, name: str, found: Found) -> Leg:
+    if query.canonical.shape is Shape.SEARCH:
+        return Leg(name, LegStatus.OK, *found.hits)
+    page = turn(found.values, query.canonical.after, query.canonical.limit)
+    query.following = page.following
+    return Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
 
 
 def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
@@ -69,7 +88,7 @@ class Retriever:
         self._qdrant = qdrant
         self._tracer = tracer
 
-    async def __call__(self, lane: Lane, searches: Sequence[Search], timeout: float) -> Sequence[Hits | BackendError]:
+    async def __call__(self, lane: Lane, searches: Sequence[Search], timeout: float) -> Sequence[Found | BackendError]:
         """One outcome a search, within `timeout` seconds."""
         assert isinstance(lane, tuple)
         leg, collection = lane
@@ -97,13 +116,16 @@ class Retriever:
 
     async def _ask(
         self, leg: str, collection: str, searches: Sequence[Search], timeout: float
-    ) -> Sequence[Hits | BackendError]:
-        if leg != STRUCTURED:
-            return await self._qdrant.query_batch(collection, [search.body for search in searches], timeout=timeout)
-        # Qdrant has no batch of ordered lookups.
-        return await asyncio.gather(*(self._look_up(collection, search.body, timeout) for search in searches))
+    ) -> Sequence[Found | BackendError]:
+        if leg == STRUCTURED:
+            # Qdrant has no batch of ordered lookups.
+            bodies = (search.body or {} for search in searches)
+            return await asyncio.gather(*(self._look_up(collection, body, timeout) for body in bodies))
+        asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
+        answers = iter(await self._qdrant.query_batch(collection, asked, timeout=timeout))
+        return [_joined(search, answers) for search in searches]
 
-    async def _look_up(self, collection: str, body: Mapping[str, Any], timeout: float) -> Hits | BackendError:
+    async def _look_up(self, collection: str, body: Mapping[str, Any], timeout: float) -> Found | BackendError:
         try:
             page = await self._qdrant.scroll(
                 collection,
@@ -116,7 +138,25 @@ class Retriever:
         except BackendError as error:
             return error
         records = page.records
-        return Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
+        hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
+        return Found(hits, [each.order_value for each in records])
+
+
+def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
+    """The search's own hits, and behind them, with a score of 0, what else matches."""
+    parts = [next(answers) for body in (search.body, search.rest) if body is not None]
+    scored: Hits | BackendError = parts[0] if search.body is not None else Hits([], [], [])
+    if isinstance(scored, BackendError) or search.rest is None:
+        return scored if isinstance(scored, BackendError) else Found(scored)
+    rest = parts[-1]
+    if isinstance(rest, BackendError):
+        return rest
+    known = set(scored.ids)
+    others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
+    ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
+    room = search.rest["limit"]
+    scores = scored.scores + [0.0] * len(ids)
+    return Found(Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room]))
 
 
 @operator

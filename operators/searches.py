@@ -1,14 +1,28 @@
 """Searches: what each leg is asked for a query."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
+from operators.cascade import filters, paging
+from operators.cascade.canonical import Canonical, Shape
+from operators.cascade.keyword_filter import conditions as keyword_conditions
 from operators.dispatcher import Lane
 from operators.inflight import InFlight
+from operators.places import Places
 from operators.telemetry import QueryTrace
-from schemas.document import CONTENT, CREATED, NAMESPACE, REFLECTION, TYPE
+from schemas.document import (
+    ACTOR_TYPE,
+    COLUMNS,
+    CONTENT,
+    CREATED,
+    NAMESPACE,
+    REFLECTION,
+    SUBJECT,
+    TYPE,
+    VERSION,
+)
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.parameters import Stage
@@ -31,13 +45,24 @@ _RECORDED: Final = frozenset().union(
 ) - {CONTENT}
 """What any recipe reads: a recorded pool has all of it."""
 
+ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
+"""Fields that every collection can be ordered by -> the index's own."""
+
+_NEWEST: Final = {"key": CREATED, "direction": "desc"}
+
+Condition = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One query's request to one leg, and where to record it."""
+    """One query's request to one leg, and where to record it.
 
-    body: Mapping[str, Any]
+    `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
+    """
+
+    body: Mapping[str, Any] | None
     trace: QueryTrace
+    rest: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +72,63 @@ class Searches:
     dense: str
     sparse: str
     idf_of_namespace: bool
+    places: Places = field(default_factory=lambda: Places({}))
 
     @classmethod
     def of(cls, settings: QdrantSettings) -> "Searches":
         """The requests that the settings ask for."""
-        return cls(settings.vectors.dense, settings.vectors.sparse, settings.idf == "namespace")
+        names = settings.vectors
+        return cls(names.dense, names.sparse, settings.idf == "namespace", Places.of(settings))
 
     def __call__(self, query: InFlight) -> dict[Lane, Search]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
         query.started = monotonic()
-        tenant = {"must": [{"key": NAMESPACE, "match": {"value": query.namespace}}]}
-        common = {
-            "filter": _filter(query, tenant),
-            "limit": depth(query),
-            "with_payload": sorted(fields(query)) or False,
-        }
-        bodies: dict[str, dict[str, Any]] = {}
+        seen = self._seen(query)
+        common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
+        searches: dict[str, Search] = {}
         for leg in legs(query):
             if leg == VECTOR and (vector := vector_of(query)) is not None:
-                bodies[leg] = {"query": vector, "using": self.dense, **common}
+                body = {"query": vector, "using": self.dense, "filter": seen, **common}
                 if query.event.reflections_only:
-                    bodies[leg]["params"] = {"exact": True}
-            elif leg == KEYWORD and query.terms is not None:
-                terms = {"indices": query.terms.indices, "values": query.terms.values}
-                bodies[leg] = {"query": terms, "using": self.sparse, **common}
-                if self.idf_of_namespace:
-                    bodies[leg]["params"] = {"idf": {"corpus": tenant}}
+                    body["params"] = {"exact": True}
+                searches[leg] = Search(body, query.trace)
+            elif leg == KEYWORD and (query.terms is not None or query.uncovered):
+                searches[leg] = self._keyword(query, seen, common)
             elif leg == STRUCTURED:
-                bodies[leg] = {"order_by": {"key": CREATED, "direction": "desc"}, **common}
-        return {(leg, query.collection): Search(body, query.trace) for leg, body in bodies.items()}
+                order = _order(query.canonical)
+                searches[leg] = Search({"order_by": order, "filter": seen, **common}, query.trace)
+        return {(leg, query.collection): search for leg, search in searches.items()}
+
+    def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
+        expression = query.parsed.expression if query.parsed is not None else None
+        if expression is not None:
+            seen = {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS)]}
+        body = None
+        if query.terms is not None:
+            terms = {"indices": query.terms.indices, "values": query.terms.values}
+            body = {"query": terms, "using": self.sparse, "filter": seen, **common}
+            if self.idf_of_namespace:
+                body["params"] = {"idf": {"corpus": {"must": [_tenant(query)]}}}
+        return Search(body, query.trace, {"filter": seen, **common} if query.uncovered else None)
+
+    def _seen(self, query: InFlight) -> Mapping[str, Any]:
+        asked = query.canonical
+        must = [_tenant(query), *self.places.conditions(asked.destination, query.collection)]
+        scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
+        must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
+        must += [filters.condition(each) for each in asked.filters]
+        if query.guard is not None:
+            must += query.guard.conditions()
+        reflections = {"key": TYPE, "match": {"value": REFLECTION}}
+        if query.event.reflections_only:
+            return {"must": [*must, reflections]}
+        return {"must": must} if query.plan.include_reflections else {"must": must, "must_not": [reflections]}
 
 
 def legs(query: InFlight) -> tuple[str, ...]:
-    """The legs that the query's recipe wants; of reflections alone the nearest, without a vector the newest."""
+    """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest."""
+    if query.canonical.shape is not Shape.SEARCH:
+        return (STRUCTURED,)
     if query.event.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     return query.plan.recipe.fusion.legs
@@ -87,18 +136,27 @@ def legs(query: InFlight) -> tuple[str, ...]:
 
 def depth(query: InFlight) -> int:
     """How many candidates each leg is asked for."""
+    page = query.canonical.limit
+    if query.canonical.shape is not Shape.SEARCH:
+        return paging.wanted(query.canonical.after, page)
     if query.event.reflections_only:
         return MOST
-    wanted = max(query.event.page_size, query.plan.profile.over_sample)
+    wanted = max(page, query.plan.profile.over_sample)
     if query.plan.recipe.distance and query.event.rerank:
-        wanted = max(wanted, BEYOND * query.event.page_size)
+        wanted = max(wanted, BEYOND * page)
     return min(wanted, MOST)
 
 
 def fields(query: InFlight) -> frozenset[str]:
-    """The payload fields that ranking, or a recorded pool, needs."""
-    wanted = query.plan.recipe.reads | _ALONE if query.event.reflections_only else query.plan.recipe.reads
-    return wanted | _RECORDED if query.event.record else wanted
+    """The payload fields that ranking, the firewall, or a recorded pool needs."""
+    wanted: frozenset[str] = frozenset()
+    if query.canonical.shape is Shape.SEARCH:
+        wanted = query.plan.recipe.reads
+        if query.event.reflections_only:
+            wanted |= _ALONE
+    if query.event.record:
+        wanted |= _RECORDED
+    return wanted | query.guard.reads if query.guard is not None else wanted
 
 
 def vector_of(query: InFlight) -> Any:
@@ -108,8 +166,15 @@ def vector_of(query: InFlight) -> Any:
     return query.embedding.vector if query.embedding is not None else None
 
 
-def _filter(query: InFlight, tenant: Mapping[str, Any]) -> Mapping[str, Any]:
-    reflections = {"key": TYPE, "match": {"value": REFLECTION}}
-    if query.event.reflections_only:
-        return {"must": [*tenant["must"], reflections]}
-    return tenant if query.plan.include_reflections else {**tenant, "must_not": [reflections]}
+def _tenant(query: InFlight) -> Condition:
+    return {"key": NAMESPACE, "match": {"value": query.canonical.namespace}}
+
+
+def _order(asked: Canonical) -> Mapping[str, Any]:
+    order: dict[str, Any] = dict(_NEWEST)
+    if asked.order_by is not None:
+        name = asked.order_by.field
+        order = {"key": ORDERED.get(name, name), "direction": asked.order_by.direction}
+    if asked.after.value is not None:
+        order["start_from"] = asked.after.value
+    return order

@@ -1,6 +1,7 @@
 """The document event: an upsert or a delete, one JSON object a message on the documents topic."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -18,6 +19,9 @@ COLUMNS: Final = ("title", "text")
 NAMESPACE: Final = "namespace"
 """The payload key of a document's tenant."""
 
+DESTINATION: Final = "destination"
+"""The payload key of a document's logical store."""
+
 CONTENT: Final = "_content"
 """Payload key: the fingerprint of the document's content."""
 
@@ -29,6 +33,15 @@ PIECES: Final = "_pieces"
 
 VERSION: Final = "_version"
 """Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
+
+WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
+"""Payload keys by text column: its words in lower case, each once, in which prefixes are looked up."""
+
+SUBJECT: Final = "subject"
+ACTOR_TYPE: Final = "actor_type"
+CLASSIFICATION: Final = "classification"
+LABELS: Final = "labels"
+"""The payload keys of what queries and the firewall ask for."""
 
 TYPE: Final = "type"
 REFLECTION: Final = "reflection"
@@ -60,6 +73,13 @@ class DocumentEvent(BaseModel):
     vector: Vector | None = Field(default=None, description="The document's own vector, in place of the embedder's.")
     namespace: Name | None = None
     destination: Name | None = None
+    collection: Name | None = Field(default=None, description="A part of the destination.")
+    subject: str | None = Field(default=None, description="Whom or what it is about; queries may ask for one subject.")
+    actor_type: str | None = Field(default=None, description="Who made it, such as user, agent, system.")
+    classification: str | None = Field(
+        default=None, description="public, internal, confidential or restricted; missing: public; others nobody sees."
+    )
+    labels: list[str] | None = Field(default=None, description="What the firewall may block or require.")
     created_at: Timestamp | None = None
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
@@ -79,11 +99,8 @@ class DocumentEvent(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _nothing_reserved(cls, event: Any) -> Any:
-        if isinstance(event, dict):
-            if "collection" in event:
-                raise ValueError("collection: not supported by this version")
-            if names := sorted(name for name in event if name.startswith("_")):
-                raise ValueError(f"{', '.join(names)}: names that start with an underscore are the index's own")
+        if isinstance(event, dict) and (names := sorted(name for name in event if name.startswith("_"))):
+            raise ValueError(f"{', '.join(names)}: names that start with an underscore are the index's own")
         return event
 
     @model_validator(mode="after")

@@ -35,6 +35,7 @@ class CandidatePool(_Strict):
     query: QueryEvent
     now: Timestamp | None = Field(default=None, description="The ranking's clock; missing: the query's.")
     legs: list[PoolLeg]
+    skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Candidates that earlier pages have given.")
     rerank: dict[str, Score] | None = Field(default=None, description="Document id -> a reranker's score.")
 
     @model_validator(mode="after")

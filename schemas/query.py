@@ -1,6 +1,6 @@
 """The query event: what a producer asks, one JSON object a message on the queries topic."""
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 import orjson
 from pydantic import (
@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.filters import Filters, OrderBy
 from schemas.timestamp import Timestamp
 
 SCHEMA_VERSION: Final = 1
@@ -21,19 +22,7 @@ MAX_METADATA_BYTES: Final = 4096
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
 
-RESERVED: Final = frozenset(
-    {
-        "actor_type",
-        "collection",
-        "cursor",
-        "debug",
-        "filters",
-        "order_by",
-        "source",
-        "subject",
-    }
-)
-"""Names that the contract gives a meaning which this version doesn't act on: an error, never ignored."""
+MAX_CURSOR_CHARS: Final = 512
 
 MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
 """The largest number that a vector in the index can hold."""
@@ -55,7 +44,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class QueryEvent(BaseModel):
-    """One query. Unknown fields are an error; so are fields of the contract that this version can't honour."""
+    """One query. Unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -67,9 +56,22 @@ class QueryEvent(BaseModel):
     vector: Vector | None = Field(default=None, description="The query's own vector, in place of the embedder's.")
     namespace: Name | None = Field(default=None, description="The tenant; missing: the configured default, never all.")
     destination: Name | None = Field(default=None, description="The logical store, mapped to a Qdrant collection.")
+    collection: Name | None = Field(default=None, description="A part of the destination, mapped likewise.")
+    source: Name | None = Field(
+        default=None, description="Who asks, for the policies, unless these know it from a header or the topic."
+    )
+    subject: Name | None = Field(default=None, description="Only documents of this subject.")
+    actor_type: Name | None = Field(default=None, description="Only documents of this type of actor.")
+    filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
+    order_by: OrderBy | None = Field(
+        default=None, description="The order of a lookup without text and vector; missing: the newest first."
+    )
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0,
         description=f"Results wanted: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
+    )
+    cursor: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
+        default=None, description="A result's `next_cursor`, with the query as it was: its next page."
     )
     profile: Name | None = Field(
         default=None, description="What the query gets for the time that it has; missing or unknown: `balanced`."
@@ -82,6 +84,7 @@ class QueryEvent(BaseModel):
         default=True, description="False skips the stages on distance and every reranker; the other stages stay."
     )
     explain: bool = Field(default=False, description="Say of each result how it came to its score.")
+    debug: bool = Field(default=False, description="Say what each stage found, and how long it took.")
     record: bool = Field(default=False, description="Put the candidates of every leg into the result.")
     include_reflections: bool | None = Field(
         default=None, description="False leaves reflections out; missing: as the recipe says."
@@ -102,13 +105,6 @@ class QueryEvent(BaseModel):
         default=None, description=f"Echoed untouched; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _nothing_reserved(cls, event: Any) -> Any:
-        if isinstance(event, dict) and (names := sorted(RESERVED & event.keys())):
-            raise ValueError(f"{', '.join(names)}: not supported by this version")
-        return event
-
     @field_validator("metadata")
     @classmethod
     def _bounded_metadata(cls, metadata: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
@@ -118,8 +114,11 @@ class QueryEvent(BaseModel):
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        if self.vector is None and not (self.text and self.text.strip()):
-            raise ValueError("text or vector must be given")
+        searched = self.vector is not None or bool(self.text and self.text.strip())
+        if not (searched or self.filters or self.subject is not None or self.actor_type is not None):
+            raise ValueError("text, vector, filters, subject or actor_type must be given")
+        if searched and self.order_by is not None:
+            raise ValueError("order_by is for lookups: with text or vector the recipe gives the order")
         if self.now is not None and self.current_cycle is not None:
             raise ValueError("now and current_cycle are two clocks: at most one may be given")
         if self.reflections_only and self.include_reflections is False:

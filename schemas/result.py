@@ -9,17 +9,31 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from schemas.denial import DenialCode
 from schemas.errors import Reason
 
 
 class Status(StrEnum):
     """What became of the query; of several that apply, the first in this order."""
 
+    DENIED = "denied"
     EXPIRED = "expired"
     FAILED = "failed"
     PARTIAL = "partial"
     UNRANKED = "unranked"
     OK = "ok"
+
+
+class RetrievalStage(StrEnum):
+    """Where an answer came from."""
+
+    POLICY = "policy"
+    FAST_PATH = "fast_path"
+    EXACT_CACHE = "exact_cache"
+    SEMANTIC_CACHE = "semantic_cache"
+    STRUCTURED = "structured"
+    SEMANTIC = "semantic"
+    HYBRID_MERGE = "hybrid_merge"
 
 
 class LegStatus(StrEnum):
@@ -121,7 +135,39 @@ class Provenance(_Strict):
     recipe_hash: str = Field(description="Of what the recipe does, overrides included.")
     models: Models
     now: str | None
-    source: Offset | None = Field(description="null: ranked offline.")
+    index_watermark: list[str] | None = Field(
+        description="`partition:offset` of the last documents that the namespace is known to hold; null: not known."
+    )
+    source: Offset | None = Field(description="Of the query that it was computed for; null: ranked offline.")
+
+
+class Denied(_Strict):
+    """Why a query is refused."""
+
+    code: DenialCode
+    reason: str
+
+
+class DecayInForce(_Strict):
+    """The decay that this query's recipe applied."""
+
+    mode: Literal["none", "exponential", "step"]
+    half_life_days: Annotated[float, Field(ge=0)] | None
+    over_sample_factor: Annotated[float, Field(ge=0)] = Field(
+        description="Candidates asked of a leg, in pages of this query."
+    )
+
+
+class Debug(_Strict):
+    """What became of the query on its way; the stages by the names of the flow's steps and of the legs."""
+
+    stages_hit: list[str] = Field(description="In the order in which they were done.")
+    candidates_per_stage: dict[str, Annotated[int, Field(ge=0)]]
+    per_stage_latency_ms: dict[str, Annotated[float, Field(ge=0)]]
+    cache_hit: bool
+    cache_type: Literal["exact", "semantic"] | None
+    decay: DecayInForce
+    total_latency_ms: Annotated[float, Field(ge=0)]
 
 
 class ResultEvent(_Strict):
@@ -132,9 +178,13 @@ class ResultEvent(_Strict):
     result_id: str = Field(description="A hash of the query's topic, partition and offset: the same on re-delivery.")
     status: Status
     profile: str
+    retrieval_stage: RetrievalStage | None = Field(description="null: the query ended before any.")
     results: list[Hit]
-    total: Annotated[int, Field(ge=0)] = Field(description="Candidates after fusion and dedupe.")
+    total: Annotated[int, Field(ge=0)] = Field(
+        description="Candidates after fusion and dedupe; of a lookup those on this page."
+    )
     has_more: bool
+    next_cursor: str | None = Field(description="For the next page, sent with this query as it was.")
     backends_used: list[str]
     reranked: Literal[True] | None = Field(
         default=None, description="Present if a stage ran that `rerank: false` would have skipped."
@@ -143,6 +193,11 @@ class ResultEvent(_Strict):
     legs: list[LegReport]
     degraded: list[Degradation]
     warnings: list[str]
+    removed_by_firewall: Annotated[int, Field(ge=0)] = Field(
+        description="Records that passed the index's filter and not the check behind it: 0 in health."
+    )
+    denied: Denied | None = Field(default=None, description="Only with the status `denied`.")
     provenance: Provenance
+    debug: Debug | None = Field(default=None, description="Only with `debug`.")
     metadata: dict[str, Any] | None = None
     pool: dict[str, Any] | None = Field(default=None, description="Only with `record`: a candidate pool.")

@@ -18,6 +18,11 @@ METADATA_AGE: Final = 30.0
 """Seconds in which a consumer finds partitions that were added; by default it takes either client 5 minutes."""
 
 
+TAIL_METADATA_AGE: Final = 1.0
+"""Seconds in which a tail finds partitions that were added: what a producer that knows them puts there isn't read until
+then."""
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
@@ -162,6 +167,36 @@ class Producer(Protocol):
         ...
 
 
+class Tail(Protocol):
+    """All of a topic from its beginning, read without a group and with what isn't committed. One thread calls it.
+
+    What isn't committed, because an open transaction would hide what others committed after it began.
+    """
+
+    def poll(self, timeout: float) -> list[Record]:
+        """Records that have been fetched, without headers; waits `timeout` seconds for the first.
+
+        Raises RetriableDelivery; some records may be lost then to this tail.
+        """
+        ...
+
+    def positions(self) -> dict[int, int]:
+        """By partition: everything below was handed out, or isn't for readers, as the marks of transactions."""
+        ...
+
+    def ends(self, timeout: float) -> dict[int, int]:
+        """By partition: the offset after the last record, asked of the broker now.
+
+        Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on.
+        Raises RetriableDelivery, also if there is no answer within `timeout` seconds.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
 class KafkaClient(Protocol):
     """What makes consumers and producers of one kind, and what suits that kind."""
 
@@ -172,6 +207,10 @@ class KafkaClient(Protocol):
 
     def consumer(self) -> Consumer:
         """A member of the group."""
+        ...
+
+    def tail(self, topic: str) -> Tail:
+        """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         ...
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:

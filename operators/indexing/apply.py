@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 
 from bytewax.dataflow import Stream, operator
 
+from operators.analysers import Analysers
 from operators.async_io import async_io
 from operators.clients.apart import REFUSALS
-from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedder, Embedding
 from operators.clients.qdrant.client import QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
@@ -112,12 +112,15 @@ def embedded(finished: Finished[DocumentInFlight, Embedding | None]) -> Document
 
 
 class Writer:
-    """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there."""
+    """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there.
 
-    def __init__(self, qdrant: QdrantClient, names: Vectors, bm25: Bm25, timeout: float) -> None:
+    The terms of a collection are made by that collection's analyser.
+    """
+
+    def __init__(self, qdrant: QdrantClient, names: Vectors, analysers: Analysers, timeout: float) -> None:
         self._qdrant = qdrant
         self._names = names
-        self._bm25 = bm25
+        self._analysers = analysers
         self._timeout = timeout
 
     async def __call__(self, _: Lane, documents: Sequence[DocumentInFlight], __: float) -> list[BackendError | None]:
@@ -131,7 +134,8 @@ class Writer:
             deletes = [document for document in there if document.event.op == "delete"]
 
             async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                points = [point(document, self._names, self._bm25) for document in batch]
+                bm25 = self._analysers.of(collection)
+                points = [point(document, self._names, bm25) for document in batch]
                 await self._qdrant.upsert(collection, points, not_newer(batch), timeout=self._timeout)
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:

@@ -1,11 +1,25 @@
-"""The collection that documents are indexed into: its vectors and its payload indexes."""
+"""The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from qdrant_client.http import models
 
+from operators.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
-from schemas.document import CREATED, NAMESPACE, PIECES, TYPE, VERSION
+from schemas.document import (
+    ACTOR_TYPE,
+    CLASSIFICATION,
+    COLUMNS,
+    CREATED,
+    LABELS,
+    NAMESPACE,
+    PIECES,
+    SUBJECT,
+    TYPE,
+    VERSION,
+    WORDS,
+)
 from schemas.errors import BackendBadResponse
 from schemas.settings import QdrantSettings
 
@@ -13,6 +27,15 @@ if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema
 
 _CONFLICT: Final = 409
+
+_CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
+    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
+    "integer": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+    "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT),
+    "bool": models.BoolIndexParams(type=models.BoolIndexType.BOOL),
+    "datetime": models.DatetimeIndexParams(type=models.DatetimeIndexType.DATETIME),
+}
+"""What the configuration calls an index."""
 
 
 def configuration(settings: QdrantSettings) -> models.CreateCollection:
@@ -36,25 +59,47 @@ def indexes() -> dict[str, "IndexSchema"]:
     return {
         NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
-        TYPE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
+        TYPE: _keyword(),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         PIECES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
+        **{field: _keyword() for field in (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS)},
+        **{column: _text() for column in COLUMNS},
+        **{field: _keyword(prefix=True) for field in WORDS.values()},
     }
 
 
+def _keyword(*, prefix: bool | None = None) -> models.KeywordIndexParams:
+    return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=prefix)
+
+
+def _text() -> models.TextIndexParams:
+    """Words as they are, in lower case, whatever the language: an expression means what it says."""
+    return models.TextIndexParams(
+        type=models.TextIndexType.TEXT,
+        tokenizer=models.TokenizerType.WORD,
+        lowercase=True,
+        phrase_matching=True,
+    )
+
+
 async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> list[str]:
-    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError."""
+    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError.
+
+    A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later.
+    """
     created = []
-    for collection in dict.fromkeys(settings.destinations.values()):
+    wanted = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
+    for collection in settings.held:
         if await qdrant.exists(collection, timeout=timeout):
             continue
         try:
-            await qdrant.create_collection(collection, configuration(settings), timeout=timeout)
+            noted = configuration(settings).model_copy(update={"metadata": metadata(settings.analyser(collection))})
+            await qdrant.create_collection(collection, noted, timeout=timeout)
         except BackendBadResponse as error:
             # Another replica was faster.
             if error.status != _CONFLICT:
                 raise
         created.append(collection)
-        for field, schema in indexes().items():
+        for field, schema in wanted.items():
             await qdrant.create_index(collection, field, schema, timeout=timeout)
     return created

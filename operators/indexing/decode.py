@@ -1,14 +1,14 @@
 """Decode: a message's bytes become a document in flight, or a named error."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from bytewax.dataflow import Stream, operator
 
-from operators.decode import check_dimension, check_headers, collection_of, parse, validated
+from operators.decode import check_dimension, check_headers, parse, validated
 from operators.indexing.document import DocumentInFlight
 from operators.inflight import Message
+from operators.places import Places
 from operators.stage import Stage, stage
 from schemas.document import DocumentEvent, point_id
 from schemas.settings import Settings
@@ -19,7 +19,7 @@ class DocumentDecoder:
     """Turns messages into documents under one configuration."""
 
     max_bytes: int
-    destinations: Mapping[str, str]
+    places: Places
     default_destination: str
     default_namespace: str
     dimension: int
@@ -29,7 +29,7 @@ class DocumentDecoder:
         """The decoder that the settings ask for."""
         return cls(
             settings.limits.max_document_bytes,
-            settings.qdrant.destinations,
+            Places.of(settings.qdrant),
             settings.defaults.destination,
             settings.defaults.namespace,
             settings.qdrant.dimension,
@@ -40,7 +40,7 @@ class DocumentDecoder:
         check_headers(message)
         event = validated(DocumentEvent, parse(message.value, self.max_bytes))
         destination = event.destination if event.destination is not None else self.default_destination
-        collection = collection_of(destination, self.destinations)
+        collection = self.places.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         updated = event.updated_at if event.updated_at is not None else message.timestamp

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from operators.cascade.words import words
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedding
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.inflight import Message
 from operators.ranking.dedupe import fingerprint
-from schemas.document import CONTENT, CREATED, NAMESPACE, PIECES, VERSION, DocumentEvent
+from schemas.document import CONTENT, CREATED, NAMESPACE, PIECES, VERSION, WORDS, DocumentEvent
 from schemas.settings.backends import Vectors
 from schemas.timestamp import rfc3339
 
@@ -57,6 +58,9 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(event.content)) is not None:
         fields[CONTENT] = content
+    for column, key in WORDS.items():
+        if held := words(getattr(event, column) or ""):
+            fields[key] = sorted(set(held))
     if event.vector is None and document.embedding is not None and document.embedding.pieces:
         fields[PIECES] = sorted(set(document.embedding.pieces))
     return fields

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from operators.ranking import reflections
 from operators.ranking.blend import weighted
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.composite import composite
 from operators.ranking.decay import decayed
 from operators.ranking.dedupe import dedupe
@@ -46,6 +46,16 @@ class Ranked(NamedTuple):
     backends: Sequence[str]
     reranked: bool
     warnings: Sequence[str]
+
+
+def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
+    """What an ordered lookup found, as it was found: nothing is scored."""
+    trail = Trail({}) if explain else None
+    if trail is not None:
+        for leg in legs:
+            trail.leg(leg, {})
+    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
+    return Ranked(candidates, trail, (), reranked=False, warnings=())
 
 
 def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:

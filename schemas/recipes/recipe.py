@@ -24,6 +24,7 @@ from schemas.recipes.stages import LATER, LlmRerank, Temporal
 STAGES: Final[Mapping[str, type[Stage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
 MAX_DISTANCE: Final = "max_distance"
+_STAMPS: Final = frozenset({"accessed_at", "confirmed_at", "created_at", "updated_at"})
 
 Parameters = Mapping[str, JsonValue]
 Overrides = Mapping[str, JsonValue]
@@ -138,6 +139,11 @@ class Recipe:
     def reads(self) -> frozenset[str]:
         """The payload fields that the recipe's stages ask for."""
         return frozenset().union(*(stage.reads for stage in self.running))
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether the time at which the query is asked can change the ranking."""
+        return not _STAMPS.isdisjoint(self.reads)
 
     @property
     def asks_chat(self) -> bool:

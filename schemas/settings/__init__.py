@@ -1,23 +1,31 @@
 """Settings: one YAML file, environment variables over it, every error at once and by its path."""
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, QdrantSettings, RerankSettings
+from schemas.settings.cascade import CacheSettings, CursorSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits, Topics
+from schemas.settings.policies import FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 from schemas.settings.ranking import Between, DecaySettings, Profile
 from schemas.settings.root import Defaults, Settings, TelemetrySettings, load
 
 __all__ = [
     "Between",
+    "CacheSettings",
     "ChatSettings",
+    "CursorSettings",
     "DecaySettings",
     "Defaults",
     "DeliverySettings",
     "EmbedderSettings",
+    "FirewallSettings",
+    "IdentitySettings",
     "KafkaSettings",
     "Limits",
+    "PolicySettings",
     "Profile",
     "QdrantSettings",
     "RerankSettings",
     "Settings",
+    "SourcePolicy",
     "TelemetrySettings",
     "Topics",
     "load",

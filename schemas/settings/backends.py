@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from schemas.document import COLUMNS
 from schemas.settings.section import Backend, Concurrency, Count, Seconds, Section, Url
 
 
@@ -38,8 +39,21 @@ class QdrantSettings(Backend):
     destinations: dict[str, str] = Field(
         default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
     )
+    collections: dict[str, dict[str, str]] = Field(
+        default={}, description="Destination -> a query's collection -> Qdrant collection."
+    )
+    indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
+        default={}, description="Payload field -> its index, beside those that every collection has."
+    )
     vectors: Vectors = Vectors()
     bm25: Bm25Settings = Bm25Settings()
+    analysers: dict[str, Bm25Settings] = Field(
+        default={}, description="Qdrant collection -> its analyser and formula, in place of bm25."
+    )
+    columns: dict[str, str] = Field(
+        default={"title": "title", "text": "text", "content": "text"},
+        description="Name of a column in queries, in any case -> title or text.",
+    )
     idf: Literal["namespace", "collection"] = "namespace"
 
     @model_validator(mode="after")
@@ -47,6 +61,41 @@ class QdrantSettings(Backend):
         if (self.url is None) == (self.path is None):
             raise ValueError("set one of url and path")
         return self
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        if unknown := sorted(self.collections.keys() - self.destinations.keys()):
+            raise ValueError(f"collections: {', '.join(unknown)}: not in destinations")
+        for destination, parts in self.collections.items():
+            held = [self.destinations[destination], *parts.values()]
+            if len(set(held)) < len(held):
+                # A point's id tells destinations apart, and not their parts.
+                raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
+        if reserved := sorted(name for name in self.indexes if name.startswith("_")):
+            raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
+        return self
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        if unknown := sorted(name for name, field in self.columns.items() if field not in COLUMNS):
+            raise ValueError(f"columns: {', '.join(unknown)}: not title or text")
+        if unwritable := sorted(name for name in self.columns if not name.isalnum()):
+            raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
+        if len({name.lower() for name in self.columns}) < len(self.columns):
+            raise ValueError("columns: two names differ in their case only")
+        if unknown := sorted(self.analysers.keys() - {*self.held}):
+            raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
+        return self
+
+    def analyser(self, collection: str) -> Bm25Settings:
+        """The analyser that is configured for a Qdrant collection."""
+        return self.analysers.get(collection, self.bm25)
+
+    @property
+    def held(self) -> list[str]:
+        """Every Qdrant collection, each once."""
+        parts = (collection for parts in self.collections.values() for collection in parts.values())
+        return list(dict.fromkeys([*self.destinations.values(), *parts]))
 
 
 class EmbedderSettings(Backend):

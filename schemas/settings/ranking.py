@@ -1,7 +1,7 @@
 """Sections `profiles`, `recipes`, `decay`: how queries are ranked, and what they may change of it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -29,6 +29,9 @@ class Profile(Section):
     over_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=100, description="Candidates asked of a leg, if the query wants no more."
     )
+    caches: list[Literal["exact", "semantic"]] = Field(
+        default=["exact", "semantic"], description="Kept answers that its queries may be given."
+    )
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=50, description="Candidates that are reranked; 0: none."
     )
@@ -38,9 +41,15 @@ class Profile(Section):
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "fast": {"semantic": False, "over_sample": 0, "rerank_top": 0, "half_life_days": None},
+    "fast": {
+        "semantic": False,
+        "over_sample": 0,
+        "caches": ["exact"],
+        "rerank_top": 0,
+        "half_life_days": None,
+    },
     BALANCED: {},
-    "deep": {"over_sample": 500, "rerank_top": 200, "half_life_days": 30.0},
+    "deep": {"over_sample": 500, "caches": ["semantic"], "rerank_top": 200, "half_life_days": 30.0},
 }
 
 
@@ -116,3 +125,12 @@ class DecaySettings(Section):
     """Tiers of decay below the recipe's own."""
 
     destinations: dict[str, DecayTier] = Field(default={}, description="By destination.")
+    collections: dict[str, dict[str, DecayTier]] = Field(
+        default={}, description="By destination and collection, over the destination's."
+    )
+
+    def of(self, destination: str, collection: str | None) -> tuple[DecayTier, ...]:
+        """The tiers of a place, the least specific first."""
+        of_collections = self.collections.get(destination, {})
+        tiers = (self.destinations.get(destination), None if collection is None else of_collections.get(collection))
+        return tuple(tier for tier in tiers if tier is not None)

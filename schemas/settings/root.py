@@ -11,8 +11,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from schemas.errors import ConfigError
 from schemas.settings.backends import ChatSettings, EmbedderSettings, QdrantSettings, RerankSettings
+from schemas.settings.cascade import CacheSettings, CursorSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.document import read
+from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
 from schemas.settings.section import Count, Section
 
@@ -54,6 +56,10 @@ class Settings(BaseSettings):
     profiles: Profiles = {}
     recipes: Recipes = {}
     decay: DecaySettings = DecaySettings()
+    policies: PolicySettings = PolicySettings()
+    firewall: FirewallSettings = FirewallSettings()
+    cache: CacheSettings = CacheSettings()
+    cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -70,6 +76,9 @@ class Settings(BaseSettings):
                 raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
+        for destination, tiers in self.decay.collections.items():
+            if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
+                raise ValueError(f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections")
         asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]
         if self.chat.kind == "none":
             if asking:
@@ -109,11 +118,15 @@ class Settings(BaseSettings):
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),
+                "policies": self.policies.model_dump(mode="json"),
+                "firewall": self.firewall.model_dump(mode="json"),
+                "clock_bucket": self.cache.clock_bucket,
             }
         )
 
     def _indexed(self) -> dict[str, Any]:
-        named = {"dimension", "destinations", "vectors", "bm25", "idf"}
+        places = {"destinations", "collections", "indexes"}
+        named = {"dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
         return {
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
@@ -122,8 +135,11 @@ class Settings(BaseSettings):
         }
 
 
-_FORMAT: Final = 2
-"""Of what the indexing flow writes: raise it when that changes. 2: the vocabulary ids of a text's tokens."""
+_FORMAT: Final = 3
+"""Of what the indexing flow writes: raise it when that changes.
+
+2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
+"""
 
 _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "weight", "max_doc_chars", "max_batch_chars"}
 

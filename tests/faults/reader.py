@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from schemas import dead_letter
 from tests.faults.law import Asked, Place, Terminal
 from tests.faults.load import query_id_of
+from tests.integration.deployment import PARTITIONS, Origins
 from tests.integration.poison import POISON
 
 _POLL: Final = 0.2
@@ -28,6 +29,8 @@ class Reader:
         self._dead_letters = dead_letters
         self._lock = threading.Lock()
         self._consumer = _consumer(bootstrap)
+        # A fault adds as many partitions again.
+        self._origins = Origins(2 * PARTITIONS)
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
@@ -80,9 +83,8 @@ class Reader:
         event = orjson.loads(message.value())
         # A query in an envelope of CloudEvents is answered in one.
         event = event["data"] if "specversion" in event else event
-        source = event["provenance"]["source"]
         return Terminal(
-            Place(source["topic"], source["partition"], source["offset"]),
+            Place(*self._origins.place(event)),
             event["status"],
             False,
             message.key(),

@@ -86,6 +86,7 @@ def test_a_result_by_hand() -> None:
         "query_id": "q",
         "status": "ok",
         "profile": "balanced",
+        "retrieval_stage": "hybrid_merge",
         "results": [
             {
                 "id": "a",
@@ -98,6 +99,7 @@ def test_a_result_by_hand() -> None:
         ],
         "total": 2,
         "has_more": True,
+        "next_cursor": None,
         "backends_used": ["vector", "keyword"],
         "semantic_unavailable": False,
         "legs": [
@@ -106,11 +108,13 @@ def test_a_result_by_hand() -> None:
         ],
         "degraded": [],
         "warnings": [],
+        "removed_by_firewall": 0,
         "provenance": {
             "config_hash": None,
             "recipe": "hybrid",
             "recipe_hash": SHIPPED["hybrid"].hash,
             "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
             "now": "1970-01-01T00:00:05.000Z",
             "source": None,
         },

@@ -154,7 +154,7 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
 def same(query: InFlight) -> None:
     """The pool of a query's answer ranks to the same results and the same steps, but for a verdict's parameters."""
     online = published(query)
-    offline = ranked(online["pool"], PoolRanker(DECODER.planner, DECODER.limits))
+    offline = ranked(online["pool"], PoolRanker(DECODER.normalise.planner, DECODER.limits))
     assert offline["provenance"]["recipe_hash"] == online["provenance"]["recipe_hash"]
     assert [(hit["id"], hit["score"]) for hit in offline["results"]] == [
         (hit["id"], hit["score"]) for hit in online["results"]

@@ -17,6 +17,8 @@ from typing import Any, Self
 import kafka
 import yaml
 
+from operators.inflight import Origin
+from operators.publish import result_id
 from schemas import dead_letter
 from tests.kafka.broker import Broker, free_port
 
@@ -26,13 +28,40 @@ PATIENCE = 60.0
 """Seconds to wait for what must happen in the end; no test asserts how long it takes."""
 
 Headers = list[tuple[str, bytes]]
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+class Origins:
+    """Finds a query by its result: that one's id is a hash of the query's place, and the rest may be another's."""
+
+    _BLOCK = 1_000
+    _LAST = 200_000
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._known: dict[str, Place] = {}
+        self._hashed = 0
+
+    def place(self, result: Mapping[str, Any]) -> Place:
+        """The place of the query that this result answers; fails if it is none of a topic's first 200,000 offsets."""
+        # Who computed an answer read the same topic.
+        topic = result["provenance"]["source"]["topic"]
+        while result["result_id"] not in self._known:
+            assert self._hashed < self._LAST, f"{result['result_id']} is no place in {topic}"
+            for partition in range(self._partitions):
+                for offset in range(self._hashed, self._hashed + self._BLOCK):
+                    id_ = result_id(Origin(topic, partition, offset, 0))
+                    self._known[id_] = (topic, partition, offset)
+            self._hashed += self._BLOCK
+        return self._known[result["result_id"]]
 
 
 @dataclass
 class Terminal:
     """A record that ended a query: a result, or a dead letter with the class it was given."""
 
-    place: tuple[str, int, int]
+    place: Place
     value: dict[str, Any]
     headers: dict[str, bytes]
     kind: str = "result"
@@ -88,6 +117,7 @@ class Deployment:
     settings: dict[str, Any]
     flows: list[Flow] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    origins: Origins = field(default_factory=lambda: Origins(PARTITIONS))
 
     @classmethod
     @contextlib.contextmanager
@@ -185,7 +215,7 @@ class Deployment:
         consumer.close()
         return marks
 
-    def places(self, role: str = "queries") -> set[tuple[str, int, int]]:
+    def places(self, role: str = "queries") -> set[Place]:
         """Every place that the topic holds."""
         consumer = kafka.KafkaConsumer(bootstrap_servers=self.broker.bootstrap)
         partitions = [kafka.TopicPartition(self.names[role], number) for number in range(PARTITIONS)]
@@ -214,8 +244,7 @@ class Deployment:
             )
             return Terminal(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
         value = json.loads(record.value)
-        source = value["provenance"]["source"]
-        return Terminal((source["topic"], source["partition"], source["offset"]), value, headers)
+        return Terminal(self.origins.place(value), value, headers)
 
 
 def assert_each_once(deployment: Deployment, terminals: Sequence[Terminal]) -> None:

@@ -118,7 +118,7 @@ def test_whatever_is_on_the_topic_ends_once(deployment: Deployment) -> None:
     for record in read(deployment, [deployment.names["results"], deployment.names["dead_letters"]], len(sent)):
         if record.topic == deployment.names["results"]:
             result = json.loads(record.value)
-            places.append(tuple(result.get("data", result)["provenance"]["source"].values()))
+            places.append(deployment.origins.place(result.get("data", result)))
             continue
         letters += 1
         why = dict(record.headers)

@@ -1,21 +1,32 @@
 """Messages, queries and terminal records as the tests of the operators need them."""
 
+import dataclasses
 import time
 from typing import Any
 
 import orjson
 from opentelemetry.trace import NoOpTracer, Tracer
 
+from operators.admit import Admission
+from operators.analysers import Analysers
+from operators.cascade.answer_cache import AnswerCache
+from operators.cascade.cursor import CursorCodec
+from operators.cascade.exact_cache import ExactCache
+from operators.cascade.semantic_cache import SemanticCache
 from operators.decode import Decoder
 from operators.inflight import InFlight, Message, Origin, Terminal
+from operators.lookup import Answers
+from operators.normalise import Normaliser
+from operators.places import Places
 from operators.recipes import Planner
 from operators.telemetry import QueryTrace
-from schemas.settings import Limits
+from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES
 
 DIMENSION = 3
 TRACER = NoOpTracer()
 PLANNER = Planner(PROFILES)
+CURSORS = CursorCodec(None)
 
 
 def origin(offset: int = 0, *, partition: int = 0, epoch: int = 1, topic: str = "queries") -> Origin:
@@ -38,20 +49,52 @@ def message(value: Any = b"{}", offset: int = 0, **changes: Any) -> Message:
     return Message(**{**fields, **changes})
 
 
+def normaliser(**changes: Any) -> Normaliser:
+    """A normaliser of one destination, `default`, in the collection `documents`."""
+    fields: dict[str, Any] = {
+        "places": Places({"default": "documents"}),
+        "defaults": Defaults(namespace="public"),
+        "policies": PolicySettings(),
+        "firewall": FirewallSettings(),
+        "planner": PLANNER,
+        "cursors": CURSORS,
+        "config_hash": "0" * 64,
+    }
+    return Normaliser(**{**fields, **changes})
+
+
 def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
-    """A decoder of one destination, `default`, in the collection `documents`."""
+    """A decoder of one destination, `default`, in the collection `documents`; `changes` may be its normaliser's."""
+    its_own = {field.name for field in dataclasses.fields(Decoder)}
     fields: dict[str, Any] = {
         "limits": Limits(),
-        "destinations": {"default": "documents"},
-        "default_destination": "default",
-        "default_namespace": "public",
         "reply_to": frozenset({"results", "answers"}),
         "dimension": DIMENSION,
         "record_content": False,
         "tracer": tracer,
-        "planner": PLANNER,
+        "normalise": normaliser(**{name: value for name, value in changes.items() if name not in its_own}),
     }
-    return Decoder(**{**fields, **changes})
+    return Decoder(**{**fields, **{name: value for name, value in changes.items() if name in its_own}})
+
+
+def admission(**changes: Any) -> Admission:
+    """An admission without a firewall, at the beginning of its clock."""
+    settings = QdrantSettings(url="http://qdrant")
+    unasked: Any = None
+    fields: dict[str, Any] = {
+        "firewall": FirewallSettings(),
+        "analysers": Analysers(unasked, settings),
+        "columns": settings.columns,
+        "ordered": frozenset({"created_at", "updated_at"}),
+        "clock": lambda: 0.0,
+    }
+    return Admission(**{**fields, **changes})
+
+
+def answers(**changes: Any) -> Answers:
+    """Nothing is answered yet; of what will be, a MiB is kept in each cache for a minute."""
+    cache = AnswerCache(ExactCache(1 << 20, 60.0), SemanticCache(1 << 20, 60.0, 0.92, 1000))
+    return Answers(**{"cache": cache, "clock_bucket": 60.0, **changes})
 
 
 def query(offset: int = 0, tracer: Tracer = TRACER, **event: Any) -> InFlight:

@@ -1,24 +1,26 @@
 """Admit: a query past its deadline is answered without a call; the others get their keyword terms."""
 
+import math
+
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
-from operators.admit import admit, admitted
+from operators.admit import admit
 from operators.clients.bm25 import Bm25
 from operators.inflight import InFlight
 from schemas.errors import Reason
-from tests.operators.samples import decoder, message, query
+from tests.operators.samples import admission, decoder, message, query
 
-BM25 = Bm25()
+ADMIT = admission()
 
 
 @pytest.mark.parametrize(("left", "expired"), [(-1.0, True), (0.0, True), (0.001, False)])
 def test_a_deadline_that_is_reached_has_passed(left: float, expired: bool) -> None:
     """At its deadline a query is expired and answered, and has no terms: nobody will be asked."""
     asked = query()
-    done = admitted(asked, asked.deadline - left, BM25)
+    done = admission(clock=lambda: asked.deadline - left)(asked)
     assert done is asked
     assert (done.expired, done.answered) == (expired, expired)
     assert (done.terms is None) == expired
@@ -26,11 +28,11 @@ def test_a_deadline_that_is_reached_has_passed(left: float, expired: bool) -> No
 
 def test_an_expired_query_says_that_its_deadline_has_passed() -> None:
     """The answer tells that it waited too long; if that was before it was read, how long ago it was sent."""
-    waited = admitted(query(timeout_ms=1000), float("inf"), BM25)
+    waited = admission(clock=lambda: math.inf)(query(timeout_ms=1000))
     assert (waited.degraded, waited.warnings) == ([("queue", Reason.DEADLINE)], [])
     # A backlog of a day, or a producer whose clock is behind by one.
     read = message({"query_id": "q", "text": "t"}, timestamp=1e9, received=1e9 + 86_400, clock=100_000.0)
-    late = admitted(decoder()(read), 100_000.0, BM25)
+    late = admission(clock=lambda: 100_000.0)(decoder()(read))
     assert (late.expired, late.degraded) == (True, [("queue", Reason.DEADLINE)])
     assert late.warnings == ["the deadline had passed when the query was read, 86400 s after it was sent"]
 
@@ -38,13 +40,13 @@ def test_an_expired_query_says_that_its_deadline_has_passed() -> None:
 def test_the_terms_are_the_texts() -> None:
     """The keyword leg gets what the analyser makes of the text."""
     asked = query(text="running cats")
-    assert admitted(asked, 0.0, BM25).terms == BM25.query("running cats")
+    assert ADMIT(asked).terms == Bm25().query("running cats")
     assert asked.warnings == []
 
 
 def test_a_text_without_terms_is_warned_about() -> None:
     """Stop words alone leave the keyword leg nothing: the answer says so, and the query goes on."""
-    asked = admitted(query(text="the of and"), 0.0, BM25)
+    asked = ADMIT(query(text="the of and"))
     assert asked.terms is None
     assert asked.warnings == ["the text has no terms for the keyword leg"]
     assert not asked.answered
@@ -53,7 +55,7 @@ def test_a_text_without_terms_is_warned_about() -> None:
 @pytest.mark.parametrize("vector", [[0.0, 0.0, 0.0], [0, -0.0, 0]])
 def test_a_zero_vector_is_warned_about(vector: list[float]) -> None:
     """A vector without a direction isn't asked for: the answer says so, and the query goes on."""
-    asked = admitted(query(vector=vector), 0.0, BM25)
+    asked = ADMIT(query(vector=vector))
     assert asked.warnings == ["the vector is zero: the vector leg is not asked"]
     assert not asked.answered
 
@@ -61,12 +63,12 @@ def test_a_zero_vector_is_warned_about(vector: list[float]) -> None:
 @pytest.mark.parametrize("vector", [[1e-200, 0.0, 0.0], [5e-324, 0.0, 0.0], [3e38, 3e38, 3e38]])
 def test_a_vector_of_any_length_has_a_direction(vector: list[float]) -> None:
     """A very short or a very long vector is no zero vector."""
-    assert admitted(query(vector=vector), 0.0, BM25).warnings == []
+    assert ADMIT(query(vector=vector)).warnings == []
 
 
 def test_a_query_by_vector_alone_has_no_terms() -> None:
     """Without a text there is nothing to warn about."""
-    asked = admitted(query(text=None, vector=[1.0, 0.0, 0.0]), 0.0, BM25)
+    asked = ADMIT(query(text=None, vector=[1.0, 0.0, 0.0]))
     assert (asked.terms, asked.warnings) == (None, [])
 
 
@@ -75,7 +77,9 @@ def test_the_flow_parts_the_expired_from_the_others() -> None:
     early, late = query(0, timeout_ms=1000), query(1, timeout_ms=9000)
     out: dict[str, list[list[InFlight]]] = {"on": [], "answered": [], "dead": []}
     flow = Dataflow("admit")
-    stage = admit("admit", op.input("in", flow, TestingSource([[early, late]])), BM25, lambda: early.deadline + 1)
+    stage = admit(
+        "admit", op.input("in", flow, TestingSource([[early, late]])), admission(clock=lambda: early.deadline + 1)
+    )
     for name, sink in out.items():
         op.output(name, getattr(stage, name), TestingSink(sink))
     run_main(flow)

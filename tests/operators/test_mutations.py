@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from operators.admit import admitted
-from operators.clients.bm25 import Bm25
 from operators.decode import Decoder
 from operators.delivery.record_size import record_size
 from operators.inflight import Message, Rejected, Terminal
@@ -17,8 +15,8 @@ from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent
 from tests.operators.mutations import mutations
-from tests.operators.samples import TRACER, decoder, message, origin
-from tests.operators.test_publish import PUBLISHER
+from tests.operators.samples import TRACER, admission, decoder, message, origin
+from tests.operators.test_publish import PUBLISHER, written
 
 COUNT = 10_000
 LETTERS = 400_000
@@ -45,11 +43,10 @@ def messages(seed: int, count: int) -> list[Message]:
 
 def terminals(read: list[Message]) -> list[Terminal]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
-    bm25 = Bm25()
     decoded = sort("decode", read, lambda sent: sent, DECODE)
-    ready = sort("admit", decoded.on, lambda query: query.message, lambda query: admitted(query, 0.0, bm25))
+    ready = sort("admit", decoded.on, lambda query: query.message, admission())
     dead: list[Rejected] = decoded.dead + ready.dead
-    records = [PUBLISH.result(query) for query in ready.on + ready.answered]
+    records = [written(query, PUBLISH) for query in ready.on + ready.answered]
     return records + [undeliverable(rejected, "dead-letters", TRACER, PUBLISH.max_bytes) for rejected in dead]
 
 

@@ -24,10 +24,10 @@ from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
 from schemas.result import LegStatus, ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
-from tests.operators.samples import decoder, message, origin, query
+from tests.operators.samples import CURSORS, decoder, message, origin, query
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
-PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm")
+PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm", CURSORS)
 
 
 def event_of(terminal: Terminal) -> dict[str, Any]:
@@ -38,9 +38,14 @@ def event_of(terminal: Terminal) -> dict[str, Any]:
     return event
 
 
-def published(asked: InFlight, publisher: Publisher = PUBLISHER) -> dict[str, Any]:
+def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> Terminal:
+    """The record of a query's own answer."""
+    return publisher.record(asked, publisher.own(asked, publisher.event(asked)))
+
+
+def published(asked: InFlight) -> dict[str, Any]:
     """The result event of a query."""
-    return event_of(publisher.result(asked))
+    return event_of(written(asked))
 
 
 def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFlight:
@@ -55,8 +60,7 @@ def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFl
 
 def test_a_result_by_hand() -> None:
     """Every field of an answer with two hits, as the contract writes it."""
-    asked = found(count=2, metadata={"user": 1})
-    asked.now = 1_700_000_000.0
+    asked = found(count=2, metadata={"user": 1}, now=1_700_000_000)
     event = published(asked)
     assert event.pop("result_id") == result_id(origin(0))
     assert event == {
@@ -64,6 +68,7 @@ def test_a_result_by_hand() -> None:
         "query_id": "q0",
         "status": "ok",
         "profile": "balanced",
+        "retrieval_stage": "hybrid_merge",
         "results": [
             {
                 "id": "doc-0",
@@ -84,6 +89,7 @@ def test_a_result_by_hand() -> None:
         ],
         "total": 2,
         "has_more": False,
+        "next_cursor": None,
         "backends_used": ["vector", "keyword"],
         "semantic_unavailable": False,
         "legs": [
@@ -92,11 +98,13 @@ def test_a_result_by_hand() -> None:
         ],
         "degraded": [],
         "warnings": [],
+        "removed_by_firewall": 0,
         "provenance": {
             "config_hash": "0" * 64,
             "recipe": "hybrid",
             "recipe_hash": SHIPPED["hybrid"].hash,
             "models": {"embedder": "minilm", "reranker": None},
+            "index_watermark": None,
             "now": "2023-11-14T22:13:20.000Z",
             "source": {"topic": "queries", "partition": 0, "offset": 0},
         },
@@ -106,7 +114,7 @@ def test_a_result_by_hand() -> None:
 
 def test_the_record_keeps_the_querys_key_and_place() -> None:
     """The result goes to its topic under the query's key, for the query's offset."""
-    record = PUBLISHER.result(found(7))
+    record = written(found(7))
     assert (record.topic, record.key, record.origin, record.compacts) == ("results", b"key", origin(7), False)
 
 
@@ -115,7 +123,7 @@ def test_the_record_goes_to_the_topic_that_the_query_chose() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    record = PUBLISHER.result(query(tracer=provider.get_tracer("test"), reply_to="answers"))
+    record = written(query(tracer=provider.get_tracer("test"), reply_to="answers"))
     assert record.topic == "answers"
     assert record.trace is not None
     record.trace.sent()
@@ -131,7 +139,7 @@ def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
     for size, name, status in ((900, "send dead-letters", "dead_letter"), (2_000, "send results", "partial")):
         asked = found(size=2_000)
         asked.trace = query(tracer=provider.get_tracer("test")).trace
-        record = replace(PUBLISHER, max_bytes={"results": size}).result(asked)
+        record = written(asked, replace(PUBLISHER, max_bytes={"results": size}))
         assert record.trace is not None
         record.trace.sent()
         spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}

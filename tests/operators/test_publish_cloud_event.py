@@ -14,7 +14,7 @@ from operators.publish import result_id, undeliverable
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import ResultEvent
 from tests.operators.samples import TRACER, decoder, message, origin
-from tests.operators.test_publish import PUBLISHER
+from tests.operators.test_publish import written
 
 TRACEPARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ASKED = {
@@ -59,7 +59,7 @@ RESULT = {
 
 def test_a_binary_query_has_a_binary_result() -> None:
     """By hand: attributes in ce_ headers, the value's type in content-type, the result event as the value."""
-    record = PUBLISHER.result(binary())
+    record = written(binary())
     assert text(record) == {f"ce_{name}": value for name, value in RESULT.items()} | {
         "content-type": "application/json"
     }
@@ -69,7 +69,7 @@ def test_a_binary_query_has_a_binary_result() -> None:
 
 def test_a_structured_query_has_a_structured_result() -> None:
     """By hand: one header, and an envelope whose data is the result event."""
-    record = PUBLISHER.result(structured())
+    record = written(structured())
     assert text(record) == {"content-type": "application/cloudevents+json; charset=UTF-8"}
     envelope = orjson.loads(record.value or b"")
     assert ResultEvent.model_validate(envelope.pop("data")).query_id == "q7"
@@ -78,9 +78,7 @@ def test_a_structured_query_has_a_structured_result() -> None:
 
 def test_a_plain_query_has_a_plain_result() -> None:
     """Nobody who doesn't speak CloudEvents gets a header of theirs."""
-    record = PUBLISHER.result(
-        decoder()(message(EVENT, headers=(("ce_id", b"1"), ("content-type", b"application/json"))))
-    )
+    record = written(decoder()(message(EVENT, headers=(("ce_id", b"1"), ("content-type", b"application/json")))))
     assert record.headers == ()
 
 
@@ -97,7 +95,7 @@ def test_the_result_names_the_trace_twice(mode: Mode, headers: Headers, extensio
     else:
         members = {name: value.decode() for name, value in extension.items()}
         sent = message({**ASKED, **members, "data": EVENT}, headers=(*STRUCTURED, *headers))
-    record = PUBLISHER.result(decoder(tracer)(sent))
+    record = written(decoder(tracer)(sent))
     carried = text(record)["traceparent"]
     assert carried.split("-")[1] == TRACEPARENT.decode().split("-")[1]
     if mode is Mode.BINARY:
@@ -119,13 +117,13 @@ def test_a_state_goes_with_its_own_parent(headers: Headers, state: str | None) -
     """Headers and extension are two traces, never mixed: the one's parent doesn't get the other's state."""
     extension = {"traceparent": TRACEPARENT.decode(), "tracestate": "extension=1"}
     sent = message({**ASKED, **extension, "data": EVENT}, headers=(*STRUCTURED, *headers))
-    assert text(PUBLISHER.result(decoder()(sent))).get("tracestate") == state
+    assert text(written(decoder()(sent))).get("tracestate") == state
 
 
 @pytest.mark.parametrize("query_id", ["a\nb", "\x7f", "\ufffe"])
 def test_an_identifier_that_is_no_subject_is_left_out(query_id: str) -> None:
     """A query_id may hold what an attribute may not: the result is a valid event all the same."""
-    record = PUBLISHER.result(binary({**EVENT, "query_id": query_id}))
+    record = written(binary({**EVENT, "query_id": query_id}))
     assert "ce_subject" not in text(record)
     assert from_headers(record.headers).id == result_id(origin(3))
 
@@ -133,15 +131,15 @@ def test_an_identifier_that_is_no_subject_is_left_out(query_id: str) -> None:
 def test_the_time_is_the_same_when_the_query_is_read_again() -> None:
     """It is the query's clock, and left out where the only clock is that of this process."""
     event = {"query_id": "q", "text": "t"}
-    assert text(PUBLISHER.result(binary(event, timestamp=1e9)))["ce_time"] == "2001-09-09T01:46:40.000Z"
-    assert "ce_time" not in text(PUBLISHER.result(binary(event, timestamp=-0.001)))
+    assert text(written(binary(event, timestamp=1e9)))["ce_time"] == "2001-09-09T01:46:40.000Z"
+    assert "ce_time" not in text(written(binary(event, timestamp=-0.001)))
 
 
 @given(st.text(min_size=1, max_size=9), st.sampled_from(Mode))
 def test_every_result_is_an_event_that_we_would_read(query_id: str, mode: Mode) -> None:
     """Whatever was asked, the answer keeps the specification that queries are held to."""
     event = {**EVENT, "query_id": query_id}
-    record = PUBLISHER.result(binary(event) if mode is Mode.BINARY else structured(event))
+    record = written(binary(event) if mode is Mode.BINARY else structured(event))
     read = from_headers(record.headers) if mode is Mode.BINARY else from_envelope(orjson.loads(record.value or b""))[0]
     assert read == CloudEvent(mode, result_id(origin(3)), "/rankstream/test", "order-7", ())
 

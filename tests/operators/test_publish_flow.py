@@ -1,15 +1,22 @@
 """Publish in the engine: queries and dead letters in, terminal records out."""
 
+from dataclasses import replace
+
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 from operators.inflight import Rejected, Terminal
-from operators.publish import publish, undeliverable
+from operators.publish import Ending, publish, undeliverable
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import TRACER, message, origin
+from tests.operators.samples import TRACER, answers, message, origin
 from tests.operators.test_publish import PUBLISHER, found
+
+
+def ending() -> Ending:
+    """Ends queries that none follows."""
+    return Ending(PUBLISHER, answers(), TRACER)
 
 
 def test_a_dead_letter_is_a_record_with_its_reason() -> None:
@@ -29,7 +36,7 @@ def test_the_flow_answers_queries_and_dead_letters() -> None:
     answered = op.input("answered", flow, TestingSource([[found(0), found(1)], [found(2)]]))
     rejected = Rejected(message(b"{", 3), DeadLetterClass.NOT_JSON, "decode", "why")
     dead = op.input("dead", flow, TestingSource([[rejected]]))
-    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
+    op.output("out", publish("publish", answered, dead, ending()), TestingSink(out))
     run_main(flow)
     assert sorted((record.origin.offset, record.topic) for batch in out for record in batch) == [
         (0, "results"),
@@ -44,11 +51,11 @@ def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
     """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
     out: list[list[Terminal]] = []
     broken = found(1)
-    broken.now = float("nan")
+    broken.canonical = replace(broken.canonical, now=float("nan"))
     flow = Dataflow("publish")
     answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
     dead = op.input("dead", flow, TestingSource([]))
-    op.output("out", publish("publish", answered, dead, PUBLISHER, TRACER), TestingSink(out))
+    op.output("out", publish("publish", answered, dead, ending()), TestingSink(out))
     run_main(flow)
     assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [
         (0, "results"),

@@ -13,7 +13,7 @@ from operators.publish import Publisher, undeliverable
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import TRACER, decoder, message
-from tests.operators.test_publish import PUBLISHER, event_of, found
+from tests.operators.test_publish import PUBLISHER, event_of, found, written
 
 BINARY: Headers = (
     ("ce_specversion", b"1.0"),
@@ -36,14 +36,14 @@ def size_of(record: Terminal) -> int:
 
 def test_a_result_at_the_limit_is_whole() -> None:
     """A record of exactly what its topic takes loses nothing; with one byte less it loses its texts."""
-    size = size_of(PUBLISHER.result(found()))
-    assert event_of(taking(size).result(found()))["results"][0]["text"] == "x" * 10
-    assert event_of(taking(size - 1).result(found()))["results"][0]["text"] is None
+    size = size_of(written(found()))
+    assert event_of(written(found(), taking(size)))["results"][0]["text"] == "x" * 10
+    assert event_of(written(found(), taking(size - 1)))["results"][0]["text"] is None
 
 
 def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
     """Over the topic's size texts and payloads go, ids and scores stay, and status and `degraded` tell."""
-    event = event_of(taking(5_000).result(found(count=5, size=2_000)))
+    event = event_of(written(found(count=5, size=2_000), taking(5_000)))
     assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
         (f"doc-{n}", None, {}) for n in range(5)
     ]
@@ -54,8 +54,8 @@ def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
 
 def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
     """Where ids and scores are still too much the first results stay, as many as fit, and the answer says so."""
-    size = size_of(taking(2_500).result(found(count=20)))
-    event = event_of(taking(2_500).result(found(count=20)))
+    size = size_of(written(found(count=20), taking(2_500)))
+    event = event_of(written(found(count=20), taking(2_500)))
     kept = len(event["results"])
     assert 0 < kept < 20
     assert [hit["id"] for hit in event["results"]] == [f"doc-{n}" for n in range(kept)]
@@ -70,7 +70,7 @@ def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
 def test_a_key_without_room_for_a_result_ends_as_a_dead_letter(headers: Headers) -> None:
     """The query's own key can be too much: its record is then a dead letter that says for which topic."""
     asked = decoder()(message({"query_id": "q", "text": "t"}, 7, key=b"k" * 3_000, headers=headers))
-    record = taking(3_000).result(asked)
+    record = written(asked, taking(3_000))
     assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"", None, asked.message.origin)
     assert dict(record.headers)[names.CLASS] == b"too_large"
     assert dict(record.headers)[names.MESSAGE] == b"the record for results is larger than its topic takes"
@@ -80,9 +80,9 @@ def test_a_key_without_room_for_a_result_ends_as_a_dead_letter(headers: Headers)
 def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
     """A result is bounded by the topic it goes to."""
     sizes = {"results": 1, "answers": 900_000, "dead-letters": 900_000}
-    record = replace(PUBLISHER, max_bytes=sizes).result(found(reply_to="answers"))
+    record = written(found(reply_to="answers"), replace(PUBLISHER, max_bytes=sizes))
     assert (record.topic, event_of(record)["status"]) == ("answers", "ok")
-    assert replace(PUBLISHER, max_bytes=sizes).result(found()).topic == "dead-letters"
+    assert written(found(), replace(PUBLISHER, max_bytes=sizes)).topic == "dead-letters"
 
 
 def test_a_dead_letter_without_room_keeps_no_payload() -> None:
@@ -130,8 +130,8 @@ def test_every_result_fits_its_topic_or_is_a_dead_letter(
     event: dict[str, Any], count: int, size: int, key: int | None, headers: Headers, limit: int
 ) -> None:
     """Any result under any limit: what goes to the topic fits, says what it lost, and has the first results."""
-    whole = event_of(PUBLISHER.result(asked_for(event, count, size, key, headers)))
-    record = taking(limit).result(asked_for(event, count, size, key, headers))
+    whole = event_of(written(asked_for(event, count, size, key, headers)))
+    record = written(asked_for(event, count, size, key, headers), taking(limit))
     if record.topic == "dead-letters":
         assert record.value is None
         assert limit < 9_000

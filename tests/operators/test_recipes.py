@@ -12,7 +12,7 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
-from schemas.settings import Between, Profile, load
+from schemas.settings import Between, DecaySettings, Profile, SourcePolicy, load
 from schemas.settings.ranking import PROFILES
 
 LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
@@ -75,7 +75,7 @@ def test_the_querys_recipe_goes_before_its_profiles(asked: dict[str, Any], profi
 def test_a_given_recipe_goes_before_both() -> None:
     """Who ranks again by a recipe gets that one, whatever the query and its profile say; their other wishes stay."""
     asked = event(profile="terse", recipe="signals", include_reflections=False)
-    plan = PLANNER.plan(asked, "default", [], SHIPPED["decay"])
+    plan = PLANNER.plan(asked, "default", [], recipe=SHIPPED["decay"])
     assert (plan.name, plan.recipe, plan.include_reflections) == ("terse", SHIPPED["decay"], False)
 
 
@@ -273,19 +273,26 @@ def test_the_querys_word_on_reflections_goes_before_the_recipes(
     assert planned(recipe=recipe, include_reflections=asked).include_reflections is included
 
 
-def test_the_decay_of_a_destination_is_its_own() -> None:
-    """A query is planned with the tier of the destination that it asks, and no other."""
+def test_the_decay_of_a_place_is_its_own() -> None:
+    """A query is planned with the tiers of the destination and the collection that it asks, and no other; over them
+    goes its source's.
+    """
     tier = DecayTier(mode="step", half_life_days=2.0)
-    planner = planner_of(decay={"diary": tier})
+    notes = DecayTier(half_life_days=9.0)
+    planner = planner_of(decay=DecaySettings(destinations={"diary": tier}, collections={"diary": {"notes": notes}}))
     assert planner.plan(event(), "diary", []).decay == (tier,)
     assert planner.plan(event(), "default", []).decay == ()
+    asked, own = event(collection="notes"), DecayTier(half_life_days=1.0)
+    assert planner.plan(asked, "diary", []).decay == (tier, notes)
+    assert planner.plan(asked, "default", []).decay == ()
+    assert planner.plan(asked, "diary", [], SourcePolicy(decay=own)).decay == (tier, notes, own)
 
 
 def test_the_facts_are_the_querys() -> None:
     """Stages know the query's clocks, text, anchor and wishes, the destination's tier and the profile's half-life."""
     tier = DecayTier(half_life_days=2.0)
     asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
-    plan = planner_of(decay={"diary": tier}).plan(asked, "diary", [])
+    plan = planner_of(decay=DecaySettings(destinations={"diary": tier})).plan(asked, "diary", [])
     facts = plan.facts(asked, "find me", 5.0, TimeAnchor(1, 1))
     assert (facts.now, facts.cycle, facts.text, facts.anchor) == (5.0, 9, "find me", TimeAnchor(1, 1))
     assert (facts.include_reflections, facts.reflections_only) == (False, False)

@@ -162,7 +162,7 @@ def alone(one: InFlight) -> Ranking:
     if len(fused) == 1:
         return fused
     first, tail = fused[:TOP], fused[TOP:]
-    relevances = unit([relevance(str(one.text), one.payloads[id_]["text"]) for id_, _ in first])
+    relevances = unit([relevance(str(one.canonical.text), one.payloads[id_]["text"]) for id_, _ in first])
     before = unit([score for _, score in first])
     merged = [
         (id_, WEIGHT * new + (1 - WEIGHT) * old) for (id_, _), new, old in zip(first, relevances, before, strict=True)
@@ -208,7 +208,7 @@ def through(
 def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:
     """The pairs that must be asked for: of one candidate none, else each of the first."""
     return Counter(
-        (str(one.text), one.payloads[candidate.id]["text"])
+        (str(one.canonical.text), one.payloads[candidate.id]["text"])
         for one in queries
         if len(one.candidates) > 1
         for candidate in one.candidates[:TOP]

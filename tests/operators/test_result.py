@@ -22,7 +22,7 @@ from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
 from tests.operators.ranking.pools import keyword, leg, vector
 from tests.operators.samples import query
-from tests.operators.test_publish import PUBLISHER, event_of, published
+from tests.operators.test_publish import PUBLISHER, event_of, published, written
 
 NOW = 1_700_000_000.0
 POINTS: Mapping[str, Mapping[str, Any]] = {
@@ -171,7 +171,7 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
 def test_the_pools_clock_is_the_one_that_was_ranked_by(now: float | str) -> None:
     """Ages are computed again to the bit: the pool's time is the query's, and not one rounded."""
     asked = ranked(record=True, now=now)
-    assert CandidatePool.model_validate(recorded(asked)).clock == asked.now
+    assert CandidatePool.model_validate(recorded(asked)).clock == asked.canonical.now
 
 
 def test_documents_of_one_id_are_told_apart() -> None:
@@ -217,7 +217,7 @@ def taking(size: int) -> Publisher:
 
 def in_room(size: int) -> tuple[dict[str, Any], int]:
     """The answer to a query that wants its pool, in a topic that takes so many bytes; and the answer's size."""
-    record = taking(size).result(ranked(record=True, explain=True))
+    record = written(ranked(record=True, explain=True), taking(size))
     return event_of(record), record_size(record.key, record.value, record.headers)
 
 

@@ -11,7 +11,7 @@ from operators.dispatcher import Finished
 from operators.fetch import fetched
 from operators.inflight import InFlight
 from operators.ranking.candidate import Candidate
-from operators.retrieve import retrieved
+from operators.retrieve import Found, retrieved
 from operators.searches import Searches
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
@@ -53,7 +53,7 @@ def test_the_querys_own_vector_goes_first() -> None:
 
 def test_a_lost_leg_is_not_an_empty_one() -> None:
     """A leg that failed says why; one that found nothing is ok and has no candidates."""
-    asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Hits([], [], [])}))
+    asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))}))
     assert (asked.legs["vector"].status, asked.legs["vector"].reason) == (LegStatus.TIMEOUT, Reason.TIMEOUT)
     assert (asked.legs["keyword"].status, asked.legs["keyword"].reason) == (LegStatus.OK, None)
     assert asked.degraded == [("vector", Reason.TIMEOUT)]

@@ -1,5 +1,6 @@
 """Searches: which legs a query asks, how deep, within what, and which payload fields it takes along."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
 from operators.inflight import InFlight
+from operators.places import Places
 from operators.recipes import Planner
 from operators.searches import Searches
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -19,6 +21,7 @@ from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, decoder, message
 
 SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+PLACES = Places({"default": "documents"})
 EMBEDDING = Embedding(np.ones(DIMENSION, np.float32))
 ON = {"enabled": True}
 REFLECTION = {"key": "type", "match": {"value": "reflection"}}
@@ -30,7 +33,7 @@ RECIPES = {
     "unreflected": Recipe.parse("unreflected", {"stages": ["decay", {"reflections": {"include_reflections": False}}]}),
 }
 WIDE = {"wide": Profile(over_sample=1000), "narrow": Profile(over_sample=1)}
-DECODER = decoder(planner=Planner({**PROFILES, **WIDE}, RECIPES), destinations={"default": "documents", "d": "diary"})
+DECODER = decoder(planner=Planner({**PROFILES, **WIDE}, RECIPES), places=Places({"default": "documents", "d": "diary"}))
 
 
 def query(*, embedded: bool = True, terms: bool = True, **event: Any) -> InFlight:
@@ -110,8 +113,8 @@ def test_each_leg_asks_by_its_own() -> None:
 def test_the_settings_name_the_vectors() -> None:
     """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
-    assert Searches.of(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", idf_of_namespace=False)
-    assert Searches.of(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == SEARCHES
+    assert Searches.of(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES)
+    assert Searches.of(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(SEARCHES, places=PLACES)
     assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
 
 

@@ -13,12 +13,12 @@ from operators.inflight import Rejected
 from operators.publish import Publisher, undeliverable
 from operators.telemetry import QueryTrace, batch_span, tracer_provider
 from schemas.errors import ConfigError, DeadLetterClass, Reason
-from tests.operators.samples import decoder, message, query
+from tests.operators.samples import CURSORS, decoder, message, query
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
 CANARY = "the secret text of a query"
-PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None)
+PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None, CURSORS)
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -230,7 +230,7 @@ def test_no_text_is_in_any_attribute_by_default(recorded: Recorded, record_conte
     event = {"query_id": "q", "text": CANARY, "vector": [0.125, 0.25, 0.5], "metadata": {"m": "a secret, too"}}
     asked = decode(message(event))
     asked.lose("embed", Reason.TIMEOUT)
-    record = PUBLISHER.result(asked)
+    record = PUBLISHER.record(asked, PUBLISHER.event(asked))
     assert record.trace is not None
     record.trace.sent()
     assert (CANARY in shown(recorded)) is record_content

@@ -75,9 +75,8 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
 
 
 def test_the_indexs_own_names_are_refused() -> None:
-    """Names that begin with an underscore are all named; so is a collection, which this version can't honour."""
+    """Names that begin with an underscore are all named."""
     assert "_content, _version: names that start with an underscore" in refusal(_version=1, _content=2)
-    assert "collection: not supported by this version" in refusal(collection="c")
 
 
 @pytest.mark.parametrize("fields", [{"text": None}, {"text": ""}, {"text": " \n", "title": "\t"}, {"title": ""}])

@@ -10,19 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.query import DEFAULT_LIMIT, MAX_FLOAT32, MAX_LIMIT, MAX_METADATA_BYTES, RESERVED, QueryEvent
-
-CONTRACT = {
-    "actor_type",
-    "collection",
-    "cursor",
-    "debug",
-    "filters",
-    "order_by",
-    "source",
-    "subject",
-}
-"""The contract's names that this version can't honour, written down a second time on purpose."""
+from schemas.query import DEFAULT_LIMIT, MAX_FLOAT32, MAX_LIMIT, MAX_METADATA_BYTES, QueryEvent
 
 
 def event(**fields: Any) -> QueryEvent:
@@ -42,24 +30,6 @@ def test_the_least_that_can_be_asked() -> None:
     assert event().model_dump(exclude_defaults=True) == {"query_id": "q", "text": "find me"}
     assert event(text=None, vector=[0.5]).vector == [0.5]
     assert event().rerank is True
-
-
-def test_the_reserved_names_are_the_contracts() -> None:
-    """No name of the contract is forgotten, and none that works is reserved."""
-    assert RESERVED == CONTRACT
-    assert not RESERVED & set(QueryEvent.model_fields)
-
-
-@pytest.mark.parametrize("name", sorted(CONTRACT))
-@pytest.mark.parametrize("value", [None, "x", True, {}])
-def test_a_reserved_field_is_a_named_error(name: str, value: object) -> None:
-    """A field that this version can't honour is refused by name, whatever its value: never ignored."""
-    assert f"{name}: not supported by this version" in refusal(**{name: value})
-
-
-def test_all_reserved_fields_are_named_together() -> None:
-    """Several are one error that lists them all."""
-    assert "cursor, filters, source: not supported" in refusal(source="x", filters=[], cursor="y")
 
 
 def test_an_unknown_field_is_a_named_error() -> None:
@@ -93,6 +63,21 @@ def test_an_unknown_field_is_a_named_error() -> None:
         ("namespace", "x" * 257),
         ("namespace", 3),
         ("destination", ""),
+        ("collection", ""),
+        ("source", ""),
+        ("source", 1),
+        ("subject", ""),
+        ("subject", ["a"]),
+        ("actor_type", ""),
+        ("filters", {}),
+        ("filters", [{"field": "a", "op": "like", "value": "b"}]),
+        ("filters", [{"field": "_version", "op": "eq", "value": 1}]),
+        ("order_by", "year"),
+        ("order_by", {"field": "_created"}),
+        ("order_by", {"field": "year", "direction": "up"}),
+        ("cursor", ""),
+        ("cursor", "x" * 513),
+        ("debug", 1),
         ("limit", -1),
         ("limit", "5"),
         ("limit", 2.5),
@@ -120,8 +105,23 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "  \n\u3000"])
 def test_a_query_asks_for_something(text: str | None) -> None:
-    """Without a vector a text of white space is no query."""
-    assert "text or vector must be given" in refusal(text=text)
+    """A text of white space alone is no query, nor is an order or a cursor; whatever narrows the documents is one."""
+    message = "text, vector, filters, subject or actor_type must be given"
+    for fields in ({}, {"filters": []}, {"order_by": {"field": "year"}}, {"cursor": "c"}, {"namespace": "n"}):
+        assert message in refusal(text=text, **fields)
+    year = {"field": "year", "op": "eq", "value": 1}
+    for fields in ({"vector": [0.5]}, {"filters": [year]}, {"subject": "s"}, {"actor_type": "user"}):
+        assert event(text=text, **fields).text == text
+
+
+@pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}])
+def test_what_is_searched_has_the_recipes_order(searched: dict[str, Any]) -> None:
+    """An order is refused beside a text or a vector; a lookup may have one, and a text of white space is none."""
+    order = {"field": "year", "direction": "desc"}
+    assert "order_by is for lookups" in refusal(**searched, subject="s", order_by=order)
+    asked = event(text=" ", subject="s", order_by=order)
+    assert asked.order_by is not None
+    assert asked.order_by.model_dump() == order
 
 
 @pytest.mark.parametrize(
@@ -207,5 +207,5 @@ def test_what_says_how_to_rank_may_be_left_out() -> None:
     """Without a word a query is ranked as its profile and recipe say, unexplained, by its message's time."""
     asked = event()
     assert (asked.profile, asked.recipe, asked.overrides, asked.include_reflections) == (None, None, None, None)
-    assert (asked.explain, asked.record, asked.reflections_only) == (False, False, False)
+    assert (asked.explain, asked.debug, asked.record, asked.reflections_only) == (False, False, False, False)
     assert event(current_cycle=-3, reflection_boost=0, include_reflections=False).current_cycle == -3

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
-from schemas.result import LegStatus, ResultEvent, Status
+from schemas.denial import DenialCode
+from schemas.errors import (
+    BackendBadResponse,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    DeadLetterClass,
+    Reason,
+)
+from schemas.result import LegStatus, ResultEvent, RetrievalStage, Status
 
 
 def result(**changes: Any) -> dict[str, Any]:
@@ -25,18 +33,32 @@ def result(**changes: Any) -> dict[str, Any]:
         "status": "ok",
         "results": [hit],
         "total": 1,
-        "has_more": False,
+        "has_more": True,
+        "next_cursor": "c",
+        "retrieval_stage": "semantic",
         "backends_used": ["vector"],
         "profile": "balanced",
         "semantic_unavailable": False,
         "legs": [{"name": "vector", "status": "ok", "reason": None, "candidates": 1}],
         "degraded": [],
         "warnings": [],
+        "removed_by_firewall": 0,
+        "denied": {"code": "policy_denied", "reason": "no"},
+        "debug": {
+            "stages_hit": ["policy", "vector"],
+            "candidates_per_stage": {"vector": 1},
+            "per_stage_latency_ms": {"policy": 0.5, "vector": 2.0},
+            "cache_hit": True,
+            "cache_type": "exact",
+            "decay": {"mode": "exponential", "half_life_days": 7.0, "over_sample_factor": 5.0},
+            "total_latency_ms": 3.0,
+        },
         "provenance": {
             "config_hash": "0" * 64,
             "recipe": "hybrid",
             "recipe_hash": "1" * 64,
             "models": {"embedder": None, "reranker": None},
+            "index_watermark": ["0:17"],
             "now": "2024-01-01T00:00:00.000Z",
             "source": {"topic": "queries", "partition": 0, "offset": 0},
         },
@@ -45,15 +67,18 @@ def result(**changes: Any) -> dict[str, Any]:
     return {**event, **changes}
 
 
+OPTIONAL = {"retrieval_stage", "denied", "debug", "metadata"}
+
+
 def test_a_whole_result_validates() -> None:
     """The example has every field, and comes back from JSON as it was."""
     event = ResultEvent.model_validate(result())
     assert ResultEvent.model_validate_json(event.model_dump_json()) == event
 
 
-@pytest.mark.parametrize("name", sorted(set(result()) - {"metadata"}))
+@pytest.mark.parametrize("name", sorted(set(result()) - OPTIONAL))
 def test_every_field_must_be_there(name: str) -> None:
-    """A result without one of its fields isn't one; only metadata may be missing."""
+    """A result without one of its fields isn't one; only what is there for who asks, or is refused, may be missing."""
     with pytest.raises(ValidationError, match=name):
         ResultEvent.model_validate({field: value for field, value in result().items() if field != name})
 
@@ -76,6 +101,15 @@ def test_every_field_must_be_there(name: str) -> None:
         (("results", 0, "id"), 5),
         (("reranked",), False),
         (("provenance", "recipe_hash"), None),
+        (("provenance", "index_watermark"), "0:17"),
+        (("retrieval_stage",), "cache"),
+        (("removed_by_firewall",), -1),
+        (("denied", "code"), "no"),
+        (("denied", "allowed"), []),
+        (("debug", "cache_type"), "disk"),
+        (("debug", "per_stage_latency_ms", "policy"), -1.0),
+        (("debug", "candidates_per_stage", "vector"), 0.5),
+        (("debug", "decay", "mode"), "linear"),
     ],
 )
 def test_what_is_no_result(path: tuple[Any, ...], value: object) -> None:
@@ -91,7 +125,34 @@ def test_what_is_no_result(path: tuple[Any, ...], value: object) -> None:
 
 def test_the_closed_lists() -> None:
     """Consumers switch over these: adding or renaming one is a change of the contract."""
-    assert [status.value for status in Status] == ["expired", "failed", "partial", "unranked", "ok"]
+    assert [status.value for status in Status] == ["denied", "expired", "failed", "partial", "unranked", "ok"]
+    assert {stage.value for stage in RetrievalStage} == {
+        "policy",
+        "fast_path",
+        "exact_cache",
+        "semantic_cache",
+        "structured",
+        "semantic",
+        "hybrid_merge",
+    }
+    assert [code.value for code in DenialCode] == [
+        "source_not_permitted_to_read",
+        "destination_not_allowed",
+        "operation_not_allowed",
+        "retrieval_mode_not_allowed",
+        "policy_denied",
+        "retrieval_firewall_denied",
+    ]
+    assert {kind.value for kind in DeadLetterClass} == {
+        "not_json",
+        "invalid",
+        "too_large",
+        "unsupported_version",
+        "vector_dimension",
+        "cursor_invalid",
+        "cursor_expired",
+        "internal",
+    }
     assert [status.value for status in LegStatus] == ["ok", "failed", "timeout", "skipped"]
     assert {reason.value for reason in Reason} == {
         "timeout",

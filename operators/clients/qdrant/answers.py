@@ -41,13 +41,15 @@ class Page:
 class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
-    `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points}.
+    `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
+    `metadata` is what its creator noted about it.
     """
 
     points: int
     vectors: Mapping[str, Payload]
     sparse_vectors: Mapping[str, Payload]
     indexes: Mapping[str, Payload]
+    metadata: Payload
 
 
 def read_batch(result: object, expected: int) -> list[Hits]:
@@ -91,13 +93,15 @@ def read_facet(result: object) -> dict[str | int, int]:
 def read_info(result: object) -> CollectionInfo:
     """A collection's description."""
     info = _object(result)
-    params = _object(_object(info.get("config")).get("params"))
+    config = _object(info.get("config"))
+    params = _object(config.get("params"))
     vectors = _object(params.get("vectors") or {})
     return CollectionInfo(
         points=_count(info.get("points_count") or 0),
         vectors=_objects({"": vectors} if "size" in vectors else vectors),
         sparse_vectors=_objects(_object(params.get("sparse_vectors") or {})),
         indexes=_objects(_object(info.get("payload_schema") or {})),
+        metadata=_object(config.get("metadata") or {}),
     )
 
 

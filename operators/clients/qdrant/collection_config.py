@@ -111,7 +111,8 @@ def describe_params(created: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "sparse_vectors" in created:
         params["sparse_vectors"] = created["sparse_vectors"]
-    return {"params": params, **SETTINGS}
+    metadata = {"metadata": created["metadata"]} if "metadata" in created else {}
+    return {"params": params, **SETTINGS, **metadata}
 
 
 def describe_index(schema: str | Mapping[str, Any], points: int) -> dict[str, Any]:

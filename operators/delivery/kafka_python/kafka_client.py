@@ -2,15 +2,16 @@
 
 from typing import Final
 
-from operators.delivery.client import Consumer, Producer
+from operators.delivery.client import Consumer, Producer, Tail
 from operators.delivery.kafka_python.connection import KAFKA, Dialect
 from operators.delivery.kafka_python.consumer import KafkaPythonConsumer
 from operators.delivery.kafka_python.producer import AcknowledgedProducer, TransactionalProducer
+from operators.delivery.kafka_python.tail import KafkaPythonTail
 from schemas.settings import KafkaSettings
 
 
 class KafkaPython:
-    """Makes consumers and producers by kafka-python."""
+    """Makes consumers, tails and producers by kafka-python."""
 
     transaction_interval: Final = 0.04
 
@@ -21,6 +22,10 @@ class KafkaPython:
     def consumer(self) -> Consumer:
         """A member of the settings' group."""
         return KafkaPythonConsumer(self._settings, self._dialect)
+
+    def tail(self, topic: str) -> Tail:
+        """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
+        return KafkaPythonTail(self._settings, topic, self._dialect)
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
         """A producer in transactions; fences the predecessor of that id. Raises FatalDelivery."""

@@ -2,14 +2,15 @@
 
 from typing import Final
 
-from operators.delivery.client import Consumer, Producer
+from operators.delivery.client import Consumer, Producer, Tail
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.producer import AcknowledgedProducer, TransactionalProducer
+from operators.delivery.librdkafka.tail import LibrdkafkaTail
 from schemas.settings import KafkaSettings
 
 
 class Librdkafka:
-    """Makes consumers and producers by librdkafka."""
+    """Makes consumers, tails and producers by librdkafka."""
 
     transaction_interval: Final = 0.01
 
@@ -19,6 +20,10 @@ class Librdkafka:
     def consumer(self) -> Consumer:
         """A member of the settings' group."""
         return LibrdkafkaConsumer(self._settings)
+
+    def tail(self, topic: str) -> Tail:
+        """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
+        return LibrdkafkaTail(self._settings, topic)
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
         """A producer in transactions; fences the predecessor of that id. Raises FatalDelivery."""

@@ -14,15 +14,17 @@ from operators.clients.qdrant.shards import Engine
 from operators.clients.transport import Endpoint
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, payload, point
-from schemas.document import NAMESPACE, PIECES
+from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, PIECES, SUBJECT
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
 
+EXTRA = {"size": "integer", "price": "float", "done": "bool", "due": "datetime", "team": "keyword"}
 
-def written(path: Path, documents: list[DocumentInFlight], ask: Any) -> Any:
+
+def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: Any) -> Any:
     """What `ask` makes of a client whose collection `documents` the indexer created and wrote to."""
-    names = QdrantSettings(path=path, dimension=DIMENSION)
+    names = QdrantSettings(path=path, dimension=DIMENSION, **changes)
 
     async def scenario() -> Any:
         with Engine(path) as engine:
@@ -59,6 +61,23 @@ def test_documents_are_counted_by_their_pieces(tmp_path: Path) -> None:
         return facet, await client.count("documents", having, timeout=30)
 
     assert written(tmp_path, documents, ask) == ({7: 2, 5: 1}, 2)
+
+
+def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_path: Path) -> None:
+    """Texts as they are written, with phrases; words with prefixes; fields by their values; and the configured ones,
+    which replace none of these.
+    """
+
+    async def ask(client: QdrantClient) -> Any:
+        return (await client.collection_info("documents", timeout=30)).indexes
+
+    configured = {**EXTRA, "title": "keyword"}
+    made = {field: index["params"] for field, index in written(tmp_path, [document()], ask, indexes=configured).items()}
+    text = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
+    assert made["title"] == made["text"] == text
+    assert made["_title_words"] == made["_text_words"] == {"type": "keyword", "prefix": True}
+    assert all(made[field] == {"type": "keyword"} for field in (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS))
+    assert {field: made[field]["type"] for field in EXTRA} == EXTRA
 
 
 def test_pieces_need_not_come_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from operators.clients.embedders import Embedding
 from operators.indexing.document import deleted, newest, not_newer, payload, point
 from operators.indexing.watermark import watermark
 from operators.ranking.dedupe import fingerprint
+from schemas.document import WORDS
 from schemas.settings.backends import Vectors
 from tests.operators.indexing.documents import document
 from tests.operators.samples import origin
@@ -39,7 +40,16 @@ def test_a_payload_by_hand() -> None:
         "_version": 1_700_000_001_000,
         "_created": 1_700_000_000_250,
         "_content": fingerprint("Head\nsome content"),
+        "_title_words": ["head"],
+        "_text_words": ["content", "some"],
     }
+
+
+def test_a_payload_has_the_words_of_each_column() -> None:
+    """In order, each once, in lower case; none of a column without words."""
+    made = payload(document(title="...", text="Some of SOME and a sister's"))
+    assert made["_text_words"] == ["a", "and", "of", "s", "sister", "some"]
+    assert "_title_words" not in made
 
 
 def test_undated_documents_come_last() -> None:
@@ -51,7 +61,7 @@ def test_undated_documents_come_last() -> None:
 def test_a_document_without_text_has_no_content() -> None:
     """A vector alone has no fingerprint, so that it is nobody's duplicate, and no keyword terms."""
     made = document(text=None, vector=[1.0, 0.0, 0.0])
-    assert "_content" not in payload(made)
+    assert not {"_content", *WORDS.values()} & payload(made).keys()
     assert set(point(made, Vectors(), BM25)["vector"]) == {"dense"}
 
 

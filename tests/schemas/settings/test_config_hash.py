@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from schemas.settings import Settings, load
+from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.policies import Denied
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
 
@@ -29,11 +30,30 @@ def value_at(settings: Settings, path: str) -> Any:
     return functools.reduce(getattr, path.split("."), settings)
 
 
+NOTES: dict[str, Any] = {"qdrant": {**LEAST["qdrant"], "collections": {"default": {"notes": "notes"}}}}
+LISTS = [name for name, field in SourcePolicy.model_fields.items() if field.annotation == list[str]]
+
 CHANGED = {
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
+    "qdrant.collections": NOTES["qdrant"]["collections"],
+    "qdrant.indexes": {"year": "integer"},
+    "qdrant.analysers": {"documents": {"language": "none"}},
+    "qdrant.columns": {"heading": "title"},
     "qdrant.idf": "collection",
     "qdrant.bm25.b": 0.5,
+    "policies.identity.by": "header",
+    "policies.identity.topics": {"queries": "a"},
+    "policies.sources": {"a": {"read": False}},
+    "policies.default.overrides": {"score.alpha": {"max": 0.5}},
+    "policies.default.decay": {"half_life_days": 3.0},
+    "policies.default.clearance": "internal",
+    **{f"policies.default.{name}": ["other"] for name in LISTS},
+    **{f"policies.default.deny.{name}": ["other"] for name in Denied.model_fields},
+    "firewall.blocked_labels": ["other"],
+    "firewall.required_labels": ["other"],
+    "firewall.namespaces": {"public": "internal"},
+    "cursor.signing_secret": "0123456789abcdef",
     "embedder.kind": "none",
     "embedder.url": "http://other",
     "rerank.kind": "none",
@@ -57,6 +77,7 @@ CHANGED = {
     "profiles": {"fast": {"over_sample": 10}},
     "recipes": {"mine": {"stages": ["rrf"]}},
     "decay.destinations": {"default": {"half_life_days": 3.0}},
+    "decay.collections": {"default": {"notes": {"half_life_days": 3.0}}},
     "limits.overrides": {"score.alpha": {"max": 0.5}},
     "telemetry.log_level": "debug",
     "threads": 2,
@@ -77,6 +98,10 @@ def sasl(**settings: str) -> dict[str, Any]:
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 BESIDE = {
+    "decay.collections": NOTES,
+    "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
+    "policies.identity.header": {"policies": {"identity": {"by": "header"}}},
+    "policies.identity.topics": {"policies": {"identity": {"by": "topic"}}},
     "chat.kind": {"chat": {"url": "http://c", "model": "m"}},
     "kafka.tls.ca_file": TLS,
     "kafka.tls.certificate_file": KEY,
@@ -121,6 +146,10 @@ def changed(path: str, value: object) -> Settings:
 DECIDES = {
     "qdrant.dimension",
     "qdrant.destinations",
+    "qdrant.collections",
+    "qdrant.indexes",
+    "qdrant.analysers",
+    "qdrant.columns",
     "qdrant.idf",
     "qdrant.vectors.dense",
     "qdrant.vectors.sparse",
@@ -145,8 +174,12 @@ DECIDES = {
     "profiles",
     "recipes",
     "decay.destinations",
+    "decay.collections",
+    "cache.clock_bucket",
     "defaults.namespace",
     "defaults.destination",
+    *(f"policies.{path}" for path in paths_of(PolicySettings)),
+    *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
 """The settings that can change an answer, written down a second time on purpose."""
 

@@ -15,9 +15,11 @@ LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
 CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c/v1", "model": "m"}}
 CANARY = "canary-7c21"
 
-FAST = Profile(semantic=False, over_sample=0, rerank_top=0, half_life_days=None)
-BALANCED = Profile(recipe="hybrid", semantic=True, over_sample=100, rerank_top=50, half_life_days=7.0)
-DEEP = Profile(over_sample=500, rerank_top=200, half_life_days=30.0)
+FAST = Profile(semantic=False, over_sample=0, caches=["exact"], rerank_top=0, half_life_days=None)
+BALANCED = Profile(
+    recipe="hybrid", semantic=True, over_sample=100, caches=["exact", "semantic"], rerank_top=50, half_life_days=7.0
+)
+DEEP = Profile(over_sample=500, caches=["semantic"], rerank_top=200, half_life_days=30.0)
 
 
 def settings(**sections: Any) -> Settings:
@@ -83,6 +85,7 @@ def test_the_environment_goes_over_the_files_profiles(tmp_path: Path, monkeypatc
         ({"half_life_days": 0}, "profiles.deep.half_life_days: Input should be greater than 0"),
         ({"half_life_days": 2e6}, "profiles.deep.half_life_days: Input should be less than or equal to 1000000"),
         ({"half_life_days": float("nan")}, "profiles.deep.half_life_days: "),
+        ({"caches": ["disk"]}, "profiles.deep.caches.0: Input should be 'exact' or 'semantic'"),
         ({"oversample": 5}, "profiles.deep.oversample: Extra inputs are not permitted"),
         ({"semantic": "maybe"}, "profiles.deep.semantic: "),
         (5, "profiles.deep: Input should be a valid dictionary"),

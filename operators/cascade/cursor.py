@@ -1,0 +1,159 @@
+"""Cursors: where the next page of a query begins, in a form that a client can carry but not change.
+
+URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
+last order value (8, where there is one), the state (16, where there is one), and 16 bytes of HMAC-SHA256 over all
+before. All big-endian. `kind` says what is there, so each cursor has one spelling, and what isn't one is rejected.
+
+Without a secret the key is public: that finds what was damaged, not what was forged.
+"""
+
+import base64
+import hmac
+import math
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.errors import DeadLetterClass, InputError, problem
+
+_VERSION: Final = 1
+_PUBLIC: Final = b"rankstream cursor, without a secret"
+_TAG: Final = 16
+_DIGEST: Final = 16
+"""Bytes of a query and of a state."""
+
+_HEAD: Final = struct.Struct(f">BB{_DIGEST}sdI")
+_INTEGER: Final = struct.Struct(">q")
+_FLOAT: Final = struct.Struct(">d")
+_OFFSET, _AFTER_NONE, _AFTER_INTEGER, _AFTER_FLOAT = range(4)
+_VALUE: Final = {_OFFSET: 0, _AFTER_NONE: 0, _AFTER_INTEGER: _INTEGER.size, _AFTER_FLOAT: _FLOAT.size}
+"""Kind of position -> bytes of its order value."""
+
+_STATED: Final = 0x10
+"""The bit of `kind` that says that there is a state."""
+
+_LONGEST: Final = ((_HEAD.size + _INTEGER.size + _DIGEST + _TAG) * 4 + 2) // 3
+"""Characters of the longest cursor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A slice of a merged pool: `skip` records were given."""
+
+    skip: int
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """An ordered scroll: it goes on at this order value, of which `seen` records were given."""
+
+    value: int | float | None
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place after a page of one query, cut from one state of index and configuration.
+
+    `query` and `state` are digests of 16 bytes; `now` is the first page's clock in Unix seconds, which later ones keep.
+    """
+
+    query: bytes
+    state: bytes | None
+    now: float
+    position: Offset | After
+
+
+class CursorCodec:
+    """Writes and reads cursors under one secret."""
+
+    def __init__(self, secret: bytes | None) -> None:
+        self._key = _PUBLIC if secret is None else secret
+
+    def write(self, cursor: Cursor) -> str:
+        """The cursor's one spelling.
+
+        Integers are of 64 bits, signed, counts of 32, unsigned; floats are finite. Raises ValueError for any other.
+        """
+        kind, count, value = _packed(cursor.position)
+        state = cursor.state
+        if len(cursor.query) != _DIGEST or (state is not None and len(state) != _DIGEST):
+            raise ValueError("a cursor's query and state have 16 bytes")
+        if not math.isfinite(cursor.now):
+            raise ValueError("a cursor's now is finite")
+        if state is not None:
+            kind |= _STATED
+        try:
+            head = _HEAD.pack(_VERSION, kind, cursor.query, cursor.now, count)
+        except struct.error:
+            raise ValueError("a cursor's count has 32 bits and no sign") from None
+        body = head + value + (state or b"")
+        return _spelled(body + self._tag(body))
+
+    def read(self, text: str) -> Cursor:
+        """The cursor that `write` spelled so; raises InputError of class `cursor_invalid` for every other text."""
+        if len(text) > _LONGEST:
+            raise _invalid("too long", text)
+        try:
+            content = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+        except ValueError:
+            raise _invalid("not URL-safe base64", text) from None
+        if _spelled(content) != text:
+            raise _invalid("not the one spelling of its bytes", text)
+        if content[:1] != bytes([_VERSION]):
+            raise _invalid("of no known version", text)
+        body, tag = content[:-_TAG], content[-_TAG:]
+        if not hmac.compare_digest(tag, self._tag(body)):
+            raise _invalid("changed, or signed with another secret", text)
+        cursor = _parsed(body)
+        if cursor is None:
+            raise _invalid("of a form that no cursor has", text)
+        return cursor
+
+    def _tag(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, "sha256")[:_TAG]
+
+
+def _packed(position: Offset | After) -> tuple[int, int, bytes]:
+    if isinstance(position, Offset):
+        return _OFFSET, position.skip, b""
+    if position.value is None:
+        return _AFTER_NONE, position.seen, b""
+    if isinstance(position.value, float):
+        if not math.isfinite(position.value):
+            raise ValueError("a cursor's order value is finite")
+        return _AFTER_FLOAT, position.seen, _FLOAT.pack(position.value)
+    try:
+        return _AFTER_INTEGER, position.seen, _INTEGER.pack(position.value)
+    except struct.error:
+        raise ValueError("a cursor's integer has 64 bits") from None
+
+
+def _parsed(body: bytes) -> Cursor | None:
+    """The cursor of a body, or None. Without a secret anyone can tag any body, so all of it is checked."""
+    if len(body) < _HEAD.size:
+        return None
+    _, flags, query, now, count = _HEAD.unpack_from(body)
+    stated, kind = bool(flags & _STATED), flags & ~_STATED
+    size = _VALUE.get(kind)
+    if size is None or len(body) != _HEAD.size + size + stated * _DIGEST or not math.isfinite(now):
+        return None
+    position: Offset | After
+    if kind == _OFFSET:
+        position = Offset(count)
+    elif kind == _AFTER_NONE:
+        position = After(None, count)
+    else:
+        (value,) = (_INTEGER if kind == _AFTER_INTEGER else _FLOAT).unpack_from(body, _HEAD.size)
+        if not math.isfinite(value):
+            return None
+        position = After(value, count)
+    return Cursor(query, body[-_DIGEST:] if stated else None, now, position)
+
+
+def _spelled(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
+
+
+def _invalid(what: str, text: str) -> InputError:
+    return InputError(DeadLetterClass.CURSOR_INVALID, problem("cursor", what, text))

@@ -1,0 +1,69 @@
+"""Filters: each one becomes one condition of Qdrant's.
+
+What a filter matches
+---------------------
+- A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing. A dotted
+  path goes through objects, not through arrays of objects.
+- A field that isn't there, null and [] are all missing: only `none_of` and `exists: false` match them.
+- `none_of` is the opposite of `any_of`: no element of an array may be one of the values.
+- Booleans, strings and numbers are never equal to each other.
+- `eq` and `range` compare numbers as doubles, so 1 is 1.0; an `eq` integer beyond ±2^53 is compared with integers only,
+  exactly. `any_of` and `none_of` compare with integers only, since Qdrant has no list of floats.
+- Times are compared to the microsecond, with strings that Qdrant reads as times: RFC 3339, or a date; those that say no
+  offset are in UTC.
+- An index on the field speeds a filter up. It changes what matches where it is of another kind than the values: an
+  integer index holds whole numbers only, and holds 1.0 as 1; a datetime index holds numbers for `range`, and a numeric
+  index times for `date_range`, as microseconds.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from schemas.filters import AnyFilter, AnyOf, DateRange, Eq, Exists, NoneOf, Prefix, Range
+
+Condition = dict[str, Any]
+
+_EXACT: Final = 2**53
+"""Doubles tell integers apart below it."""
+
+
+def condition(wanted: AnyFilter) -> Condition:
+    """The one condition, for a `must` list, that matches what the filter matches."""
+    field = wanted.field
+    match wanted:
+        case Eq(value=value):
+            return _equal(field, value)
+        case AnyOf(value=values):
+            return _any(field, values)
+        case NoneOf(value=values):
+            return {"must_not": [_any(field, values)]}
+        case Range(value=bounds):
+            return {"key": field, "range": bounds.given}
+        case DateRange(value=bounds):
+            return {"key": field, "range": {name: _time(bound) for name, bound in bounds.given.items()}}
+        case Exists(value=there):
+            missing: Condition = {"is_empty": {"key": field}}
+            return {"must_not": [missing]} if there else missing
+        case Prefix(value=start):
+            return {"key": field, "match": {"prefix": start}}
+
+
+def _equal(field: str, value: str | bool | int | float) -> Condition:
+    if isinstance(value, bool | str) or (isinstance(value, int) and abs(value) >= _EXACT):
+        return {"key": field, "match": {"value": value}}
+    # Qdrant matches no floats by value, and an integer by value doesn't match the float that equals it.
+    return {"key": field, "range": {"gte": value, "lte": value}}
+
+
+def _any(field: str, values: list[str | bool | int]) -> Condition:
+    strings = [value for value in values if isinstance(value, str)]
+    booleans = {value for value in values if isinstance(value, bool)}
+    integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    # Qdrant's lists are of one type, and never of booleans.
+    kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, integers) if kind]
+    kinds += [{"key": field, "match": {"value": value}} for value in sorted(booleans)]
+    return kinds[0] if len(kinds) == 1 else {"should": kinds}
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

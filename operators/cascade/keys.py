@@ -1,0 +1,104 @@
+"""Keys of cached answers, and what a cursor is bound to.
+
+Promises
+--------
+- Injective: the bytes that are hashed decide every value and its type, so two keys are equal only where all that went
+  into them is (None and "", "a" + "bc" and "ab" + "c", True and 1, 0.0 and -0.0 are apart).
+- Each kind of digest begins with its own word, so a key of one kind is never one of another.
+- The same on every replica and machine: no hash seeds, no byte order of the machine.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, Final
+
+_Values = tuple[Any, ...]
+
+_BRIEF: Final = 16
+"""Bytes of the digests that travel in cursors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Everything but text and vector that can change an answer.
+
+    `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
+    policy and the firewall; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal
+    reads it.
+    """
+
+    source: str | None
+    destination: str
+    collection: str | None
+    profile: str
+    namespace: str
+    subject: str | None
+    actor_type: str | None
+    filters: str
+    order_by: str | None
+    limit: int
+    cursor: str | None
+    recipe: str
+    overrides: str
+    rerank: bool
+    include_reflections: bool | None
+    reflections_only: bool
+    reflection_boost: float | None
+    explain: bool
+    debug: bool
+    record: bool
+    current_cycle: int | None
+    now: float | None
+    config_hash: str
+    policy_hash: str
+    watermark: tuple[str, ...] | None
+    clock: int | None
+
+
+_EVERYTHING: Final = tuple(field.name for field in fields(Scope))
+_STATE: Final = ("config_hash", "policy_hash", "watermark")
+_MOVING: Final = frozenset({"cursor", "clock", "now", *_STATE})
+"""What may differ between the pages of one query."""
+
+_everything: Final[Callable[[Scope], _Values]] = attrgetter(*_EVERYTHING)
+_lasting: Final[Callable[[Scope], _Values]] = attrgetter(*(name for name in _EVERYTHING if name not in _MOVING))
+_state: Final[Callable[[Scope], _Values]] = attrgetter(*_STATE)
+
+# JSON's escapes would make a pair of lone surrogates equal to the character that it spells in UTF-16.
+_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+def exact_key(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
+    """The key of one answer: 32 bytes of SHA-256 over the scope, the text and the vector."""
+    return _query("exact", _everything(scope), text, vector)
+
+
+def scope_key(scope: Scope) -> bytes:
+    """Whose answers may serve queries of other words: 32 bytes of SHA-256 over the scope."""
+    return _digest("scope", _everything(scope), b"")
+
+
+def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
+    """The query that a cursor continues: 16 bytes over all but cursor, clocks, configuration, policy and index."""
+    return _query("query", _lasting(scope), text, vector)[:_BRIEF]
+
+
+def state(scope: Scope) -> bytes:
+    """What a cursor's pages are cut from: 16 bytes over the configuration, the policy and the index."""
+    return _digest("state", _state(scope), b"")[:_BRIEF]
+
+
+def _query(kind: str, values: _Values, text: str | None, vector: Sequence[float] | None) -> bytes:
+    if vector is None:
+        return _digest(kind, (values, text, None), b"")
+    size = len(vector)
+    return _digest(kind, (values, text, size), struct.pack(f"<{size}d", *vector))
+
+
+def _digest(kind: str, values: _Values, tail: bytes) -> bytes:
+    # An array says itself where it ends, so the tail needs no mark.
+    return hashlib.sha256(_json((kind, values)).encode("utf-8", "surrogatepass") + tail).digest()

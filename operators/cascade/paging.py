@@ -1,0 +1,40 @@
+"""Paging: which part of what was found is this page, and where the next one begins."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from operators.cascade.cursor import After
+
+OrderValue = int | float | None
+
+
+class Turn(NamedTuple):
+    """A page of an ordered lookup: `first` to `last` (not in it) of what came back, and where the next page begins."""
+
+    first: int
+    last: int
+    following: After | None
+
+
+def wanted(after: After, limit: int) -> int:
+    """How many records a lookup asks for: those at its first value that were given already, a page, and one more.
+
+    An ordered lookup can only begin at a value, not behind a record.
+    """
+    return after.seen + limit + 1
+
+
+def turn(values: Sequence[OrderValue], after: After, limit: int) -> Turn:
+    """The page in the records with these order values, which begin at `after.value`.
+
+    Where records of that value went away meanwhile, as many others of it take their places: none is given twice.
+    """
+    first = 0
+    while first < min(after.seen, len(values)) and values[first] == after.value:
+        first += 1
+    last = min(first + limit, len(values))
+    if last == len(values) or last == first:
+        return Turn(first, last, None)
+    value = values[last - 1]
+    given = sum(1 for each in values[:last] if each == value)
+    return Turn(first, last, After(value, given))

@@ -1,0 +1,51 @@
+"""The watermarks of all namespaces, from the records that the indexers publish: what a cached answer depends on.
+
+Rules
+-----
+- A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied; no
+  value removes the entry. The last record read wins, also over a greater offset: the documents may have been made anew.
+- Names may hold `|`: two namespaces whose joined names are alike share their watermark. It then moves too often, never
+  too seldom.
+- What isn't such a record changes nothing.
+"""
+
+import re
+from typing import Final
+
+_KEY: Final = re.compile(r"(.*\|.*)\|(0|[1-9][0-9]{0,18})", re.DOTALL)
+_OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
+
+
+class Watermarks:
+    """How far each namespace of each collection is indexed."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[int, int]] = {}
+
+    def apply(self, key: bytes, value: bytes | None) -> bool:
+        """Take in a record; False if it isn't a watermark's."""
+        try:
+            parts = _KEY.fullmatch(key.decode())
+        except UnicodeDecodeError:
+            return False
+        if parts is None:
+            return False
+        names, partition = parts[1], int(parts[2])
+        if value is None:
+            self._remove(names, partition)
+        elif _OFFSET.fullmatch(value):
+            self._offsets.setdefault(names, {})[partition] = int(value)
+        else:
+            return False
+        return True
+
+    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
+        """A namespace's watermark: `partition:offset` by partition; empty if nothing of it was ever indexed."""
+        offsets = self._offsets.get(f"{collection}|{namespace}", {})
+        return tuple(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+
+    def _remove(self, names: str, partition: int) -> None:
+        offsets = self._offsets.get(names, {})
+        offsets.pop(partition, None)
+        if not offsets:
+            self._offsets.pop(names, None)

@@ -1,0 +1,206 @@
+"""Lookup: how far the index is, and whether the query is answered already, or by one that is under way.
+
+Rules
+-----
+- An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
+  only if every record that the topic held after the query was read has been read: who can't know passes the caches by.
+- A query that is identical to one under way, at the same watermark, waits for that one's answer; the one under way is
+  given the longer of their deadlines.
+- A cursor that was issued at another watermark, or under another configuration, has expired.
+- A cached answer with a record that the query may not see is as good as none.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import orjson
+from bytewax import operators as op
+from bytewax.dataflow import Stream, operator
+
+from operators.async_io import async_io
+from operators.cascade.answer_cache import AnswerCache
+from operators.cascade.canonical import Shape
+from operators.cascade.firewall import Guard
+from operators.cascade.keys import exact_key, scope_key, state
+from operators.cascade.leaders import Leaders
+from operators.dispatcher import Bounds, Finished, Lane
+from operators.event_loop import EventLoopThread
+from operators.inflight import InFlight, Kept, Origin
+from operators.ranking.anchors import anchor
+from operators.searches import vector_of
+from operators.stage import Batch, Stage, stage
+from schemas.errors import BackendError, DeadLetterClass, InputError
+from schemas.result import RetrievalStage, Status
+
+_LANE: Final = "watermarks"
+_MOST: Final = 4096
+_CALLS: Final = 2
+"""One that hangs, and one that notices that it does."""
+
+Watermark = tuple[str, ...]
+Place = tuple[str, str]
+"""A Qdrant collection and a namespace of it."""
+
+
+class Watermarks(Protocol):
+    """Who follows the watermarks topic."""
+
+    async def caught_up(self, timeout: float) -> None:
+        """Return once everything is read that the topic held when this was called. Raises BackendError."""
+        ...
+
+    def of(self, collection: str, namespace: str) -> Watermark:
+        """How far the namespace is indexed; empty if nothing says so."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers that are kept and those under way. The engine's worker alone uses them.
+
+    `clock_bucket` in seconds: queries of one span share answers that depend on the time.
+    """
+
+    cache: AnswerCache
+    clock_bucket: float
+    leaders: Leaders[InFlight] = field(default_factory=Leaders)
+    clock: Callable[[], float] = time.monotonic
+    _leading: dict[Origin, InFlight] = field(default_factory=dict, init=False, repr=False)
+
+    def look_up(self, query: InFlight, watermark: Watermark | None) -> InFlight:
+        """Answer the query by a kept answer, let it follow one under way, or let it lead.
+
+        Raises InputError `cursor_expired`.
+        """
+        query.watermark = watermark
+        bucket = int(query.canonical.now // self.clock_bucket) if _timed(query) else None
+        query.scope = replace(query.scope, watermark=watermark, clock=bucket)
+        self._check(query)
+        # Without a watermark nobody says when the namespace changes.
+        if not watermark or query.canonical.shape is Shape.FAST_PATH:
+            return query
+        query.key = exact_key(query.scope, query.canonical.text, query.canonical.vector)
+        if "exact" in query.plan.profile.caches:
+            kept = self.cache.lookup(query.key, self.clock())
+            if kept is not None and self._serve(query, RetrievalStage.EXACT_CACHE, kept):
+                return query
+        leader = self.leaders.of(query.key)
+        if leader is None:
+            self.leaders.lead(query.key, query)
+            self._leading[query.message.origin] = query
+        else:
+            query.leads = False
+            leader.followers.append(query)
+            leader.deadline = max(leader.deadline, query.deadline)
+        return query
+
+    def recall(self, query: InFlight) -> InFlight:
+        """Answer the query by what was answered to one of almost the same vector."""
+        query.started = time.monotonic()
+        query.recallable = query.key is not None and _recallable(query)
+        if not query.recallable:
+            return query
+        kept = self.cache.recall(scope_key(query.scope), vector_of(query), self.clock())
+        if kept is not None:
+            self._serve(query, RetrievalStage.SEMANTIC_CACHE, kept)
+        query.passed(RetrievalStage.SEMANTIC_CACHE.value)
+        return query
+
+    def keep(self, query: InFlight, event: Mapping[str, Any]) -> None:
+        """Keep the query's answer, if it was computed and nothing of it was lost."""
+        if query.key is None or query.kept is not None or event["status"] != Status.OK:
+            return
+        caches = query.plan.profile.caches
+        vector = vector_of(query) if query.recallable else None
+        key = query.key if "exact" in caches else None
+        if key is None and vector is None:
+            return
+        answer = orjson.dumps({name: value for name, value in event.items() if name not in _OWN})
+        self.cache.keep(key, scope_key(query.scope), vector, answer, self.clock())
+
+    def settle(self, origin: Origin) -> list[InFlight]:
+        """The message that was read there is ended: so is its lead; those that followed it."""
+        query = self._leading.pop(origin, None)
+        if query is None:
+            return []
+        assert query.key is not None
+        self.leaders.done(query.key)
+        return query.followers
+
+    def _serve(self, query: InFlight, kept_in: RetrievalStage, kept: bytes) -> bool:
+        answer = orjson.loads(kept)
+        if not _permitted(query.guard, answer):
+            return False
+        query.kept = Kept(kept_in, answer)
+        query.answered = True
+        return True
+
+    def _check(self, query: InFlight) -> None:
+        cursor = query.canonical.cursor
+        if cursor is None or cursor.state is None:
+            return
+        if query.watermark is None:
+            query.warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
+        elif cursor.state != state(query.scope):
+            raise InputError(
+                DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
+            )
+
+
+_OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
+"""What every query has of its own, in a result."""
+
+
+def _timed(query: InFlight) -> bool:
+    searched = query.canonical.shape is Shape.SEARCH
+    return searched and (query.plan.recipe.timed or query.event.reflections_only)
+
+
+def _recallable(query: InFlight) -> bool:
+    """Whether answers to similar queries do: not where the words themselves matter, or name a time."""
+    if "semantic" not in query.plan.profile.caches or vector_of(query) is None:
+        return False
+    expert = query.parsed is not None and query.parsed.expression is not None
+    asked = query.canonical
+    return not expert and (asked.text is None or anchor(asked.text, asked.now) is None)
+
+
+def _permitted(guard: Guard | None, answer: Mapping[str, Any]) -> bool:
+    return guard is None or all(guard.permits(hit["payload"]) for hit in answer["results"])
+
+
+def plan(query: InFlight) -> Mapping[Lane, Place]:
+    """Ask how far the query's namespace is indexed."""
+    query.started = time.monotonic()
+    return {_LANE: (query.collection, query.canonical.namespace)}
+
+
+@operator
+def lookup(
+    step_id: str, up: Stream[Batch], answers: Answers, watermarks: Watermarks, calls: EventLoopThread, patience: float
+) -> Stage[InFlight]:
+    """Queries in; on unless they are answered, follow another, or bring a cursor that has expired."""
+
+    async def call(_: Lane, places: Sequence[Place], timeout: float) -> list[Watermark | BackendError]:
+        await watermarks.caught_up(timeout)
+        return [watermarks.of(*place) for place in places]
+
+    def take(finished: Finished[InFlight, Watermark]) -> InFlight:
+        outcome = finished.outcomes[_LANE]
+        query = answers.look_up(finished.item, None if isinstance(outcome, BackendError) else outcome)
+        query.passed(RetrievalStage.EXACT_CACHE.value)
+        return query
+
+    bounds = Bounds(patience, _MOST, _CALLS)
+    done = async_io("watermarks", up, calls, plan, call, lambda query: query.deadline, bounds)
+    parted = stage("lookup", done, lambda done: done.item.message, take)
+    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.leads] or None)
+    return replace(parted, on=leading)
+
+
+@operator
+def recall(step_id: str, up: Stream[Batch], answers: Answers) -> Stage[InFlight]:
+    """Queries in; on unless an answer to a similar one does."""
+    return stage("recall", up, lambda query: query.message, answers.recall)

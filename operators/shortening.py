@@ -1,0 +1,49 @@
+"""Shortening: a result that its topic doesn't take loses first its pool, then texts and payloads, then results."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schemas.errors import Reason
+from schemas.result import Status
+
+Event = dict[str, Any]
+
+STAGE = "result"
+
+
+def shortened(event: Mapping[str, Any], fits: Callable[[Event], bool]) -> Event | None:
+    """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't."""
+    whole = len(event["results"])
+    unrecorded = _short(event)
+    if "pool" in event:
+        del unrecorded["pool"]
+        unrecorded["warnings"] = [*event["warnings"], "the candidate pool is left out: the topic takes no more"]
+        if fits(unrecorded):
+            return unrecorded
+    bare = {**unrecorded, "results": [{**hit, "text": None, "payload": {}} for hit in event["results"]]}
+
+    def kept(count: int) -> Event:
+        if count == whole:
+            return bare
+        said = f"the last {whole - count} of {whole} results are left out: the topic takes no more"
+        return {**bare, "results": bare["results"][:count], "has_more": True, "warnings": [*bare["warnings"], said]}
+
+    # The fewer results, the smaller: the most that fit are found by halving.
+    least, most = -1, whole
+    while least < most:
+        middle = (least + most + 1) // 2
+        if fits(kept(middle)):
+            least = middle
+        else:
+            most = middle - 1
+    return kept(least) if least >= 0 else None
+
+
+def _short(event: Mapping[str, Any]) -> Event:
+    lost = {"stage": STAGE, "reason": Reason.TOO_LARGE}
+    status = event["status"]
+    return {
+        **event,
+        "status": Status.PARTIAL if status in {Status.OK, Status.UNRANKED} else status,
+        "degraded": [*event["degraded"], lost],
+    }

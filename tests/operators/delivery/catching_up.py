@@ -1,0 +1,41 @@
+"""Calls to a reader of watermarks that has to catch up."""
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Coroutine
+
+from operators.delivery.watermarks import WatermarkReader
+from schemas.errors import BackendTimeout, BackendUnavailable
+
+WITHIN = 30.0
+
+
+def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """The test, run on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+async def recovered(reader: WatermarkReader) -> None:
+    """Return once a call gets through."""
+    limit = time.monotonic() + WITHIN
+    while time.monotonic() < limit:
+        try:
+            return await reader.caught_up(WITHIN)
+        except (BackendTimeout, BackendUnavailable):
+            await asyncio.sleep(0.01)
+    raise AssertionError("the reader never came back")
+
+
+def fails_at_once(reader: WatermarkReader) -> bool:
+    """Whether a call fails before it waits for anything."""
+    try:
+        reader.caught_up(WITHIN).send(None)
+    except BackendUnavailable:
+        return True
+    return False

@@ -1,0 +1,275 @@
+"""When the reader of watermarks says that it has caught up, on a scripted tail: questions, sharing, failures."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from operators.delivery.client import Record, TopicPartition
+from operators.delivery.watermarks import WatermarkReader
+from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RetriableDelivery
+from tests.operators.delivery.catching_up import fails_at_once, on_a_loop, recovered
+from tests.operators.delivery.scripted import WITHIN, until
+
+
+class Topic:
+    """A topic of one partition, its tails, and what goes wrong with them."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes | None] = []
+        self.end = 0
+        self.tails = 0
+        self.closed = 0
+        self.questions = 0
+        self.polls = 0
+        self.answering = threading.Event()
+        self.answering.set()
+        self.readable = True
+        self.broken = False
+        self.refusing = False
+
+    def put(self, value: bytes | None, marks: int = 1) -> None:
+        """Append a record, and as many marks of transactions."""
+        self.values.append(value)
+        self.values += [b"mark"] * marks
+        self.end = len(self.values)
+
+    def make_anew(self, *values: bytes) -> None:
+        """Delete the topic, and create it with other records."""
+        self.values = list(values)
+        self.end = len(values)
+
+
+class ScriptedTail:
+    """A tail of the topic: a poll hands out one record, and goes over marks without a word."""
+
+    def __init__(self, topic: Topic) -> None:
+        topic.tails += 1
+        self._topic = topic
+        self._position = 0
+
+    def poll(self, timeout: float) -> list[Record]:
+        """The next record."""
+        self._topic.polls += 1
+        if self._topic.broken:
+            raise RetriableDelivery("poll: it fails")
+        if not self._topic.readable or self._position >= len(self._topic.values):
+            time.sleep(timeout)
+            return []
+        value = self._topic.values[self._position]
+        self._position += 1
+        if value == b"mark":
+            return []
+        return [Record(TopicPartition("watermarks", 0), self._position - 1, b"a|b|0", value, (), 0.0)]
+
+    def positions(self) -> dict[int, int]:
+        """Where it is."""
+        return {0: self._position}
+
+    def ends(self, timeout: float) -> dict[int, int]:
+        """The end as it was when asked; the answer may be late."""
+        self._topic.questions += 1
+        end = self._topic.end
+        if not self._topic.answering.wait(timeout) or self._topic.refusing:
+            raise RetriableDelivery("offsets: no answer")
+        return {0: end}
+
+    def close(self) -> None:
+        """Count."""
+        self._topic.closed += 1
+
+
+@contextmanager
+def reading(topic: Topic, patience: float = WITHIN) -> Iterator[WatermarkReader]:
+    """A running reader, closed at the end; every tail is closed then."""
+    reader = WatermarkReader(lambda: ScriptedTail(topic), patience)
+    reader.start()
+    try:
+        yield reader
+    finally:
+        topic.answering.set()
+        reader.close()
+    assert topic.closed == topic.tails
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait, the loop free, until it holds."""
+    await asyncio.to_thread(until, holds)
+
+
+@on_a_loop
+async def test_nothing_is_caught_up_before_all_was_read() -> None:
+    """At start calls fail at once; then the last record of each key is there, behind marks too."""
+    topic = Topic()
+    topic.answering.clear()
+    for number in range(50):
+        topic.put(b"%d" % number)
+    with reading(topic) as reader:
+        assert fails_at_once(reader)
+        assert reader.of("a", "b") == ()
+        topic.answering.set()
+        await recovered(reader)
+        assert reader.of("a", "b") == ("0:49",)
+        assert reader.of("a", "c") == ()
+
+
+@on_a_loop
+async def test_a_call_sees_what_was_there_before_it() -> None:
+    """Each record that was put before the call is read when it returns; a removal too."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        for number in range(300):
+            topic.put(b"%d" % number, marks=number % 3)
+            await reader.caught_up(WITHIN)
+            assert reader.of("a", "b") == (f"0:{number}",)
+        topic.put(None)
+        await reader.caught_up(WITHIN)
+        assert reader.of("a", "b") == ()
+
+
+@on_a_loop
+async def test_calls_share_only_questions_that_begin_after_them() -> None:
+    """Calls during a question wait for the next one, all for the same, and see what was put after the first began."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        before = topic.questions
+        topic.answering.clear()
+        first = asyncio.create_task(reader.caught_up(WITHIN))
+        await eventually(lambda: topic.questions == before + 1)
+        topic.put(b"7")
+        later = [asyncio.create_task(reader.caught_up(WITHIN)) for _ in range(20)]
+        await asyncio.sleep(0)
+        topic.answering.set()
+        await asyncio.gather(first, *later)
+        assert topic.questions == before + 2
+        assert reader.of("a", "b") == ("0:7",)
+
+
+@on_a_loop
+async def test_nobody_waits_for_what_is_down() -> None:
+    """The first call has its patience, those after it none, until the broker answers again."""
+    topic = Topic()
+    with reading(topic, patience=0.1) as reader:
+        await recovered(reader)
+        topic.answering.clear()
+        with pytest.raises((BackendTimeout, BackendUnavailable)):
+            await reader.caught_up(WITHIN)
+        assert fails_at_once(reader)
+        before = topic.questions
+        await eventually(lambda: topic.questions > before + 1)
+        assert fails_at_once(reader)
+        topic.put(b"7")
+        topic.answering.set()
+        await recovered(reader)
+        assert reader.of("a", "b") == ("0:7",)
+
+
+@on_a_loop
+async def test_a_question_that_fails_ends_all_calls() -> None:
+    """Those that wait for it, and those that wait for the next, long before their own patience ends."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        before = topic.questions
+        topic.answering.clear()
+        first = asyncio.create_task(reader.caught_up(WITHIN))
+        await eventually(lambda: topic.questions == before + 1)
+        second = asyncio.create_task(reader.caught_up(WITHIN))
+        await asyncio.sleep(0)
+        topic.refusing = True
+        topic.answering.set()
+        outcomes = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [BackendUnavailable, BackendUnavailable]
+        assert topic.questions == before + 1
+
+
+@on_a_loop
+async def test_a_short_deadline_blames_nobody() -> None:
+    """A query with less time than the patience fails by its own deadline, and leaves the reader as it is."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        topic.answering.clear()
+        with pytest.raises(DeadlinePassed):
+            await reader.caught_up(0.01)
+        topic.answering.set()
+        await reader.caught_up(WITHIN)
+
+
+@on_a_loop
+async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
+    """Ends that aren't reached in time fail the calls, at once after the first; reading goes on."""
+    topic = Topic()
+    with reading(topic, patience=0.1) as reader:
+        await recovered(reader)
+        topic.readable = False
+        topic.put(b"7")
+        with pytest.raises(BackendTimeout) as raised:
+            await reader.caught_up(WITHIN)
+        assert not isinstance(raised.value, DeadlinePassed)
+        assert fails_at_once(reader)
+        topic.readable = True
+        await recovered(reader)
+        assert reader.of("a", "b") == ("0:7",)
+        assert topic.tails == 1
+
+
+@on_a_loop
+async def test_a_topic_that_was_made_anew_is_read_anew() -> None:
+    """An end below the position begins again at the first record; a poll that lost records does so, too."""
+    topic = Topic()
+    for number in range(5):
+        topic.put(b"%d" % number)
+    with reading(topic) as reader:
+        await recovered(reader)
+        topic.make_anew(b"8", b"9")
+        with pytest.raises(BackendUnavailable):
+            await reader.caught_up(WITHIN)
+        assert reader.of("a", "b") == ("0:4",)
+        await recovered(reader)
+        assert reader.of("a", "b") == ("0:9",)
+        assert topic.tails == 2
+        topic.broken = True
+        topic.put(b"10")
+        with pytest.raises(BackendUnavailable):
+            await reader.caught_up(WITHIN)
+        topic.broken = False
+        await recovered(reader)
+        assert reader.of("a", "b") == ("0:10",)
+        assert topic.tails > 2
+
+
+@on_a_loop
+async def test_an_idle_reader_is_idle() -> None:
+    """While nobody asks, no question is put, and polls are few; what comes is read all the same."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        questions, polls = topic.questions, topic.polls
+        topic.put(b"7", marks=0)
+        await eventually(lambda: reader.of("a", "b") == ("0:7",))
+        await asyncio.sleep(1)
+        assert topic.questions == questions
+        assert topic.polls - polls < 20
+
+
+@on_a_loop
+async def test_a_closed_reader_fails_calls() -> None:
+    """Whoever waits at the end is told, and so is whoever comes later."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        topic.readable = False
+        topic.put(b"7")
+        waiting = asyncio.create_task(reader.caught_up(WITHIN))
+        polls = topic.polls
+        await eventually(lambda: topic.polls > polls)
+        await asyncio.to_thread(reader.close)
+        with pytest.raises(BackendUnavailable):
+            await waiting
+        assert fails_at_once(reader)

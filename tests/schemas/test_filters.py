@@ -1,0 +1,158 @@
+"""Filters of a query: what can be asked of a field, and how a mistake is named."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from operators.decode import explain
+from schemas.filters import MAX_FILTERS, MAX_VALUES, AnyOf, Bounds, DateRange, Eq, Filters, OrderBy, Range
+
+
+class Query(BaseModel):
+    """An event with filters and an order."""
+
+    model_config = ConfigDict(strict=True)
+
+    filters: Filters = []
+    order_by: OrderBy | None = None
+
+
+def asked(op: str, value: Any, field: str = "colour", **more: Any) -> Any:
+    """The one filter of a query that asks so."""
+    return Query.model_validate({"filters": [{"field": field, "op": op, "value": value, **more}]}).filters[0]
+
+
+def refusal(**query: Any) -> str:
+    """What is said about a query with these fields."""
+    with pytest.raises(ValidationError) as caught:
+        Query.model_validate(query)
+    return explain(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "value"),
+    [
+        ("eq", "red"),
+        ("eq", ""),
+        ("eq", True),
+        ("eq", 1),
+        ("eq", 1.0),
+        ("eq", 2**63 - 1),
+        ("eq", -(2**63)),
+        ("eq", -1e308),
+        ("any_of", ["red", 1, True]),
+        ("none_of", [0] * MAX_VALUES),
+        ("exists", False),
+        ("prefix", "r"),
+    ],
+)
+def test_a_value_is_kept_as_it_is_written(op: str, value: Any) -> None:
+    """Values of every op keep their value and their type: 1, 1.0 and true stay three things."""
+    kept = asked(op, value).value
+    assert (kept, type(kept)) == (value, type(value))
+    if isinstance(value, list):
+        assert [type(each) for each in kept] == [type(each) for each in value]
+
+
+def test_bounds_are_those_that_are_given() -> None:
+    """One bound is enough, 0 is one, null is none, and an integer bound is a number like any other."""
+    assert asked("range", {"gt": 0, "lte": None}) == Range(field="colour", op="range", value=Bounds(gt=0.0))
+    assert asked("range", {"gte": 1, "lt": 2.5}).value.given == {"gte": 1.0, "lt": 2.5}
+
+
+def test_a_time_is_read_in_either_form() -> None:
+    """RFC 3339 with an offset and Unix seconds are the same bound."""
+    read = asked("date_range", {"gte": "1970-01-01T02:00:01.5+02:00", "lte": 1})
+    assert isinstance(read, DateRange)
+    assert read.value.given == {"gte": 1.5, "lte": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "said"),
+    [
+        ("eq", None, "eq.value: Value error, a string, a boolean, an integer of 64 bits or a finite number"),
+        ("eq", ["red"], "eq.value: Value error, a string"),
+        ("eq", {"a": 1}, "eq.value: Value error, a string"),
+        ("eq", 2**63, "is expected ('9223372036854775808')"),
+        ("eq", -(2**63) - 1, "is expected ('-9223372036854775809')"),
+        ("eq", float("nan"), "is expected ('nan')"),
+        ("eq", float("inf"), "is expected ('inf')"),
+        ("any_of", [], "any_of.value: List should have at least 1 item"),
+        ("any_of", "red", "any_of.value: Input should be a valid list ('red')"),
+        ("any_of", [1, 1.5], "any_of.value.1: Value error, a string, a boolean or an integer of 64 bits is expected"),
+        ("none_of", [0] * (MAX_VALUES + 1), "none_of.value: List should have at most 1000 items"),
+        ("none_of", [2**64], "none_of.value.0: Value error, a string, a boolean or an integer of 64 bits"),
+        ("range", {}, "range.value: Value error, one of gt, gte, lt and lte must be given"),
+        ("range", {"lt": None}, "range.value: Value error, one of gt, gte, lt and lte must be given"),
+        ("range", {"gt": 1, "gte": 2}, "range.value: Value error, gt and gte are both given"),
+        ("range", {"lt": 1, "lte": 2, "gt": 0}, "range.value: Value error, lt and lte are both given"),
+        ("range", {"gt": True}, "range.value.gt: Input should be a valid number ('True')"),
+        ("range", {"gt": "1"}, "range.value.gt: Input should be a valid number ('1')"),
+        ("range", {"gt": float("inf")}, "range.value.gt: Input should be a finite number"),
+        ("range", {"max": 1}, "range.value.max: Extra inputs are not permitted"),
+        ("date_range", {"lt": "2026-01-01T00:00:00"}, "date_range.value.lt: Value error, a time needs an offset"),
+        ("date_range", {"lt": "soon"}, "date_range.value.lt: Value error, not an RFC 3339 time ('soon')"),
+        ("date_range", {"lt": 1, "lte": 1}, "date_range.value: Value error, lt and lte are both given"),
+        ("exists", 1, "exists.value: Input should be a valid boolean ('1')"),
+        ("prefix", "", "prefix.value: String should have at least 1 character"),
+        ("prefix", 1, "prefix.value: Input should be a valid string"),
+        ("matches", "red", "Input tag 'matches' found using 'op' does not match any of the expected tags: 'eq'"),
+    ],
+)
+def test_a_wrong_value_is_named(op: str, value: Any, said: str) -> None:
+    """A value that the op can't have is one problem, under the filter's place in the query, with the value."""
+    message = refusal(filters=[{"field": "colour", "op": "eq", "value": 1}, {"field": "x", "op": op, "value": value}])
+    assert message.startswith("filters.1")
+    assert said in message
+    assert "; " not in message
+
+
+@pytest.mark.parametrize("field", ["a", "a.b", "a-b", "-a", "1", "größe", "标题", "m._a", "x" * 256])
+def test_a_field_is_a_plain_path(field: str) -> None:
+    """Letters of any script, digits, underscores inside, hyphens and dots between names make a field."""
+    read = asked("eq", 1, field)
+    assert isinstance(read, Eq)
+    assert read.field == field
+    assert OrderBy(field=field).field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("", "at least 1 character"),
+        ("x" * 257, "at most 256 characters"),
+        *((name, "letters, digits, _ and - are expected") for name in ("a b", "a[]", "a[0]", '"a"', "a/b", "a\n")),
+        *((name, "letters, digits, _ and - are expected") for name in ("a..b", ".a", "a.", "e\u0301")),
+        *((name, "names that start with an underscore are the index's own") for name in ("_created", "_", "_a.b")),
+    ],
+)
+def test_another_field_is_refused(field: str, said: str) -> None:
+    """What the index's path syntax would read otherwise, and the index's own fields, are named as wrong."""
+    message = refusal(filters=[{"field": field, "op": "exists", "value": True}])
+    assert message.startswith("filters.0.exists.field: ")
+    assert said in message
+    assert said in refusal(order_by={"field": field})
+
+
+def test_a_filter_has_three_fields() -> None:
+    """A missing field and one too many are named; filters are a list of at most 64."""
+    assert "filters.0.eq.field: Field required" in refusal(filters=[{"op": "eq", "value": 1}])
+    assert "filters.0.eq.not" in refusal(filters=[{"field": "a", "op": "eq", "value": 1, "not": True}])
+    several = [{"field": "a", "op": "any_of", "value": [1]}] * (MAX_FILTERS + 1)
+    assert "at most 64 items" in refusal(filters=several)
+    assert Query.model_validate({"filters": several[1:]}).filters == [AnyOf(field="a", op="any_of", value=[1])] * 64
+
+
+def test_an_order_ascends_unless_it_says_so() -> None:
+    """The direction is asc or desc, asc when missing."""
+    assert Query.model_validate({"order_by": {"field": "n"}}).order_by == OrderBy(field="n", direction="asc")
+    assert Query.model_validate({"order_by": {"field": "n", "direction": "desc"}}).order_by != OrderBy(field="n")
+    assert "order_by.direction" in refusal(order_by={"field": "n", "direction": "down"})
+    assert "order_by.nulls" in refusal(order_by={"field": "n", "nulls": "last"})
+
+
+def test_a_filter_never_changes() -> None:
+    """A filter is frozen."""
+    with pytest.raises(ValidationError):
+        asked("eq", 1).value = 2
