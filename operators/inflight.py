@@ -95,6 +95,11 @@ class Kept(NamedTuple):
     stage: RetrievalStage
     answer: Mapping[str, Any]
 
+    @property
+    def served(self) -> dict[str, Any]:
+        """The event as it is served now."""
+        return {**self.answer, "retrieval_stage": self.stage}
+
 
 class Step(NamedTuple):
     """A step of a query's way: how long it took, in milliseconds, and how many candidates there were after it."""

@@ -109,8 +109,8 @@ class Answers:
         return query
 
     def keep(self, query: InFlight, event: Mapping[str, Any]) -> None:
-        """Keep the query's answer, if it was computed and nothing of it was lost."""
-        if query.key is None or query.kept is not None or event["status"] != Status.OK:
+        """Keep the query's answer, if it was computed, and nothing of it was lost or removed."""
+        if query.key is None or query.kept is not None or event["status"] != Status.OK or query.removed:
             return
         caches = query.plan.profile.caches
         vector = vector_of(query) if query.recallable else None

@@ -101,8 +101,6 @@ class Publisher:
             "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
             "metadata": query.event.metadata,
         }
-        if query.kept is not None:
-            own["retrieval_stage"] = query.kept.stage
         if query.event.debug:
             own["debug"] = debug(query)
         return own
@@ -181,7 +179,7 @@ class Ending:
         """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
         followers = self.answers.settle(query.message.origin)
         try:
-            event = dict(query.kept.answer) if query.kept is not None else self.publisher.event(query)
+            event = query.kept.served if query.kept is not None else self.publisher.event(query)
             self.answers.keep(query, event)
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [self._letter(defect("publish", each.message, error)) for each in (query, *followers)]

@@ -92,9 +92,8 @@ class Reranking:
         known = self.cache.known(text, documents) if self.cache is not None else {}
         if known:
             documents = {id_: document for id_, document in documents.items() if id_ not in known}
-        return {
-            _LANE: RerankRequest(text, documents, query.collection, query.canonical.namespace, query.embedding, known)
-        }
+        where = query.collection, query.canonical.namespace
+        return {_LANE: RerankRequest(text, documents, *where, query.embedding, known, query.watermark)}
 
     def unreadable(self, query: InFlight) -> Reason | None:
         """Why the reranker can't read this query or its candidates, if it can't."""

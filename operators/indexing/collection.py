@@ -85,12 +85,14 @@ def _text() -> models.TextIndexParams:
 async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> list[str]:
     """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError.
 
-    A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later.
+    A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later. One that exists
+    gets the configured indexes that it lacks, and nothing else.
     """
     created = []
     wanted = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
     for collection in settings.held:
         if await qdrant.exists(collection, timeout=timeout):
+            await _add(qdrant, collection, settings, timeout)
             continue
         try:
             noted = configuration(settings).model_copy(update={"metadata": metadata(settings.analyser(collection))})
@@ -103,3 +105,12 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float)
         for field, schema in wanted.items():
             await qdrant.create_index(collection, field, schema, timeout=timeout)
     return created
+
+
+async def _add(qdrant: QdrantClient, collection: str, settings: QdrantSettings, timeout: float) -> None:
+    if not settings.indexes:
+        return
+    there = (await qdrant.collection_info(collection, timeout=timeout)).indexes
+    for field, kind in settings.indexes.items():
+        if field not in there:
+            await qdrant.create_index(collection, field, _CONFIGURED[kind], timeout=timeout)

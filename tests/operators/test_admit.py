@@ -7,13 +7,17 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
-from operators.admit import admit
+from operators.admit import Admission, admit
+from operators.cascade.firewall import Guard
 from operators.clients.bm25 import Bm25
 from operators.inflight import InFlight
-from schemas.errors import Reason
+from schemas.denial import Denial, DenialCode
+from schemas.errors import InputError, Reason
+from schemas.settings import FirewallSettings, load
 from tests.operators.samples import admission, decoder, message, query
 
 ADMIT = admission()
+YEARS = {"year": "integer", "colour": "keyword"}
 
 
 @pytest.mark.parametrize(("left", "expired"), [(-1.0, True), (0.0, True), (0.001, False)])
@@ -70,6 +74,50 @@ def test_a_query_by_vector_alone_has_no_terms() -> None:
     """Without a text there is nothing to warn about."""
     asked = ADMIT(query(text=None, vector=[1.0, 0.0, 0.0]))
     assert (asked.terms, asked.warnings) == (None, [])
+
+
+def test_who_is_refused_is_answered_first() -> None:
+    """A denial is the answer, whatever else is wrong: nothing is read of the query, and its deadline is no matter."""
+    asked = query(text='"odd', order_by=None, vector=[0.0, 0.0, 0.0])
+    asked.denial = Denial(DenialCode.POLICY_DENIED, "no")
+    done = admission(clock=lambda: math.inf)(asked)
+    assert (done.answered, done.expired, done.terms, done.warnings) == (True, False, None, [])
+
+
+@pytest.mark.parametrize("field", ["created_at", "updated_at", "year"])
+def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
+    """Every collection's own orders and the configured ones are taken; any other is refused by name."""
+    ordered = Admission.of(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}), ADMIT.analysers)
+    asked = query(text=None, subject="s", order_by={"field": field})
+    assert not ordered(asked).answered
+    with pytest.raises(InputError, match=r"order_by\.field: nothing to order by; there are created_at, .*'colour'"):
+        ordered(query(text=None, subject="s", order_by={"field": "colour"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "uncovered", "warnings"),
+    [
+        ("cat AND vet", False, 0),
+        ("cat NOT vet", False, 0),
+        ("cat OR the", True, 0),
+        ("pre*", True, 0),
+        ('"the of"', True, 0),
+        ("NOT cat", False, 1),
+    ],
+)
+def test_an_expression_is_read(text: str, uncovered: bool, warnings: int) -> None:
+    """What BM25's terms can't find is noted; a malformed expression is a bare query with a warning."""
+    asked = ADMIT(query(text=text))
+    assert (asked.uncovered, len(asked.warnings)) == (uncovered, warnings)
+    assert asked.parsed is not None
+    assert (asked.parsed.expression is None) == bool(warnings)
+
+
+def test_a_firewall_guards_every_query_that_goes_on() -> None:
+    """On, a query is given what its namespace and its source's clearance let it see; off, nothing."""
+    guarded = admission(firewall=FirewallSettings(enabled=True, blocked_labels=["draft"]))(query(namespace="acme"))
+    assert guarded.guard == Guard("acme", ("public",), ("draft",))
+    assert ADMIT(query()).guard is None
 
 
 def test_the_flow_parts_the_expired_from_the_others() -> None:

@@ -12,12 +12,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from operators.cascade.keys import state
 from operators.clients.rerankers import Verdict
 from operators.inflight import InFlight, Terminal
 from operators.publish import Publisher, result_id
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import score
 from operators.result import status_of
+from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
 from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes import SHIPPED
@@ -28,6 +30,9 @@ from tests.operators.samples import CURSORS, decoder, message, origin, query
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
 PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm", CURSORS)
+
+
+DENIAL = Denial(DenialCode.POLICY_DENIED, "profile 'deep' is not allowed for this source")
 
 
 def event_of(terminal: Terminal) -> dict[str, Any]:
@@ -150,22 +155,24 @@ def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expired", "failed", "lost", "status"),
+    ("ended", "lost", "status"),
     [
-        (True, True, ["vector", "rerank"], Status.EXPIRED),
-        (False, True, ["vector", "keyword", "rerank"], Status.FAILED),
-        (False, False, ["rerank", "vector"], Status.PARTIAL),
-        (False, False, ["fetch"], Status.PARTIAL),
-        (False, False, ["embed"], Status.PARTIAL),
-        (False, False, ["result", "rerank"], Status.PARTIAL),
-        (False, False, ["rerank"], Status.UNRANKED),
-        (False, False, [], Status.OK),
+        ({"denial": DENIAL, "expired": True, "failed": True}, ["vector"], Status.DENIED),
+        ({"expired": True, "failed": True}, ["vector", "rerank"], Status.EXPIRED),
+        ({"failed": True}, ["vector", "keyword", "rerank"], Status.FAILED),
+        ({}, ["rerank", "vector"], Status.PARTIAL),
+        ({}, ["fetch"], Status.PARTIAL),
+        ({}, ["embed"], Status.PARTIAL),
+        ({}, ["result", "rerank"], Status.PARTIAL),
+        ({}, ["rerank"], Status.UNRANKED),
+        ({}, [], Status.OK),
     ],
 )
-def test_the_first_status_that_applies_counts(expired: bool, failed: bool, lost: list[str], status: Status) -> None:
-    """Expired before failed before partial before unranked before ok; `degraded` lists all that was lost."""
-    asked = query()
-    asked.expired, asked.failed = expired, failed
+def test_the_first_status_that_applies_counts(ended: dict[str, Any], lost: list[str], status: Status) -> None:
+    """Denied before expired before failed before partial before unranked before ok; `degraded` lists all that was
+    lost.
+    """
+    asked = replace(query(), **ended)
     for stage in lost:
         asked.lose(stage, Reason.TIMEOUT)
     assert status_of(asked) is status
@@ -198,6 +205,30 @@ def test_the_page_is_the_first_of_the_candidates() -> None:
     assert [hit["rank"] for hit in event["results"]] == [1, 2, 3, 4, 5]
     assert (event["total"], event["has_more"]) == (30, True)
     assert published(found(count=5, limit=5))["has_more"] is False
+
+
+def test_a_refusal_says_why_and_nothing_else() -> None:
+    """By hand: its stage, its code and its reason, no results, no legs and no cursor."""
+    event = published(replace(query(), denial=DENIAL))
+    assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
+    assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
+    assert "denied" not in published(query())
+
+
+def test_the_next_page_begins_where_this_one_ends() -> None:
+    """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
+    first = replace(found(count=12, limit=5), watermark=("0:7",))
+    pages = [published(first)]
+    while (cursor := pages[-1]["next_cursor"]) is not None:
+        assert CURSORS.read(cursor).state == state(first.scope)
+        asked = found(count=12, limit=5, cursor=cursor)
+        assert asked.binding == first.binding
+        pages.append(published(replace(asked, watermark=("0:7",))))
+    assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
+    assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    assert {page["provenance"]["now"] for page in pages} == {pages[0]["provenance"]["now"]}
+    assert pages[0]["provenance"]["index_watermark"] == ["0:7"]
 
 
 def test_candidates_that_were_not_fetched_are_further_pages() -> None:

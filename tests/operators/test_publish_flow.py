@@ -1,17 +1,18 @@
 """Publish in the engine: queries and dead letters in, terminal records out."""
 
 from dataclasses import replace
+from typing import Any
 
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
-from operators.inflight import Rejected, Terminal
-from operators.publish import Ending, publish, undeliverable
+from operators.inflight import InFlight, Rejected, Terminal
+from operators.publish import Ending, publish, result_id, undeliverable
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import TRACER, answers, message, origin
-from tests.operators.test_publish import PUBLISHER, found
+from tests.operators.samples import TRACER, answers, message, origin, query
+from tests.operators.test_publish import PUBLISHER, event_of, found
 
 
 def ending() -> Ending:
@@ -45,6 +46,82 @@ def test_the_flow_answers_queries_and_dead_letters() -> None:
         (3, "dead-letters"),
     ]
     assert sorted(map(len, out)) == [1, 1, 2]
+
+
+def following(leader: InFlight, *offsets: int, **event: Any) -> list[InFlight]:
+    """Identical queries that wait for the leader's answer."""
+    followers = [query(offset, **event) for offset in offsets]
+    for follower in followers:
+        follower.leads = False
+    leader.followers.extend(followers)
+    return followers
+
+
+def led(to: Ending, offset: int) -> InFlight:
+    """A query that is looked up and leads, with candidates."""
+    return to.answers.look_up(found(offset), ("0:7",))
+
+
+def events(records: list[Terminal]) -> list[dict[str, Any]]:
+    """The events of results."""
+    return [event_of(record) for record in records]
+
+
+def test_who_follows_is_answered_alike() -> None:
+    """One answer, with the provenance of the run that computed it; id, metadata and place are each query's own."""
+    to = ending()
+    leader = led(to, 0)
+    following(leader, 1, 2, metadata={"m": 1})
+    records = to.answered(leader)
+    assert [record.origin for record in records] == [origin(0), origin(1), origin(2)]
+    answers = events(records)
+    assert [each["query_id"] for each in answers] == ["q0", "q1", "q2"]
+    assert [each["result_id"] for each in answers] == [result_id(origin(n)) for n in range(3)]
+    assert [each["metadata"] for each in answers] == [None, {"m": 1}, {"m": 1}]
+    assert [each["provenance"]["source"]["offset"] for each in answers] == [0, 0, 0]
+    for each in answers:
+        for own in ("query_id", "result_id", "metadata"):
+            del each[own]
+    assert answers[0] == answers[1] == answers[2]
+    assert len(to.answers.leaders) == 0
+
+
+def test_who_waited_too_long_is_expired_alone() -> None:
+    """A follower whose own deadline passed meanwhile has no results; the others have theirs."""
+    to = ending()
+    leader = led(to, 0)
+    late, _ = following(leader, 1, 2)
+    late.due = 0.0
+    first, second, third = events(to.answered(leader))
+    assert [each["status"] for each in (first, second, third)] == ["ok", "expired", "ok"]
+    assert (second["results"], second["legs"], second["provenance"]["source"]["offset"]) == ([], [], 1)
+    assert second["degraded"] == [{"stage": "queue", "reason": "deadline"}]
+
+
+def test_what_fails_for_one_fails_for_its_followers() -> None:
+    """The dead letter of a query that led is theirs, too, each with its own bytes; nobody waits any longer."""
+    to = ending()
+    leader = led(to, 0)
+    following(leader, 1)
+    letters = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why"))
+    assert [(letter.origin, letter.topic) for letter in letters] == [
+        (origin(0), "dead-letters"),
+        (origin(1), "dead-letters"),
+    ]
+    assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
+    assert len(to.answers.leaders) == 0
+
+
+def test_a_kept_answer_is_the_next_querys() -> None:
+    """What was answered is served again at the same watermark, and says from where; at another it is computed anew."""
+    to = ending()
+    (first,) = events(to.answered(led(to, 0)))
+    again = to.answers.look_up(query(1), ("0:7",))
+    assert again.answered
+    (second,) = events(to.answered(again))
+    assert (second["retrieval_stage"], second["query_id"]) == ("exact_cache", "q1")
+    assert (second["results"], second["provenance"]) == (first["results"], first["provenance"])
+    assert not to.answers.look_up(query(2), ("0:8",)).answered
 
 
 def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:

@@ -20,7 +20,8 @@ Scores = Mapping[str, float]
 class RerankRequest:
     """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
 
-    `known` are the scores of others of its candidates that need no call any more.
+    `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
+    is indexed, as far as that is known.
     """
 
     query: str
@@ -29,6 +30,7 @@ class RerankRequest:
     namespace: str
     embedding: Embedding | None = None
     known: Scores = field(default_factory=dict)
+    watermark: tuple[str, ...] | None = None
 
     def part(self, start: int, stop: int) -> "RerankRequest":
         """The same for the documents from `start` to before `stop` alone."""

@@ -86,7 +86,9 @@ class LateInteraction:
         if self._idf is None or not embedding.pieces:
             return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
         try:
-            weights = await self._idf.weights(request.collection, request.namespace, embedding.pieces, timeout=timeout)
+            weights = await self._idf.weights(
+                request.collection, request.namespace, embedding.pieces, watermark=request.watermark, timeout=timeout
+            )
         except BackendError as error:
             return error
         return WeightedQuery.of(tokens, weights)

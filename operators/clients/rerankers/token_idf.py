@@ -2,8 +2,9 @@
 
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
 - a namespace's weights tell of no other namespace's documents;
-- the counts of a namespace are asked for once in a time to live, by one lookup at a time; it goes on when nobody waits
-  for it any more, and what it finds is kept;
+- the counts of a namespace are asked for anew when its watermark has moved, after a rest of several times what the last
+  lookup took, and once in a time to live; by one lookup at a time, which goes on when nobody waits for it any more, and
+  what it finds is kept;
 - nobody waits where counts are known: the old ones serve until the new ones are there;
 - where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
   in its place would make scores differ from replica to replica;
@@ -12,6 +13,7 @@ Every document's payload has the vocabulary ids of its tokens; Qdrant counts the
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +39,12 @@ TIME_TO_LIVE: Final = 60.0
 
 LOOKUP_TIMEOUT: Final = 10.0
 """Seconds that a lookup may take, however short the time of those is that wait for it."""
+
+REST: Final = 1.0
+"""Seconds between two lookups of one namespace, at least, however often its watermark moves."""
+
+_RESTS: Final = 4
+"""Times the duration of the last lookup: counting keeps a fifth of the time at most."""
 
 _NO_INDEX: Final = 400
 
@@ -79,6 +87,17 @@ class Frequencies:
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
+Watermark = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """At which watermark a namespace was counted, and until when it isn't counted again for another one."""
+
+    watermark: Watermark | None
+    rest: float
+
+
 _Key = tuple[str, str]
 _Lookup = asyncio.Task[Frequencies | BackendError | None]
 
@@ -88,29 +107,47 @@ class TokenIdf:
 
     def __init__(self, client: Counting, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
         self._known: LRUCache[_Key, Frequencies] = LRUCache(NAMESPACES)
-        self._fresh: TTLCache[_Key, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
+        self._fresh: TTLCache[_Key, _Counted] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
         self._unindexed: TTLCache[str, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
         self._told: set[str] = set()
         self._lookups: dict[_Key, _Lookup] = {}
 
-    async def weights(self, collection: str, namespace: str, pieces: Sequence[int], *, timeout: float) -> Weights:
-        """A positive weight a piece, known within `timeout` seconds; raises BackendError."""
+    async def weights(
+        self,
+        collection: str,
+        namespace: str,
+        pieces: Sequence[int],
+        *,
+        watermark: Watermark | None = None,
+        timeout: float,
+    ) -> Weights:
+        """A positive weight a piece, known within `timeout` seconds; raises BackendError.
+
+        `watermark` is how far the namespace is indexed, None if that isn't known.
+        """
         key = (collection, namespace)
         found: Frequencies | BackendError | None = self._known.get(key)
         if collection not in self._unindexed:
             if found is None:
-                found = await self._waited(self._lookup(key), timeout)
-            elif not self._fresh.get(key):
-                self._lookup(key)
+                found = await self._waited(self._lookup(key, watermark), timeout)
+            elif self._moved(key, watermark):
+                self._lookup(key, watermark)
         if isinstance(found, BackendError):
             raise found
         return found.weights(pieces) if found is not None else np.ones(len(pieces), np.float32)
 
-    def _lookup(self, key: _Key) -> _Lookup:
+    def _moved(self, key: _Key, watermark: Watermark | None) -> bool:
+        counted = self._fresh.get(key)
+        if counted is None:
+            return True
+        return watermark is not None and watermark != counted.watermark and self._clock() >= counted.rest
+
+    def _lookup(self, key: _Key, watermark: Watermark | None) -> _Lookup:
         lookup = self._lookups.get(key)
         if lookup is None:
-            lookup = self._lookups[key] = asyncio.create_task(self._look_up(*key))
+            lookup = self._lookups[key] = asyncio.create_task(self._look_up(*key, watermark))
             lookup.add_done_callback(lambda _: self._lookups.pop(key))
         return lookup
 
@@ -121,7 +158,10 @@ class TokenIdf:
         except TimeoutError:
             return BackendTimeout("late interaction: no frequencies of tokens in time")
 
-    async def _look_up(self, collection: str, namespace: str) -> Frequencies | BackendError | None:
+    async def _look_up(
+        self, collection: str, namespace: str, watermark: Watermark | None
+    ) -> Frequencies | BackendError | None:
+        began = self._clock()
         deadline = time.monotonic() + LOOKUP_TIMEOUT
         own = {"must": [{"key": NAMESPACE, "match": {"value": namespace}}]}
         having = {**own, "must_not": [{"is_empty": {"key": PIECES}}]}
@@ -135,10 +175,12 @@ class TokenIdf:
                 self._weigh_alike(collection)
                 return None
             # Where old counts serve meanwhile, it is tried again after another time to live.
-            self._fresh[collection, namespace] = (collection, namespace) in self._known
+            if (collection, namespace) in self._known:
+                self._fresh[collection, namespace] = _Counted(watermark, math.inf)
             return error
         found = self._known[collection, namespace] = Frequencies.of(documents, facet)
-        self._fresh[collection, namespace] = True
+        now = self._clock()
+        self._fresh[collection, namespace] = _Counted(watermark, now + max(REST, _RESTS * (now - began)))
         return found
 
     def _weigh_alike(self, collection: str) -> None:

@@ -16,10 +16,10 @@ YEAR = {"field": "year", "op": "eq", "value": 2024}
 ORDER = {"field": "year", "direction": "desc"}
 
 
-def asked(cursor: Cursor | None = None, **fields: Any) -> Canonical:
+def asked(at: Cursor | None = None, **fields: Any) -> Canonical:
     """The canonical query of an event with these fields."""
     event = QueryEvent.model_validate({"query_id": "q", **fields})
-    return canonical(event, "shop", "default", "public", 5.0, cursor)
+    return canonical(event, "shop", "default", "public", 5.0, at)
 
 
 def test_what_the_event_does_not_say_is_filled_in() -> None:

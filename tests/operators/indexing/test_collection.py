@@ -80,6 +80,18 @@ def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_p
     assert {field: made[field]["type"] for field in EXTRA} == EXTRA
 
 
+def test_a_collection_that_exists_gets_the_configured_indexes_that_it_lacks(tmp_path: Path) -> None:
+    """An index that is configured later is made then; what is there stays as it is, and nothing is created anew."""
+
+    async def ask(client: QdrantClient) -> Any:
+        later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "integer", "size": "float"})
+        assert await ensure(client, later, 30) == []
+        return (await client.collection_info("documents", timeout=30)).indexes
+
+    made = written(tmp_path, [document()], ask, indexes={"price": "float"})
+    assert made["price"]["data_type"] == made["size"]["data_type"] == "float"
+
+
 def test_pieces_need_not_come_back(tmp_path: Path) -> None:
     """Payloads can be had whole but for them."""
     made = embedded((7, 5), author={"name": "x"})

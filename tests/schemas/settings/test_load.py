@@ -8,7 +8,7 @@ import yaml
 from schemas.errors import ConfigError
 from schemas.settings import load
 
-LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
+LEAST: dict[str, dict[str, object]] = {"qdrant": {"url": "http://qdrant:6333"}}
 
 
 def written(directory: Path, document: object) -> Path:
@@ -21,6 +21,11 @@ def written(directory: Path, document: object) -> Path:
 def topics(**names: object) -> dict[str, object]:
     """A section `kafka` with these topics."""
     return {"topics": names}
+
+
+def places(**names: object) -> dict[str, object]:
+    """A section `qdrant` with these settings beside the least."""
+    return {"qdrant": {**LEAST["qdrant"], **names}}
 
 
 def refusal(directory: Path, document: object) -> str:
@@ -84,6 +89,18 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({"qdrant": {"url": "http://q", "path": "/x"}}, "set one of url and path"),
         ({**LEAST, "embedder": {"kind": "openai"}}, "openai needs url"),
         ({**LEAST, "rerank": {"kind": "cohere"}}, "cohere needs url"),
+        (places(collections={"moon": {"a": "b"}}), "collections: moon: not in destinations"),
+        (places(collections={"default": {"a": "documents"}}), "default: two parts in one Qdrant collection"),
+        (places(collections={"default": {"a": "b", "c": "b"}}), "default: two parts in one Qdrant collection"),
+        (places(indexes={"_version": "integer"}), "indexes: _version: names that start with an underscore"),
+        (places(indexes={"year": "text"}), "qdrant.indexes.year"),
+        (places(columns={"head": "heading"}), "columns: head: not title or text"),
+        (places(columns={"my head": "title"}), "columns: my head: a name is one word"),
+        (places(columns={"head": "title", "Head": "text"}), "columns: two names differ in their case only"),
+        (places(analysers={"moon": {}}), "analysers: moon: not a Qdrant collection"),
+        ({**LEAST, "decay": {"collections": {"default": {"a": {}}}}}, "decay.collections.default: a: not in"),
+        ({**LEAST, "cache": {"threshold": 1.1}}, "cache.threshold: "),
+        ({**LEAST, "cache": {"patience": 2}}, "cache.patience: "),
         ({**LEAST, "kafka": None}, "kafka: "),
         ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
         (

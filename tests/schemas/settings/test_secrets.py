@@ -20,6 +20,7 @@ def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings with a key in every section that takes one."""
     for section in SECTIONS:
         monkeypatch.setenv(f"RANKSTREAM_{section.upper()}__API_KEY", CANARY)
+    monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", CANARY)
     return load(None, LEAST)
 
 

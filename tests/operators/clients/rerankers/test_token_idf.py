@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.shards import Engine
-from operators.clients.rerankers.token_idf import NAMESPACES, TIME_TO_LIVE, VOCABULARY, Frequencies, TokenIdf
+from operators.clients.rerankers.token_idf import NAMESPACES, REST, TIME_TO_LIVE, VOCABULARY, Frequencies, TokenIdf
 from operators.indexing.collection import indexes
 from schemas.document import PIECES
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
@@ -138,6 +138,34 @@ def test_a_namespace_is_counted_once_in_a_time_to_live(index: Index, space: str)
         async with asyncio.timeout(30):
             while await weigher.weights("docs", space, [1], timeout=0) != pytest.approx(renewed):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+        assert index.asked("/facet") == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_moved_watermark_is_counted_anew_after_a_rest(index: Index, space: str) -> None:
+    """Not while the last lookup's rest lasts, and not for a watermark that isn't known; old weights serve meanwhile."""
+    clock = Clock()
+
+    async def scenario() -> None:
+        weigher = TokenIdf(index.client, clock=clock)
+
+        async def ask(*watermark: str | None) -> list[float]:
+            known = tuple(mark for mark in watermark if mark is not None) or None
+            return list(await weigher.weights("docs", space, [1], watermark=known, timeout=30))
+
+        assert await ask("0:1") == pytest.approx(idf(PAIR, [1]))
+        await index.write([document(space, (1,))])
+        index.transport.requests.clear()
+        assert await ask("0:2") == pytest.approx(idf(PAIR, [1]))
+        clock.now += REST
+        assert await ask(None) == await ask("0:1") == pytest.approx(idf(PAIR, [1]))
+        assert index.asked("/facet") == 0
+        renewed = idf([*PAIR, (1,)], [1])
+        async with asyncio.timeout(30):
+            while await ask("0:2") != pytest.approx(renewed):
+                await asyncio.sleep(0.01)
+        assert await ask("0:2") == pytest.approx(renewed)
         assert index.asked("/facet") == 1
 
     asyncio.run(scenario())
