@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from operators.delivery import watermarks
 from operators.delivery.client import Record, TopicPartition
 from operators.delivery.watermarks import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RetriableDelivery
@@ -203,7 +204,7 @@ async def test_a_short_deadline_blames_nobody() -> None:
 
 @on_a_loop
 async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
-    """Ends that aren't reached in time fail the calls, at once after the first; reading goes on."""
+    """Ends that aren't reached in time fail the calls, at once after the patience of one; reading goes on."""
     topic = Topic()
     with reading(topic, patience=0.1) as reader:
         await recovered(reader)
@@ -216,7 +217,36 @@ async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
         topic.readable = True
         await recovered(reader)
         assert reader.of("a", "b") == ("0:7",)
+        topic.readable = False
+        topic.put(b"8")
+        with pytest.raises(DeadlinePassed):
+            await reader.caught_up(0.01)
+        await asyncio.sleep(0.5)
+        assert fails_at_once(reader)
         assert topic.tails == 1
+
+
+@pytest.mark.parametrize("fault", ["readable", "answering"])
+def test_a_tail_that_is_stuck_is_made_anew(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """One that fails for too long, or stands still, may be broken itself: another takes its place."""
+    monkeypatch.setattr(watermarks, "_ANEW", 0.3)
+    topic = Topic()
+
+    @on_a_loop
+    async def stick() -> None:
+        with reading(topic, patience=0.05) as reader:
+            await recovered(reader)
+            topic.put(b"7")
+            topic.readable = fault != "readable"
+            topic.refusing = fault == "answering"
+            with pytest.raises((BackendTimeout, BackendUnavailable)):
+                await reader.caught_up(WITHIN)
+            await eventually(lambda: topic.tails == 2)
+            topic.readable, topic.refusing = True, False
+            await recovered(reader)
+            assert reader.of("a", "b") == ("0:7",)
+
+    stick()
 
 
 @on_a_loop

@@ -52,5 +52,7 @@ class Indexer:
 def indexing(settings: KafkaSettings) -> Iterator[Indexer]:
     """An indexer, closed at the end."""
     indexer = Indexer(settings)
-    yield indexer
-    indexer.close()
+    try:
+        yield indexer
+    finally:
+        indexer.close()
