@@ -1,6 +1,6 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
 `python -m bench rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries
-is worth, and with `--faults` what a failing reranker costs.
+is worth, and with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import ranking, report, rerank_faults, reranking
+from bench import caching, ranking, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
@@ -120,6 +120,18 @@ def failing(queries: int, as_json: bool) -> int:
     return 0 if all(row["kept"] for row in measured["rows"]) else 1
 
 
+def cached(plan: caching.Plan, client: str, as_json: bool) -> int:
+    """Measure the exact cache; the exit code, 1 if it keeps less than promised. Raises BenchError and BrokerError."""
+    machine = report.machine()
+    with rig() as started:
+        figures = caching.measure(started, client, plan, stderr.print)
+    if as_json:
+        _emit({"machine": machine, "backends": BACKENDS, **figures})
+    else:
+        out.print(report.caches_table(figures))
+    return 0 if caching.kept(figures) else 1
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -159,6 +171,13 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--faults", action="store_true", help="what a failing reranker costs, in place of that")
     command.add_argument("--queries", type=_count, default=600, help="of each fault")
     command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("cache", help="measure the exact cache, on queries by Zipf's law")
+    command.set_defaults(run=_cache)
+    command.add_argument("--queries", type=_count, default=20_000, help="of 10,000 texts")
+    command.add_argument("--rate", type=_positive, default=250.0, help="queries a second; below saturation")
+    command.add_argument("--rounds", type=_count, default=5, help="that the queries are spread over")
+    command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 
 
@@ -177,6 +196,11 @@ def _rerank(arguments: argparse.Namespace) -> int:
     if arguments.faults:
         return failing(arguments.queries, arguments.json)
     return reranked(arguments.rounds, arguments.json)
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    plan = caching.Plan(arguments.queries, arguments.rate, arguments.rounds)
+    return cached(plan, arguments.client, arguments.json)
 
 
 def _positive(text: str) -> float:

@@ -1,8 +1,10 @@
-"""The query events of a load: no two alike, each with a text for the keyword leg and a vector for the other."""
+"""The query events of a load: no two alike, each with a text for the keyword leg and a vector for the other, or of
+given texts alone.
+"""
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,3 +36,15 @@ def query_events(run: str, count: int) -> Iterator[tuple[bytes, bytes]]:
             "timeout_ms": TIMEOUT_MS,
         }
         yield query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def repeated_events(run: str, texts: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of events with the ids `RUN-0`, `RUN-1`..., identical where the numbers of their texts are.
+
+    The text of a number is the same in every run.
+    """
+    for place, number in enumerate(texts):
+        query_id = f"{run}-{place}"
+        words = random.Random(number).sample(_WORDS.split(), 6)
+        event = {"query_id": query_id, "text": f"{' '.join(words)} {number}", "timeout_ms": TIMEOUT_MS}
+        yield query_id.encode(), orjson.dumps(event)

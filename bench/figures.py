@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 
@@ -12,10 +12,14 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A load: `count` queries at `rate` a second, or all at once (None)."""
+    """A load: `count` queries at `rate` a second, or all at once (None).
+
+    No two are alike, unless their `texts` are given, as numbers: equal numbers, identical queries.
+    """
 
     count: int
     rate: float | None = None
+    texts: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Measurement:
     """What came of one phase.
 
     The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
-    Latencies are in the order of sending, None for a query that was lost.
+    Latencies are in the order of sending, None for a query that was lost. Of a load with given texts, `served` is how
+    the answers came about, and `result_bytes` what the results took.
     """
 
     sent: int
@@ -34,6 +39,8 @@ class Measurement:
     cpu: dict[str, float]
     latencies_ms: list[float | None]
     lateness_ms: list[float]
+    served: dict[str, int] = field(default_factory=dict)
+    result_bytes: int = 0
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:

@@ -24,11 +24,19 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bench.accounting import machine_seconds, process_seconds
-from bench.events import query_events
+from bench.events import query_events, repeated_events
 from bench.figures import Measurement, Phase
+from operators.inflight import Origin
+from operators.publish import result_id
+from schemas.result import RetrievalStage
 
 PATIENCE: Final = 30.0
 """Seconds without an answer after which the rest counts as lost."""
+
+COMPUTED: Final = "computed"
+SHARED: Final = "shared"
+PASSED_BY: Final = "passed_by"
+_CACHES: Final = frozenset({RetrievalStage.EXACT_CACHE, RetrievalStage.SEMANTIC_CACHE})
 
 _QUIET: Final = 1.0
 """Seconds to wait, after the last answer, for second ones."""
@@ -45,9 +53,12 @@ class _Tally:
     run: str
     expected: int
     arrivals: "array[float]"
+    explained: bool
     answered: int = 0
     twice: set[int] = field(default_factory=set)
     statuses: Counter[str] = field(default_factory=Counter)
+    served: Counter[str] = field(default_factory=Counter)
+    result_bytes: int = 0
     last_arrival: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
     failure: Exception | None = None
@@ -65,6 +76,9 @@ class _Tally:
         self.arrivals[number] = self.last_arrival = arrival
         self.answered += 1
         self.statuses[result["status"]] += 1
+        if self.explained:
+            self.served[served(result)] += 1
+            self.result_bytes += len(value)
 
 
 class Meter:
@@ -100,14 +114,16 @@ class Meter:
     def measure(self, phase: Phase) -> Measurement:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
         run = uuid.uuid4().hex[:12]
-        events: Iterable[tuple[bytes, bytes]] = query_events(run, phase.count)
+        events: Iterable[tuple[bytes, bytes]] = (
+            query_events(run, phase.count) if phase.texts is None else repeated_events(run, phase.texts)
+        )
         interval = 0.0
         if phase.rate is None:
             # A burst is made before it is sent; else each query is made while its time hasn't come.
             events = list(events)
         else:
             interval = 1 / phase.rate
-        tally = _Tally(run, phase.count, array("d", [math.nan]) * phase.count)
+        tally = _Tally(run, phase.count, array("d", [math.nan]) * phase.count, phase.texts is not None)
         stop = threading.Event()
         reader = threading.Thread(target=self._read, args=(tally, stop), daemon=True)
         reader.start()
@@ -134,6 +150,8 @@ class Meter:
                 for number, arrival in enumerate(tally.arrivals[: len(lateness)])
             ],
             lateness_ms=lateness.tolist(),
+            served=dict(tally.served),
+            result_bytes=tally.result_bytes,
         )
 
     def close(self) -> None:
@@ -191,6 +209,20 @@ class Meter:
     def _cpu(self) -> dict[str, float]:
         spent = {name: process_seconds(pid) for name, pid in self._watched.items()}
         return {**spent, "machine": machine_seconds()}
+
+
+def served(result: Mapping[str, Any]) -> str:
+    """How an answer came about, as it says itself: the cache that it is from, or else `shared` with another query that
+    was under way, or `computed`, or computed because it wasn't known how far the index is: the caches were `passed_by`.
+    """
+    stage: str = result["retrieval_stage"]
+    if stage in _CACHES:
+        return stage
+    # Of the query that the answer was computed for.
+    provenance = result["provenance"]
+    if result_id(Origin(**provenance["source"], epoch=0)) != result["result_id"]:
+        return SHARED
+    return PASSED_BY if provenance["index_watermark"] is None else COMPUTED
 
 
 def _value(message: Any) -> bytes:

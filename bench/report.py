@@ -107,6 +107,36 @@ def faults_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def caches_table(report: Mapping[str, Any]) -> Table:
+    """A row a size of the exact cache: its hit rate beside the ideal, and CPU a query over that without a cache."""
+    shown = _table(
+        "The exact cache",
+        "MiB",
+        "hits",
+        "shared",
+        "ideal LRU",
+        "points",
+        "CPU over off",
+        "in all",
+        "CPU, ms",
+        "p50, ms",
+    )
+    for row in report["caches"]:
+        shown.add_row(
+            str(row["mib"]),
+            *(f"{100 * row[name]:.1f} %" for name in ("hits", "shared", "ideal")),
+            f"{row['points']:+.2f}",
+            _ranged(row["cpu_over_off"], 3),
+            f"{row['cpu_over_off_in_all']:.3f}",
+            *(_ranged(row[name], digits) for name, digits in (("cpu_ms_per_query", 2), ("p50_ms", 0))),
+        )
+    off = report["off"]
+    shown.add_row(
+        "off", *[""] * 6, *(_ranged(off[name], digits) for name, digits in (("cpu_ms_per_query", 2), ("p50_ms", 0)))
+    )
+    return shown
+
+
 def busy_table(report: Mapping[str, Any]) -> Table:
     """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
     shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")

@@ -134,7 +134,9 @@ def in_process(rounds: int) -> dict[str, Any]:
         directory = Path(scratch, "cross-encoder")
         random_bert.write(directory, layers=6, hidden=384, heads=12, vocabulary=VOCABULARY)
         asked = queries(QUERIES)
-        pairs = [(each.text or "", str(each.payloads[one.id]["text"])) for each in asked for one in each.candidates]
+        pairs = [
+            (each.canonical.text or "", str(each.payloads[one.id]["text"])) for each in asked for one in each.candidates
+        ]
         loop, tried = best_loop(directory, pairs[:600])
         encoder = CrossEncoder(directory)
         operator = Operator(encoder, 1)

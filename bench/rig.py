@@ -90,7 +90,7 @@ class Rig:
         self._directory = directory
         self._starts = 0
         urls = dict(stubs.line().split() for _ in range(3))
-        self._qdrant, self._rerank = urls["qdrant"], urls["rerank"]
+        self._qdrant, self._rerank, self._embed = urls["qdrant"], urls["rerank"], urls["embed"]
 
     @contextlib.contextmanager
     def running(self, subject: Subject) -> Iterator[Running]:
@@ -111,7 +111,7 @@ class Rig:
             ),
         )
         topics.create(kafka)
-        launch = subject.launch(Surroundings(kafka, self._qdrant, self._rerank, directory))
+        launch = subject.launch(Surroundings(kafka, self._qdrant, self._rerank, self._embed, directory))
         with _child(subject.name, launch.command, directory / "log", environment()) as child:
             _await_ready(child, launch)
             command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]

@@ -3,10 +3,10 @@
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -21,6 +21,7 @@ class Surroundings:
     kafka: KafkaSettings
     qdrant: str
     rerank: str
+    embed: str
     directory: Path
 
 
@@ -40,7 +41,8 @@ class Subject:
     launch: Callable[[Surroundings], Launch]
 
 
-def _rankstream(client: str, around: Surroundings) -> Launch:
+def launch(client: str, around: Surroundings, over: Mapping[str, Any] | None = None) -> Launch:
+    """Start the search flow on a Kafka client, whole sections of its settings from `over`."""
     port = free_port()
     settings = {
         "kafka": {**around.kafka.model_dump(mode="json", exclude_unset=True), "client": client},
@@ -49,6 +51,7 @@ def _rankstream(client: str, around: Surroundings) -> Launch:
         "embedder": {"kind": "none"},
         "rerank": {"kind": "cohere", "url": around.rerank},
         "telemetry": {"host": "127.0.0.1", "port": port},
+        **(over or {}),
     }
     config = around.directory / "rankstream.yaml"
     # JSON is YAML.
@@ -59,7 +62,7 @@ def _rankstream(client: str, around: Surroundings) -> Launch:
 
 
 RANKSTREAM: Final = {
-    client: Subject(client, functools.partial(_rankstream, client)) for client in ("kafka-python", "librdkafka")
+    client: Subject(client, functools.partial(launch, client)) for client in ("kafka-python", "librdkafka")
 }
 """The search flow by the Kafka client that it runs on."""
 

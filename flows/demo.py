@@ -77,8 +77,10 @@ def answer_table(result: dict[str, Any], query: str) -> Table:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
         shown.add_row(str(hit["rank"]), escape(hit["id"]), f"{hit['score']:.3f}", *scores, escape(snippet))
-    lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
-    shown.caption = f"{result['status']}{' (' + lost + ')' if lost else ''}, {result['total']} candidates"
+    why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
+    if "denied" in result:
+        why = result["denied"]["reason"]
+    shown.caption = f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates"
     shown.caption_justify = "left"
     return shown
 

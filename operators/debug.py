@@ -3,6 +3,7 @@
 import time
 from typing import Any, Final
 
+from operators.cascade.canonical import Shape
 from operators.inflight import InFlight
 from operators.ranking.decay import resolve
 from operators.searches import depth
@@ -29,7 +30,9 @@ def debug(query: InFlight) -> dict[str, Any]:
 def _decay(query: InFlight) -> dict[str, Any]:
     plan = query.plan
     stage = plan.recipe.fusion
-    force = resolve((stage, *plan.decay), plan.profile.half_life_days) if isinstance(stage, Decay) else None
+    force = None
+    if isinstance(stage, Decay) and query.canonical.shape is Shape.SEARCH:
+        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,

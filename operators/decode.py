@@ -132,14 +132,16 @@ class Decoder:
         check_dimension(event.vector, self.dimension)
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
-        query = self.normalise(event, message.headers, message.origin.topic, _clock(message))
+        sent = event.now if event.now is not None else _clock(message)
+        query = self.normalise(event, message.headers, message.origin.topic, sent)
         patience = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
             "messaging.destination.partition.id": str(message.origin.partition),
             "messaging.kafka.offset": message.origin.offset,
             "rankstream.query_id": event.query_id,
-            "db.collection.name": query.collection,
         }
+        if query.denial is None:
+            attributes["db.collection.name"] = query.collection
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
         headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)

@@ -139,9 +139,9 @@ class Answers:
 
     def _check(self, query: InFlight) -> None:
         cursor = query.canonical.cursor
-        if cursor is None or cursor.state is None:
+        if cursor is None:
             return
-        if query.watermark is None:
+        if query.watermark is None or cursor.state is None:
             query.warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
         elif cursor.state != state(query.scope):
             raise InputError(

@@ -18,7 +18,8 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import Tracer
 
 from operators import cloud_event, shortening
-from operators.cascade.cursor import Cursor, CursorCodec
+from operators.cascade.canonical import Shape
+from operators.cascade.cursor import Cursor, CursorCodec, Offset
 from operators.cascade.keys import state
 from operators.debug import debug
 from operators.delivery.dead_letters import dead_letter, without_payload
@@ -29,6 +30,7 @@ from operators.result import clock, following, page, pool, result
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import DeadLetterClass, Reason
+from schemas.result import RetrievalStage
 
 Event = Mapping[str, Any]
 
@@ -84,7 +86,11 @@ class Publisher:
         if fits(record, self.max_bytes):
             return record
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
-        short = shortening.shortened(event, lambda each: fits(self._record(query, topic, trace, each), self.max_bytes))
+        short = shortening.shortened(
+            event,
+            lambda each: fits(self._record(query, topic, trace, each), self.max_bytes),
+            lambda given: self._next(query, given) if query.canonical.shape is Shape.SEARCH else event["next_cursor"],
+        )
         if short is None:
             query.trace.send(self.dead_letters, "dead_letter")
             query.trace.rejected(DeadLetterClass.TOO_LARGE)
@@ -103,6 +109,10 @@ class Publisher:
         }
         if query.event.debug:
             own["debug"] = debug(query)
+        if query.kept is not None and query.kept.stage is RetrievalStage.SEMANTIC_CACHE and event["has_more"]:
+            # The other query's cursor is of no use to this one.
+            own["next_cursor"] = self._next(query, len(event["results"]))
+            own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
     def expired(self, query: InFlight) -> bool:
@@ -119,7 +129,8 @@ class Publisher:
         return self.own(nothing, self.event(nothing))
 
     def _next(self, query: InFlight, given: int) -> str | None:
-        position = following(query, given)
+        kept = query.kept is not None
+        position = Offset(query.canonical.skip + given) if kept else following(query, given)
         if position is None:
             return None
         known = state(query.scope) if query.watermark is not None else None

@@ -11,8 +11,13 @@ Event = dict[str, Any]
 STAGE = "result"
 
 
-def shortened(event: Mapping[str, Any], fits: Callable[[Event], bool]) -> Event | None:
-    """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't."""
+def shortened(
+    event: Mapping[str, Any], fits: Callable[[Event], bool], cursor: Callable[[int], str | None]
+) -> Event | None:
+    """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't.
+
+    `cursor` is that of the page after so many of its results.
+    """
     whole = len(event["results"])
     unrecorded = _short(event)
     if "pool" in event:
@@ -26,7 +31,8 @@ def shortened(event: Mapping[str, Any], fits: Callable[[Event], bool]) -> Event 
         if count == whole:
             return bare
         said = f"the last {whole - count} of {whole} results are left out: the topic takes no more"
-        return {**bare, "results": bare["results"][:count], "has_more": True, "warnings": [*bare["warnings"], said]}
+        page = {"results": bare["results"][:count], "has_more": True, "next_cursor": cursor(count)}
+        return {**bare, **page, "warnings": [*bare["warnings"], said]}
 
     # The fewer results, the smaller: the most that fit are found by halving.
     least, most = -1, whole

@@ -16,11 +16,9 @@ def found(query: InFlight) -> None:
     guard = query.guard
     if guard is None:
         return
-    for name, leg in query.legs.items():
-        ranks = [rank for rank, payload in enumerate(leg.payloads) if guard.permits(payload)]
-        if len(ranks) < len(leg.ids):
-            query.legs[name] = leg.at(ranks)
-            query.removed.update(set(leg.ids).difference(query.legs[name].ids))
+    legs = query.legs.values()
+    hits = ((id_, payload) for leg in legs for id_, payload in zip(leg.ids, leg.payloads, strict=True))
+    _remove(query, {id_ for id_, payload in hits if not guard.permits(payload)})
 
 
 def fetched(query: InFlight, payloads: Payloads) -> Payloads:
@@ -28,9 +26,13 @@ def fetched(query: InFlight, payloads: Payloads) -> Payloads:
     guard = query.guard
     if guard is None:
         return payloads
-    permitted = {id_: payload for id_, payload in payloads.items() if guard.permits(payload)}
-    if len(permitted) < len(payloads):
-        query.removed.update(payloads.keys() - permitted.keys())
-        for name, leg in query.legs.items():
-            query.legs[name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ not in query.removed])
-    return permitted
+    _remove(query, {id_ for id_, payload in payloads.items() if not guard.permits(payload)})
+    return {id_: payload for id_, payload in payloads.items() if id_ not in query.removed}
+
+
+def _remove(query: InFlight, forbidden: set[str]) -> None:
+    if not forbidden:
+        return
+    query.removed |= forbidden
+    for name, leg in query.legs.items():
+        query.legs[name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ not in forbidden])

@@ -19,11 +19,11 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from operators.cascade.watermarks import Watermarks
-from operators.delivery.client import Record, Tail
+from operators.delivery.client import Tail
 from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RankstreamError, RetriableDelivery
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ _LONG_POLL: Final = 0.1
 one is for when nobody waits any more."""
 
 _CLOSE_TIMEOUT: Final = 5.0
+_MADE_ANEW: Final = "the topic was made anew"
 
 _Outcome = asyncio.Future[str | None]
 """None, or why it failed; all callers who share a question wait for the same."""
@@ -127,7 +128,7 @@ class WatermarkReader:
     def _wait(self, tail: Tail) -> None:
         """Return when someone asks, or the reader itself has to know where it is."""
         while not self._behind and not self._asked.wait(_IDLE):
-            self._take_in(tail.poll(0))
+            self._poll(tail, 0)
         self._asked.clear()
         with self._calls:
             self._present, self._next = self._next, None
@@ -137,12 +138,12 @@ class WatermarkReader:
         began = moved = time.monotonic()
         positions = tail.positions()
         if any(end < positions[number] for number, end in ends.items()):
-            raise RetriableDelivery("the topic was made anew")
+            raise RetriableDelivery(_MADE_ANEW)
         wait = 0.0
         while any(positions[number] < end for number, end in ends.items()):
             if self._closing.is_set():
                 raise RetriableDelivery("closed")
-            self._take_in(tail.poll(wait))
+            self._poll(tail, wait)
             before, positions = positions, tail.positions()
             now = time.monotonic()
             if positions != before:
@@ -153,7 +154,15 @@ class WatermarkReader:
             if now - moved > _ANEW:
                 raise RetriableDelivery("reading stands still")
 
-    def _take_in(self, records: Iterable[Record]) -> None:
+    def _poll(self, tail: Tail, wait: float) -> None:
+        """Take in what has come. Raises RetriableDelivery, also if the tail went back."""
+        before = tail.positions()
+        records = tail.poll(wait)
+        after = tail.positions()
+        # Where a log ends before a client's position, clients put it there by themselves, and hide what is below.
+        back = any(after[number] < offset for number, offset in before.items())
+        if back or any(record.offset < before[record.partition.partition] for record in records):
+            raise RetriableDelivery(_MADE_ANEW)
         ignored = 0
         for record in records:
             # For each anew: a call for a watermark needn't wait for all of them.

@@ -120,7 +120,7 @@ class Settings(BaseSettings):
                 "decay": self.decay.model_dump(mode="json"),
                 "policies": self.policies.model_dump(mode="json"),
                 "firewall": self.firewall.model_dump(mode="json"),
-                "clock_bucket": self.cache.clock_bucket,
+                "cache": self.cache.model_dump(mode="json", include={"clock_bucket", "threshold"}),
             }
         )
 

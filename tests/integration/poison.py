@@ -9,7 +9,7 @@ POISON: Final = {
     b'{"query_id": "x", "text": "y", "schema_version": 9}': "unsupported_version",
     b'{"query_id": "x"}': "invalid",
     b'{"query_id": "x", "text": "a", "text": "b"}': "invalid",
-    b'{"query_id": "x", "text": "y", "filters": []}': "invalid",
+    b'{"query_id": "x", "text": "y", "filters": {}}': "invalid",
     b'{"query_id": "x", "vector": [1.0]}': "vector_dimension",
     b'{"query_id": "x", "text": "' + b"y" * 9000 + b'"}': "too_large",
     b'{"query_id": "x", "text": "' + b"y" * 500_000 + b'"}': "too_large",

@@ -165,10 +165,16 @@ OTHERS: dict[str, Any] = {
 }
 """Of each field another value than a query has that doesn't say anything of it."""
 
-OWN = {"query_id": "r", "timeout_ms": 5, "reply_to": "answers", "metadata": {"a": 1}, "schema_version": 1}
+OWN: dict[str, Any] = {
+    "query_id": "r",
+    "timeout_ms": 5,
+    "reply_to": "answers",
+    "metadata": {"a": 1},
+    "schema_version": 1,
+}
 """What an answer doesn't depend on."""
 
-LOOKUP = {"text": None, "subject": "s"}
+LOOKUP: dict[str, Any] = {"text": None, "subject": "s"}
 
 
 def test_every_field_is_in_the_key_or_the_querys_own() -> None:
@@ -177,7 +183,10 @@ def test_every_field_is_in_the_key_or_the_querys_own() -> None:
     plain = key_of(normalised(PLACES))
     for name, value in OTHERS.items():
         assert key_of(normalised(PLACES, **{name: value})) != plain, name
-    orders = [{}, *({"order_by": {"field": "year", "direction": each}} for each in ("asc", "desc"))]
+    orders: list[dict[str, Any]] = [
+        {},
+        *({"order_by": {"field": "year", "direction": each}} for each in ("asc", "desc")),
+    ]
     assert len({key_of(normalised(PLACES, **LOOKUP, **order)) for order in orders}) == len(orders)
     assert key_of(normalised(PLACES, **OWN)) == plain
 

@@ -12,7 +12,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from operators.cascade.keys import state
 from operators.clients.rerankers import Verdict
 from operators.inflight import InFlight, Terminal
 from operators.publish import Publisher, result_id
@@ -205,30 +204,6 @@ def test_the_page_is_the_first_of_the_candidates() -> None:
     assert [hit["rank"] for hit in event["results"]] == [1, 2, 3, 4, 5]
     assert (event["total"], event["has_more"]) == (30, True)
     assert published(found(count=5, limit=5))["has_more"] is False
-
-
-def test_a_refusal_says_why_and_nothing_else() -> None:
-    """By hand: its stage, its code and its reason, no results, no legs and no cursor."""
-    event = published(replace(query(), denial=DENIAL))
-    assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
-    assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
-    assert "denied" not in published(query())
-
-
-def test_the_next_page_begins_where_this_one_ends() -> None:
-    """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
-    first = replace(found(count=12, limit=5), watermark=("0:7",))
-    pages = [published(first)]
-    while (cursor := pages[-1]["next_cursor"]) is not None:
-        assert CURSORS.read(cursor).state == state(first.scope)
-        asked = found(count=12, limit=5, cursor=cursor)
-        assert asked.binding == first.binding
-        pages.append(published(replace(asked, watermark=("0:7",))))
-    assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
-    assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
-    assert [page["has_more"] for page in pages] == [True, True, False]
-    assert {page["provenance"]["now"] for page in pages} == {pages[0]["provenance"]["now"]}
-    assert pages[0]["provenance"]["index_watermark"] == ["0:7"]
 
 
 def test_candidates_that_were_not_fetched_are_further_pages() -> None:

@@ -274,18 +274,12 @@ def test_the_querys_word_on_reflections_goes_before_the_recipes(
 
 
 def test_the_decay_of_a_place_is_its_own() -> None:
-    """A query is planned with the tiers of the destination and the collection that it asks, and no other; over them
-    goes its source's.
-    """
-    tier = DecayTier(mode="step", half_life_days=2.0)
-    notes = DecayTier(half_life_days=9.0)
-    planner = planner_of(decay=DecaySettings(destinations={"diary": tier}, collections={"diary": {"notes": notes}}))
-    assert planner.plan(event(), "diary", []).decay == (tier,)
-    assert planner.plan(event(), "default", []).decay == ()
-    asked, own = event(collection="notes"), DecayTier(half_life_days=1.0)
-    assert planner.plan(asked, "diary", []).decay == (tier, notes)
-    assert planner.plan(asked, "default", []).decay == ()
-    assert planner.plan(asked, "diary", [], SourcePolicy(decay=own)).decay == (tier, notes, own)
+    """Planned with the tiers of the destination and the collection that are asked; over them goes the source's."""
+    tier, notes, own = (DecayTier(half_life_days=days) for days in (2.0, 9.0, 1.0))
+    plan = planner_of(decay=DecaySettings(destinations={"d": tier}, collections={"d": {"notes": notes}})).plan
+    for part, there in ((event(), (tier,)), (event(collection="notes"), (tier, notes))):
+        assert (plan(part, "d", []).decay, plan(part, "default", []).decay) == (there, ())
+        assert plan(part, "d", [], SourcePolicy(decay=own)).decay == (*there, own)
 
 
 def test_the_facts_are_the_querys() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.cascade.keys import state
 from operators.clients.rerankers import Verdict
 from operators.delivery.record_size import record_size
 from operators.fuse import fused
@@ -21,8 +22,8 @@ from schemas.pool import CandidatePool
 from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
 from tests.operators.ranking.pools import keyword, leg, vector
-from tests.operators.samples import query
-from tests.operators.test_publish import PUBLISHER, event_of, published, written
+from tests.operators.samples import CURSORS, query
+from tests.operators.test_publish import DENIAL, PUBLISHER, event_of, found, published, written
 
 NOW = 1_700_000_000.0
 POINTS: Mapping[str, Mapping[str, Any]] = {
@@ -96,6 +97,30 @@ def test_the_pool_is_there_only_if_asked() -> None:
     assert "pool" not in published(ranked())
     assert "pool" not in published(ranked(explain=True))
     assert "pool" in published(ranked(record=True))
+
+
+def test_a_refusal_says_why_and_nothing_else() -> None:
+    """By hand: its stage, its code and its reason, no results, no legs and no cursor."""
+    event = published(replace(query(), denial=DENIAL))
+    assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
+    assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
+    assert "denied" not in published(query())
+
+
+def test_the_next_page_begins_where_this_one_ends() -> None:
+    """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
+    first = replace(found(count=12, limit=5), watermark=("0:7",))
+    pages = [published(first)]
+    while (cursor := pages[-1]["next_cursor"]) is not None:
+        assert CURSORS.read(cursor).state == state(first.scope)
+        asked = found(count=12, limit=5, cursor=cursor)
+        assert asked.binding == first.binding
+        pages.append(published(replace(asked, watermark=("0:7",))))
+    assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
+    assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    assert {page["provenance"]["now"] for page in pages} == {pages[0]["provenance"]["now"]}
+    assert pages[0]["provenance"]["index_watermark"] == ["0:7"]
 
 
 # The pool

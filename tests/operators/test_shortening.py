@@ -20,7 +20,13 @@ def event(count: int, size: int = 10, **changes: Any) -> dict[str, Any]:
         {"id": f"d{n}", "rank": n + 1, "score": 0.5, "text": "x" * size, "payload": {"a": n}, "legs": {"vector": n}}
         for n in range(count)
     ]
-    return {"status": "ok", "results": hits, "has_more": False, "degraded": [], "warnings": ["w"], **changes}
+    page = {"status": "ok", "results": hits, "has_more": False, "next_cursor": None}
+    return {**page, "degraded": [], "warnings": ["w"], **changes}
+
+
+def cursor(given: int) -> str:
+    """The cursor of the page after so many results."""
+    return f"after {given}"
 
 
 def size_of(each: dict[str, Any]) -> int:
@@ -42,8 +48,8 @@ def forms(whole: dict[str, Any]) -> list[dict[str, Any]]:
     found.append({**short, "results": bare})
     for left_out in range(1, count + 1):
         said = f"the last {left_out} of {count} results are left out: the topic takes no more"
-        cut = {"results": bare[: count - left_out], "has_more": True, "warnings": [*short["warnings"], said]}
-        found.append({**short, **cut})
+        page = {"results": bare[: count - left_out], "has_more": True, "next_cursor": cursor(count - left_out)}
+        found.append({**short, **page, "warnings": [*short["warnings"], said]})
     return found
 
 
@@ -66,7 +72,7 @@ def test_the_longest_form_that_fits(count: int, size: int, changes: dict[str, An
     room = int(size_of(whole) * share)
     before = copy.deepcopy(whole)
     expected = next((form for form in forms(whole) if size_of(form) <= room), None)
-    assert shortened(whole, lambda each: size_of(each) <= room) == expected
+    assert shortened(whole, lambda each: size_of(each) <= room, cursor) == expected
     assert whole == before
 
 
@@ -76,7 +82,7 @@ def test_the_longest_form_that_fits(count: int, size: int, changes: dict[str, An
 )
 def test_a_status_is_partial_unless_it_says_more(status: str, then: str) -> None:
     """What lost a part of its results is partial; what failed, expired or is denied stays so."""
-    short = shortened(event(1, status=status), lambda _: True)
+    short = shortened(event(1, status=status), lambda _: True, cursor)
     assert short is not None
     assert short["status"] == then
 
@@ -84,8 +90,9 @@ def test_a_status_is_partial_unless_it_says_more(status: str, then: str) -> None
 def test_what_must_not_be_lost_is_kept() -> None:
     """Ids, ranks, scores, legs and every other field of the answer are there in any form."""
     whole = event(3, query_id="q", metadata={"m": 1}, total=9, debug={"d": 1}, next_cursor="c")
-    short = shortened(whole, lambda each: len(each["results"]) < 2)
+    short = shortened(whole, lambda each: len(each["results"]) < 2, cursor)
     assert short is not None
+    assert short["next_cursor"] == "after 1"
     assert [hit["id"] for hit in short["results"]] == ["d0"]
     assert {name: short[name] for name in ("query_id", "metadata", "total", "debug")} == {
         name: whole[name] for name in ("query_id", "metadata", "total", "debug")

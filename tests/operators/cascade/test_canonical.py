@@ -4,7 +4,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.cascade.canonical import Canonical, Shape, canonical
@@ -44,7 +44,14 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
 
 def test_what_the_event_says_is_kept() -> None:
     """No default goes over what was asked."""
-    said = {"destination": "d", "collection": "c", "namespace": "n", "subject": "s", "actor_type": "user", "limit": 7}
+    said: dict[str, Any] = {
+        "destination": "d",
+        "collection": "c",
+        "namespace": "n",
+        "subject": "s",
+        "actor_type": "user",
+        "limit": 7,
+    }
     query = asked(**said, filters=[YEAR], order_by=ORDER)
     assert {name: getattr(query, name) for name in said} == said
     assert query.filters == (Eq(field="year", op="eq", value=2024),)
@@ -58,6 +65,7 @@ def test_the_page_has_a_size(limit: int, size: int) -> None:
     assert asked(text="t", limit=limit).limit == size
 
 
+@example(" \n\u3000", "NFC")
 @given(st.text(min_size=1, max_size=20), st.sampled_from(["NFC", "NFD"]))
 def test_one_text_however_it_is_composed(text: str, form: Any) -> None:
     """Equivalent texts are one query; a text of white space is none."""

@@ -12,7 +12,7 @@ from operators.cascade.cursor import After
 from operators.cascade.paging import OrderValue, Turn, turn, wanted
 
 START = After(None, 0)
-Record = tuple[OrderValue, int]
+Record = tuple[float, int]
 """An order value and an id."""
 
 
@@ -43,13 +43,16 @@ def test_pages_are_the_long_page_cut_up(records: list[Record], sizes: list[int],
     in order, every page full but the last, and none empty behind it.
     """
     given_: list[Record] = []
-    after: After | None = START
+    everything = len(records)
+    after = START
     for limit in cycle(sizes):
-        this, after = page(records, after, limit, descending=descending)
+        this, following = page(records, after, limit, descending=descending)
         given_ += this
-        if after is None:
+        assert len(given_) <= everything
+        if following is None:
             break
         assert len(this) == limit
+        after = following
     assert given_ == sorted(records, reverse=descending)
     assert this or not records
 
@@ -60,12 +63,15 @@ def test_what_goes_away_makes_nothing_come_twice(
 ) -> None:
     """Records may go between two pages: those that were given aren't given again, and the order holds."""
     given_: list[Record] = []
-    after: After | None = START
+    everything = len(records)
+    after = START
     for limit in cycle(sizes):
-        this, after = page(records, after, limit, descending=descending)
+        this, following = page(records, after, limit, descending=descending)
         given_ += this
-        if after is None:
+        assert len(given_) <= everything
+        if following is None:
             break
+        after = following
         gone = data.draw(st.sets(st.sampled_from(records), max_size=4) if records else st.just(set()))
         records = [each for each in records if each not in gone]
     assert len(set(given_)) == len(given_)
@@ -101,8 +107,9 @@ def test_one_more_than_the_page_is_asked_for(seen: int, limit: int) -> None:
 def test_as_many_pages_as_needed(values: list[float], limit: int) -> None:
     """A whole number of pages has no empty one behind it."""
     records: list[Record] = [(value, id_) for id_, value in enumerate(values)]
-    pages, after = 0, START
-    while after is not None:
-        _, after = page(records, after, limit, descending=False)
+    pages, following = 1, page(records, START, limit, descending=False)[1]
+    while following is not None:
+        following = page(records, following, limit, descending=False)[1]
         pages += 1
+        assert pages <= len(values)
     assert pages == math.ceil(len(values) / limit)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 
 from operators.delivery.watermarks import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
+from tests.operators.delivery.scripted import until
 
 WITHIN = 30.0
 
@@ -39,3 +40,8 @@ def fails_at_once(reader: WatermarkReader) -> bool:
     except BackendUnavailable:
         return True
     return False
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait, the loop free, until it holds."""
+    await asyncio.to_thread(until, holds)

@@ -1,6 +1,7 @@
 """What the reader of watermarks relies on of a tail: each client's on a real broker, one on the embedded."""
 
 import gc
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -166,10 +167,17 @@ def test_an_unknown_topic_is_retriable(make: Make, settings: KafkaSettings) -> N
         make(settings).tail("misspelt")
 
 
-# kafka-python leaves refused sockets to the garbage collector, which mustn't find them in another test.
+@pytest.fixture
+def refused_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """kafka-python leaves them to the garbage collector, which mustn't find them in another test, nor in a log."""
+    caplog.set_level(logging.CRITICAL, "kafka")
+    yield
+    gc.collect()
+
+
 @pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
 @pytest.mark.slow
-def test_an_unreachable_broker_is_retriable() -> None:
+def test_an_unreachable_broker_is_retriable(refused_sockets: None) -> None:
     """A broker that isn't there may come, to each client; the tries leave no thread behind."""
     before = set(threading.enumerate())
     nobody = KafkaSettings(bootstrap_servers="127.0.0.1:1")
@@ -177,7 +185,6 @@ def test_an_unreachable_broker_is_retriable() -> None:
         tries = [pool.submit(make(nobody).tail, "watermarks") for make in MAKERS.values()]
         assert [type(one.exception()) for one in tries] == [RetriableDelivery] * len(MAKERS)
     assert set(threading.enumerate()) == before
-    gc.collect()
 
 
 @pytest.mark.slow

@@ -176,6 +176,7 @@ DECIDES = {
     "decay.destinations",
     "decay.collections",
     "cache.clock_bucket",
+    "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
     *(f"policies.{path}" for path in paths_of(PolicySettings)),

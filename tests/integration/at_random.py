@@ -1,0 +1,237 @@
+"""Random policies, documents and queries: many alike, many that differ in one thing, from one seed."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from tests.integration.conversation import Asked
+from tests.integration.permitted import COLLECTIONS, TIERS
+
+DIMENSION = 8
+NAMESPACES = ("default", "north", "south", "south|east", "vault")
+LABELS = ("red", "blue", "green", "amber")
+SUBJECTS = ("ada", "bob", "eve")
+ACTORS = ("user", "agent")
+CLASSES = (None, None, *TIERS, *TIERS, "secret", "Public", "")
+VOCABULARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+TEXTS = (
+    None,
+    None,
+    "alpha beta",
+    "gamma",
+    "delta zeta alpha",
+    '"alpha beta"',
+    "alpha AND NOT gamma",
+    "gam*",
+    "title:beta",
+)
+RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")
+STRANGERS = ("nobody", "somebody", None)
+
+FIREWALL: dict[str, Any] = {
+    "enabled": True,
+    "blocked_labels": ["amber"],
+    "required_labels": [],
+    "namespaces": {"vault": "internal"},
+}
+
+
+def policies(draw: random.Random, count: int) -> dict[str, dict[str, Any]]:
+    """Policies by source; "" is the default one. Most let most through: a refusal tells little."""
+    return {name: _policy(draw) for name in ("", *(f"source-{number}" for number in range(count)))}
+
+
+def _policy(draw: random.Random) -> dict[str, Any]:
+    policy: dict[str, Any] = {}
+
+    def sometimes(chance: float, name: str, value: Any) -> None:
+        if draw.random() < chance:
+            policy[name] = value
+
+    sometimes(0.05, "read", False)
+    sometimes(0.15, "destinations", ["default"])
+    sometimes(0.1, "collections", ["notes"])
+    sometimes(0.3, "namespaces", draw.sample(NAMESPACES, 4))
+    sometimes(0.1, "operations", draw.choice([["read"], ["write"]]))
+    sometimes(0.1, "retrieval_modes", draw.sample(["fast", "balanced", "deep"], 2))
+    sometimes(0.3, "allowed_profiles", draw.sample(["fast", "balanced", "deep"], 2))
+    sometimes(0.9, "clearance", draw.choice([*TIERS, "internal", "confidential"]))
+    sometimes(0.05, "clearance", "cosmic")
+    sometimes(0.4, "blocked_labels", draw.sample(LABELS, 1))
+    sometimes(0.2, "required_labels", draw.sample(LABELS[:3], 1))
+    denied = [("destinations", "archive"), ("namespaces", "south"), ("profiles", "deep"), ("retrieval_modes", "fast")]
+    denied += [("collections", "notes"), ("operations", "write")]
+    sometimes(0.3, "deny", {name: [value] for name, value in draw.sample(denied, 1)})
+    return policy
+
+
+def near(draw: random.Random, vector: Sequence[float], spread: float) -> list[float]:
+    """A vector beside this one."""
+    return [round(each + draw.gauss(0, spread), 4) for each in vector]
+
+
+class Random:
+    """Documents and queries of one seed; `sources` are those with a policy of their own."""
+
+    def __init__(self, draw: random.Random, sources: Sequence[str]) -> None:
+        self._draw = draw
+        self._sources = [*sources, *STRANGERS]
+        self._centres = [[draw.gauss(0, 1) for _ in range(DIMENSION)] for _ in range(5)]
+        self._revision = 0
+        self._number = 0
+
+    def document(self, place: tuple[str, str | None], namespace: str, number: int) -> dict[str, Any]:
+        """The next version of a document."""
+        draw = self._draw
+        self._revision += 1
+        written = {
+            "id": f"d{number}",
+            "op": "upsert",
+            "rev": self._revision,
+            "namespace": namespace,
+            "destination": place[0],
+            "collection": place[1],
+            "title": draw.choice(VOCABULARY),
+            "text": f"{' '.join(draw.choices(VOCABULARY, k=4))} r{self._revision}",
+            "vector": near(draw, draw.choice(self._centres), 0.3),
+            "subject": draw.choice((None, *SUBJECTS)),
+            "actor_type": draw.choice((None, *ACTORS)),
+            "classification": draw.choice(CLASSES),
+            "labels": draw.choice((None, [], draw.sample(LABELS, 1), draw.sample(LABELS[:3], 2))),
+            "price": draw.randrange(10),
+            "type": draw.choice((None, None, None, "reflection")),
+            "created_at": draw.choice((None, 1_700_000_000 + 60 * self._revision)),
+        }
+        return {name: value for name, value in written.items() if value is not None}
+
+    def change(self, place: tuple[str, str | None], namespace: str, number: int) -> dict[str, Any]:
+        """A document anew, or its deletion."""
+        written = self.document(place, namespace, number)
+        if self._draw.random() < 0.25:
+            own = ("id", "rev", "namespace", "destination", "collection")
+            return {"op": "delete", **{name: written[name] for name in own if name in written}}
+        return written
+
+    def fresh(self) -> Asked:
+        """A query of any shape."""
+        draw = self._draw
+        event = self._place()
+        shape = draw.randrange(16)
+        if shape >= 4:
+            self._scoped(event, 0.2)
+            if shape != 4:
+                event["vector"] = near(draw, draw.choice(self._centres), 0)
+            text = draw.choice(TEXTS[2:] if shape == 4 else TEXTS)
+            if text is not None:
+                event["text"] = text
+            event |= {"recipe": recipe} if (recipe := draw.choice(RECIPES)) else {}
+        elif shape < 2:
+            event["subject"] = draw.choice(SUBJECTS)
+        else:
+            self._scoped(event, 0.5)
+            event.setdefault("filters", [self._filter()])
+        return self._asked(event, draw.choice(self._sources))
+
+    def again(self, query: Asked) -> Asked:
+        """The same query, as another event."""
+        return self._asked(dict(query.event), query.source)
+
+    def nearly(self, query: Asked) -> Asked:
+        """The same query but for its vector, which is near, or its text."""
+        event = dict(query.event)
+        if "vector" in event:
+            event["vector"] = near(self._draw, event["vector"], self._draw.choice((0.02, 0.05, 0.2)))
+        elif "text" in event:
+            event["text"] = self._draw.choice(TEXTS[2:])
+        return self._asked(event, query.source)
+
+    def otherwise(self, query: Asked) -> Asked:
+        """The same query but for one thing of its scope."""
+        event, draw = dict(query.event), self._draw
+        name = draw.choice(
+            ("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit")
+            + ("profile", "recipe", "explain", "debug", "record", "rerank", "reflections", "now")
+        )
+        if name == "source":
+            return self._asked(event, draw.choice(self._sources))
+        changes: dict[str, Any] = {
+            "namespace": {"namespace": draw.choice(NAMESPACES)},
+            "place": self._place(),
+            "subject": {"subject": draw.choice(SUBJECTS)},
+            "actor_type": {"actor_type": draw.choice(ACTORS)},
+            "filters": {"filters": [self._filter()]},
+            "limit": {"limit": draw.choice((1, 2, 4, 30))},
+            "profile": {"profile": draw.choice(("fast", "balanced", "deep", "odd"))},
+            "recipe": {"recipe": draw.choice(RECIPES[2:])},
+            "reflections": draw.choice(({"include_reflections": False}, {"reflections_only": True})),
+            "now": {"now": draw.choice((1_700_000_000, 1_700_009_000))},
+        }
+        if name == "place":
+            event = {
+                key: value for key, value in event.items() if key not in ("namespace", "destination", "collection")
+            }
+        event |= changes.get(name, {name: name != "rerank"})
+        if event.get("reflections_only"):
+            event.pop("include_reflections", None)
+        return self._asked(event, query.source)
+
+    def page(self, query: Asked) -> Asked:
+        """The page after a query's answer, most often as it should be asked for."""
+        draw = self._draw
+        cursor = query.answer["next_cursor"]
+        kind = draw.random()
+        asked = self.again(query)
+        if kind < 0.3:
+            asked = self.otherwise(query)
+        elif kind < 0.4:
+            place = draw.randrange(len(cursor))
+            changed = cursor[:place] + draw.choice("ABCxyz012-_") + cursor[place + 1 :]
+            asked.forged, cursor = changed != cursor, changed
+        asked.event["cursor"], asked.given = cursor, query
+        return asked
+
+    def _asked(self, event: dict[str, Any], source: str | None) -> Asked:
+        self._number += 1
+        event["query_id"] = f"q{self._number}"
+        event["metadata"] = {"asked as": f"m{self._number}"}
+        # Who the event says that it is from doesn't matter: the header does.
+        event["source"] = self._draw.choice(self._sources[:-1])
+        event.pop("cursor", None)
+        return Asked(event, source)
+
+    def _place(self) -> dict[str, Any]:
+        draw = self._draw
+        destination, part = draw.choice((("default", None), *COLLECTIONS))
+        event: dict[str, Any] = {"namespace": draw.choice(NAMESPACES), "destination": destination}
+        if part is not None:
+            event["collection"] = part
+        for name in ("namespace", "destination"):
+            if event[name] == "default" and draw.random() < 0.5:
+                del event[name]
+        event["limit"] = draw.choice((2, 3, 5, 30))
+        if draw.random() < 0.4:
+            event["profile"] = draw.choice(("fast", "balanced", "deep", "odd"))
+        return event
+
+    def _scoped(self, event: dict[str, Any], chance: float) -> None:
+        draw = self._draw
+        for name, values in (("subject", SUBJECTS), ("actor_type", ACTORS)):
+            if draw.random() < chance:
+                event[name] = draw.choice(values)
+        if draw.random() < chance:
+            event["filters"] = [self._filter() for _ in range(draw.choice((1, 1, 2)))]
+
+    def _filter(self) -> dict[str, Any]:
+        low = self._draw.randrange(8)
+        wanted: tuple[tuple[str, str, Any], ...] = (
+            ("price", "eq", low),
+            ("price", "range", {"gte": low, "lt": low + 4}),
+            ("price", "any_of", [low, low + 1]),
+            ("subject", "none_of", [self._draw.choice(SUBJECTS)]),
+            ("labels", "any_of", self._draw.sample(LABELS, 2)),
+            ("classification", "exists", bool(low % 2)),
+            ("classification", "any_of", list(TIERS[2:])),
+            ("title", "prefix", self._draw.choice("abgdez")),
+        )
+        field, op, value = self._draw.choice(wanted)
+        return {"field": field, "op": op, "value": value}

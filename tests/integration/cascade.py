@@ -1,0 +1,254 @@
+"""What the tests of the cascade share: a running system that is asked many queries at once, and what Qdrant heard."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import kafka
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bench.stubs import served
+from operators.clients.qdrant.shards import Engine
+from schemas import dead_letter
+from schemas.result import ResultEvent
+from tests.integration.deployment import PARTITIONS, Deployment, Headers, wait_until
+from tests.qdrant_server import application
+
+Json = dict[str, Any]
+
+BATCH = "/points/query/batch"
+SCROLL = "/points/scroll"
+RETRIEVE = "/points"
+
+
+class Heard(NamedTuple):
+    """One request to Qdrant."""
+
+    path: str
+    body: Any
+
+
+class Recorder:
+    """Stands before Qdrant: keeps what it is asked, and can hold requests back."""
+
+    def __init__(self) -> None:
+        self.heard: list[Heard] = []
+        self._held: str | None = None
+        self.reached = threading.Event()
+        """A request has come that is held back."""
+
+    @contextmanager
+    def holding(self, path: str) -> Iterator[None]:
+        """While the block is open no request whose path ends so is answered."""
+        self._held = path
+        self.reached.clear()
+        try:
+            yield
+        finally:
+            self._held = None
+
+    def forget(self) -> None:
+        """From now on only what comes now counts."""
+        self.heard.clear()
+
+    def searches(self, leg: str | None = None) -> list[Json]:
+        """The legs' searches: `dense`, `bm25`, or `structured`; None: all of them."""
+        batches = [each for path, body in list(self.heard) if path.endswith(BATCH) for each in body["searches"]]
+        scrolls = [body for path, body in list(self.heard) if path.endswith(SCROLL)]
+        if leg == "structured":
+            return scrolls
+        return [each for each in batches if leg in (None, each.get("using"))] + (scrolls if leg is None else [])
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Keep the request, and hold it back as long as that is wanted."""
+        content = await request.read()
+        self.heard.append(Heard(request.path, json.loads(content) if content else None))
+        while self._held is not None and request.path.endswith(self._held):
+            self.reached.set()
+            await asyncio.sleep(0.005)
+        return await handler(request)
+
+
+@contextmanager
+def recorded(directory: Path, recorder: Recorder) -> Iterator[str]:
+    """Qdrant's engine over HTTP, behind the recorder; gives the base URL."""
+    with Engine(directory) as engine:
+        app = application(engine)
+        app.middlewares.append(recorder.middleware)
+        with served(app) as url:
+            yield url
+
+
+class Ended(NamedTuple):
+    """How a query ended: `kind` is `result`, or a dead letter's class, of which `said` is the message."""
+
+    kind: str
+    value: Json
+    headers: dict[str, bytes]
+    said: str
+
+
+class Place(NamedTuple):
+    """Where documents are; None: the default."""
+
+    namespace: str
+    destination: str | None
+    collection: str | None
+
+
+class System:
+    """A running deployment, asked in one namespace unless the query says otherwise."""
+
+    def __init__(self, deployment: Deployment, recorder: Recorder, namespace: str, probe: Headers) -> None:
+        """`probe`: the headers of a source that may ask in every namespace."""
+        self.deployment = deployment
+        self.qdrant = recorder
+        self._namespace = namespace
+        self._probe = probe
+        self._asked = 0
+        self._ended: dict[str, Ended] = {}
+        self._marks: dict[Place, dict[int, int]] = defaultdict(dict)
+        bootstrap = deployment.broker.bootstrap
+        self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1)
+        self._consumer = kafka.KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        topics = (deployment.names["results"], deployment.names["dead_letters"])
+        self._consumer.assign([kafka.TopicPartition(topic, n) for topic in topics for n in range(PARTITIONS)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._producer.close()
+        self._consumer.close()
+
+    def together(
+        self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None, *, later: float = 0.0
+    ) -> list[Ended]:
+        """How each of the queries ends, all produced before one is waited for; results must hold to the contract.
+
+        `later`: seconds by which the messages' timestamps are ahead.
+        """
+        return self.collect(self.send(events, headers, later=later))
+
+    def send(
+        self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None, *, later: float = 0.0
+    ) -> list[str]:
+        """Produce the queries and return once the broker has them; their ids."""
+        sent = []
+        for event in events:
+            self._asked += 1
+            whole = {"query_id": f"q{self._asked}", "namespace": self._namespace, **event}
+            # None leaves a field out, so that a query can be asked without a namespace.
+            value = json.dumps({name: each for name, each in whole.items() if each is not None}).encode()
+            key = str(self._asked).encode()
+            stamp = int((time.time() + later) * 1000) if later else None
+            topic = self.deployment.names["queries"]
+            future = self._producer.send(topic, value, key, headers or [], timestamp_ms=stamp)
+            sent.append((str(whole["query_id"]), future))
+        self._producer.flush()
+        for _, future in sent:
+            future.get(10)
+        return [query_id for query_id, _ in sent]
+
+    def collect(self, query_ids: Sequence[str]) -> list[Ended]:
+        """How the queries with these ids ended."""
+
+        def ended() -> bool:
+            self._read()
+            return self._ended.keys() >= set(query_ids)
+
+        wait_until(ended)
+        return [self._ended[query_id] for query_id in query_ids]
+
+    def ask(self, event: Mapping[str, Any], headers: Headers | None = None) -> Json:
+        """The result of one query."""
+        (answer,) = self.answers([event], headers)
+        return answer
+
+    def answers(
+        self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None, *, later: float = 0.0
+    ) -> list[Json]:
+        """The results of these queries, asked together; none of them may be a dead letter."""
+        ended = self.together(events, headers, later=later)
+        assert {each.kind for each in ended} == {"result"}, [each.said for each in ended if each.kind != "result"]
+        return [each.value for each in ended]
+
+    def pages(self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None) -> list[list[Json]]:
+        """Every page of each of these queries."""
+        pages: list[list[Json]] = [[] for _ in events]
+        going = dict(enumerate(events))
+        while going:
+            for place, answer in zip(going.copy(), self.answers(list(going.values()), headers), strict=True):
+                pages[place].append(answer)
+                going[place] = {**events[place], "cursor": answer["next_cursor"]}
+                if answer["next_cursor"] is None:
+                    del going[place]
+        return pages
+
+    def write(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Produce documents, and return once the search flow knows that they are indexed."""
+        topic = self.deployment.names["documents"]
+        sent = [
+            (each, self._producer.send(topic, json.dumps(each).encode(), each["id"].encode())) for each in documents
+        ]
+        self._producer.flush()
+        for document, future in sent:
+            metadata = future.get(10)
+            self._marks[_place(document)][metadata.partition] = metadata.offset
+        wait_until(lambda: all(map(self._known, {_place(document) for document in documents})))
+
+    def _known(self, place: Place) -> bool:
+        nothing = [{"field": "id", "op": "eq", "value": "nothing"}]
+        known = self.ask({**place._asdict(), "filters": nothing}, self._probe)["provenance"]["index_watermark"]
+        marks = self._marks[place]
+        return bool(known == [f"{partition}:{marks[partition]}" for partition in sorted(marks)])
+
+    def _read(self) -> None:
+        for records in self._consumer.poll(timeout_ms=100).values():
+            for record in records:
+                ended = self._of(record)
+                query_id = ended.value["query_id"]
+                assert query_id not in self._ended, f"{query_id} ended twice"
+                self._ended[query_id] = ended
+
+    def _of(self, record: Any) -> Ended:
+        headers, value = dict(record.headers), json.loads(record.value)
+        if record.topic == self.deployment.names["dead_letters"]:
+            said = headers[dead_letter.MESSAGE].decode()
+            return Ended(headers[dead_letter.CLASS].decode(), value, headers, said)
+        ResultEvent.model_validate(value)
+        return Ended("result", value, headers, "")
+
+
+def _place(document: Mapping[str, Any]) -> Place:
+    return Place(document["namespace"], document.get("destination"), document.get("collection"))
+
+
+def ids(answer: Json) -> list[str]:
+    """The documents of an answer, in order."""
+    return [hit["id"] for hit in answer["results"]]
+
+
+def listed(pages: Sequence[Json]) -> list[str]:
+    """The documents of pages, in order."""
+    return [id_ for page in pages for id_ in ids(page)]
+
+
+def leg(answer: Json, name: str) -> tuple[str, str | None]:
+    """What became of a leg, and why."""
+    return next((each["status"], each["reason"]) for each in answer["legs"] if each["name"] == name)

@@ -1,0 +1,141 @@
+"""Three running deployments that the tests of the cascade share, each started once: `kitchen`, `vault` and `plain`.
+
+A plugin of these tests (`pytest_plugins`), so that a deployment isn't started anew for every file.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.integration.cascade import Recorder, System, recorded
+from tests.integration.cascade_backends import Backends
+from tests.integration.cascade_documents import CREW, KITCHEN, LOG, PLAIN, VAULT
+from tests.integration.cascade_sources import IDENTITY, SECRET, SEEING, SOURCES, by
+from tests.integration.deployment import Deployment, Headers
+from tests.integration.searching import CACHE
+from tests.kafka.broker import Broker
+from tests.otlp import Receiver
+
+
+@contextmanager
+def running(
+    broker: Broker,
+    directory: Path,
+    sections: Mapping[str, Any],
+    *,
+    namespace: str,
+    probe: Headers | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[System]:
+    """Both flows over an empty index; in `sections`, QUERIES stands for the topic's name."""
+    recorder = Recorder()
+    unique = uuid.uuid4().hex[:8]
+
+    def name(word: str) -> str:
+        return f"{word}-{unique}"
+
+    written = orjson.loads(orjson.dumps(sections).replace(b"QUERIES", name("queries").encode()))
+    with recorded(directory / "engine", recorder) as qdrant:
+        settings = {
+            **written,
+            "qdrant": {"url": qdrant, "timeout": 20, **written.get("qdrant", {})},
+            "cache_dir": str(CACHE),
+            "limits": {"timeout": 60},
+        }
+        with Deployment.on(broker, directory, name, settings) as deployment:
+            deployment.start("index", replica="i")
+            deployment.environment = dict(environment or {})
+            deployment.start("run", replica="s")
+            with System(deployment, recorder, namespace, probe or []) as system:
+                yield system
+
+
+@pytest.fixture(scope="session")
+def kitchen(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """MiniLM and late interaction, a signed cursor, sources by the event, no firewall; KITCHEN, LOG and CREW in it."""
+    directory = tmp_path_factory.mktemp("kitchen")
+    sections = {
+        "embedder": {"kind": "minilm", "timeout": 20},
+        "rerank": {"kind": "late_interaction", "timeout": 20},
+        "qdrant": {
+            "destinations": {"default": "documents", "elsewhere": "elsewhere"},
+            "collections": {"default": {"notes": "notes"}},
+            "indexes": {"size": "integer", "weight": "float", "when": "datetime"},
+        },
+        "defaults": {"namespace": "kitchen"},
+        "policies": {"sources": SOURCES, "default": {"deny": {"namespaces": ["forbidden"]}}},
+        "profiles": {"widest": {"over_sample": 1000}},
+        "cache": {"patience": 1.0},
+        "cursor": {"signing_secret_file": str(directory / "secret")},
+    }
+    (directory / "secret").write_text(SECRET)
+    with running(broker, directory, sections, namespace="kitchen") as system:
+        system.write([*KITCHEN, *LOG, *CREW])
+        yield system
+
+
+@pytest.fixture(scope="session")
+def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """No embedder, reranker or secret; sources by the topic, words without an analyser, answers kept for 2 seconds."""
+    sections = {
+        "qdrant": {"bm25": {"language": "none"}},
+        "policies": {
+            "identity": {"by": "topic", "topics": {"QUERIES": "bridge"}},
+            "default": {"read": False},
+            "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {}},
+        },
+        "cache": {"patience": 1.0, "ttl": 2.0},
+    }
+    with running(broker, tmp_path_factory.mktemp("plain"), sections, namespace="plain") as system:
+        system.write(PLAIN)
+        yield system
+
+
+@pytest.fixture(scope="session")
+def backends() -> Backends:
+    """The vault's embedder and reranker."""
+    return Backends()
+
+
+@pytest.fixture(scope="session")
+def collector() -> Iterator[Receiver]:
+    """Where the vault's spans go."""
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+def vault(
+    broker: Broker, tmp_path_factory: pytest.TempPathFactory, backends: Backends, collector: Receiver
+) -> Iterator[System]:
+    """The firewall on, sources by a header, an embedder that fails on demand, a reranker that keeps what it reads."""
+    with backends.serving() as (embedder, reranker):
+        sections = {
+            "embedder": {"kind": "openai", "url": embedder, "timeout": 1.0},
+            "rerank": {"kind": "cohere", "url": reranker, "timeout": 20, "cache": 0},
+            "firewall": {
+                "enabled": True,
+                "blocked_labels": ["sealed"],
+                "required_labels": ["live"],
+                "namespaces": {"board": "confidential"},
+            },
+            "policies": {"identity": {"by": "header", "header": IDENTITY}, "sources": SEEING},
+            "cache": {"patience": 1.0},
+            "telemetry": {"host": "127.0.0.1", "record_content": True},
+        }
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+        with running(
+            broker,
+            tmp_path_factory.mktemp("vault"),
+            sections,
+            namespace="vault",
+            probe=by("restricted"),
+            environment=environment,
+        ) as system:
+            system.write(VAULT)
+            yield system

@@ -1,0 +1,171 @@
+"""The structured lookup, through the running flow: filters, orders and pages, and filters on every leg."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from schemas.document import point_id
+from tests.integration.cascade import Json, System, ids, leg, listed
+from tests.integration.cascade_documents import LOG
+
+pytest_plugins = ["tests.integration.cascade_running"]
+pytestmark = pytest.mark.slow
+
+Matches = Callable[[Json], bool]
+
+FILTERS: list[tuple[str, str, Any, Matches]] = [
+    ("subject", "eq", "s1", lambda each: each["subject"] == "s1"),
+    ("size", "eq", 3, lambda each: each.get("size") == 3),
+    ("weight", "eq", 0.75, lambda each: each["weight"] == 0.75),
+    ("weight", "eq", 1, lambda each: each["weight"] == 1.0),
+    ("flag", "eq", True, lambda each: each["flag"]),
+    ("labels", "eq", "l2", lambda each: "l2" in each["labels"]),
+    ("place.city", "eq", "Ulm", lambda each: each["place"]["city"] == "Ulm"),
+    ("size", "any_of", [1, 5, 99], lambda each: each.get("size") in (1, 5)),
+    ("labels", "any_of", ["l1", "m3"], lambda each: not {"l1", "m3"}.isdisjoint(each["labels"])),
+    ("size", "none_of", [1, 5], lambda each: each.get("size") not in (1, 5)),
+    ("labels", "none_of", ["l1", "m3"], lambda each: {"l1", "m3"}.isdisjoint(each["labels"])),
+    ("size", "range", {"gt": 1, "lte": 4}, lambda each: 1 < each.get("size", 0) <= 4),
+    ("weight", "range", {"gte": 0.5, "lt": 1.25}, lambda each: 0.5 <= each["weight"] < 1.25),
+    (
+        "when",
+        "date_range",
+        {"gte": "2024-02-11T13:00:00+01:00", "lt": "2024-05-11T12:00:00Z"},
+        lambda each: "2024-02-11T12" <= each["when"] < "2024-05-11T12",
+    ),
+    (
+        "when",
+        "date_range",
+        {"gt": datetime(2024, 5, 11, 12, tzinfo=UTC).timestamp()},
+        lambda each: each["when"] > "2024-05-11T13",
+    ),
+    ("size", "exists", True, lambda each: "size" in each),
+    ("size", "exists", False, lambda each: "size" not in each),
+    ("place.city", "prefix", "Ul", lambda each: each["place"]["city"].startswith("Ul")),
+]
+
+
+def _filter(field: str, op: str, value: Any) -> Json:
+    return {"field": field, "op": op, "value": value}
+
+
+def _matching(*matches: Matches) -> set[str]:
+    return {each["id"] for each in LOG if all(match(each) for match in matches)}
+
+
+def test_every_filter(kitchen: System) -> None:
+    """Each op finds exactly the documents that it says, and needs neither text nor vector."""
+    events: list[Json] = [{"namespace": "log", "limit": 200, "filters": [_filter(*each[:3])]} for each in FILTERS]
+    for (*said, match), pages in zip(FILTERS, kitchen.pages(events), strict=True):
+        assert set(listed(pages)) == _matching(match), said
+        assert 0 < len(listed(pages)) < len(LOG), said
+        assert {(page["retrieval_stage"], page["status"]) for page in pages} == {("structured", "ok")}
+
+
+def test_filters_all_hold(kitchen: System) -> None:
+    """Several filters, a subject and an actor type are conditions that must all hold."""
+    pairs = [(FILTERS[n], FILTERS[n - 4]) for n in range(0, len(FILTERS), 3)]
+    events = [
+        {
+            "namespace": "log",
+            "subject": "s1",
+            "actor_type": "user",
+            "limit": 200,
+            "filters": [_filter(*a[:3]), _filter(*b[:3])],
+        }
+        for a, b in pairs
+    ]
+    for (a, b), answer in zip(pairs, kitchen.answers(events), strict=True):
+        scoped = _matching(a[3], b[3], lambda each: each["subject"] == "s1" and each["actor_type"] == "user")
+        assert set(ids(answer)) == scoped
+
+
+def _value(document: Json, field: str) -> Any:
+    if field == "when":
+        return datetime.fromisoformat(document["when"])
+    return document.get(field, 0) if field == "created_at" else document[field]
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+@pytest.mark.parametrize("field", ["size", "weight", "when", "created_at"])
+def test_orders_and_their_pages(kitchen: System, field: str, direction: str) -> None:
+    """In the order asked for, ties by id in its direction; pages that cut ties are disjoint and the whole."""
+    known = [each for each in LOG if field in each or field == "created_at"]
+    order = {"field": field, "direction": direction}
+    event = {"namespace": "log", "filters": [_filter("flag", "exists", True)], "order_by": order}
+    short, long = kitchen.pages([{**event, "limit": 17}, {**event, "limit": 200}])
+    expected = sorted(
+        known,
+        key=lambda each: (_value(each, field), point_id("default", "log", each["id"])),
+        reverse=direction == "desc",
+    )
+    assert listed(short) == listed(long) == [each["id"] for each in expected]
+    assert [len(page["results"]) for page in short[:-1]] == [17] * (len(short) - 1)
+    for page in short:
+        assert page["total"] == len(page["results"])
+        assert page["has_more"] == (page["next_cursor"] is not None)
+    assert [hit["score"] for hit in short[0]["results"]] == [0.0] * 17
+
+
+def test_without_an_order_the_newest_come_first(kitchen: System) -> None:
+    """A lookup without `order_by` goes by `created_at` from the newest on, the undated last, over all its pages."""
+    (pages,) = kitchen.pages([{"namespace": "log", "actor_type": "user", "limit": 9}])
+    created = {each["id"]: each.get("created_at", 0) for each in LOG if each["actor_type"] == "user"}
+    found = listed(pages)
+    assert set(found) == created.keys()
+    assert [created[id_] for id_ in found] == sorted(created.values(), reverse=True)
+
+
+def test_only_what_is_indexed_can_be_ordered_by(kitchen: System) -> None:
+    """Another field is `invalid`, and so is an order together with a text or a vector."""
+    order = {"order_by": {"field": "importance"}}
+    looked_up: Json = {"namespace": "log", "filters": [_filter("flag", "exists", True)]}
+    events: list[Json] = [
+        {**looked_up, **order},
+        {**looked_up, "text": "x", "order_by": {"field": "size"}},
+        {**looked_up, "vector": [1.0] * 384, "order_by": {"field": "size"}},
+    ]
+    assert [ended.kind for ended in kitchen.together(events)] == ["invalid"] * 3
+
+
+def test_filters_restrict_every_leg(kitchen: System) -> None:
+    """Vector, keyword and structured leg each return what matches alone: filters, subject, actor type, namespace."""
+    event = {
+        "namespace": "log",
+        "text": "entry of the harbor",
+        "subject": "s2",
+        "actor_type": "agent",
+        "filters": [_filter("size", "range", {"gte": 2}), _filter("labels", "none_of", ["l0"])],
+        "recipe": "decay",
+        "limit": 200,
+    }
+    allowed = _matching(
+        lambda each: each["subject"] == "s2" and each["actor_type"] == "agent",
+        lambda each: each.get("size", 0) >= 2 and "l0" not in each["labels"],
+    )
+    answer = kitchen.ask(event)
+    assert {each["name"]: each["candidates"] for each in answer["legs"]} == dict.fromkeys(
+        ("vector", "keyword", "structured"), len(allowed)
+    )
+    assert set(ids(answer)) == allowed
+
+
+def test_text_is_never_a_filter(kitchen: System) -> None:
+    """A query with a text finds what its filters let through, whether the text is in it or not."""
+    only = _filter("size", "eq", 4)
+    answer = kitchen.ask({"namespace": "log", "text": "xylophone", "filters": [only], "limit": 200})
+    assert set(ids(answer)) == _matching(lambda each: each.get("size") == 4)
+    assert answer["retrieval_stage"] == "semantic"
+
+
+def test_where_the_structured_leg_joins(kitchen: System) -> None:
+    """Where there is no text and no vector, or the recipe names it: `decay`, or one that gives it a weight."""
+    event = {"namespace": "log", "text": "harbor"}
+    weighted = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.5}}}}
+    for more in ({}, {"recipe": "rrf"}, {"recipe": "signals"}, {"vector": [1.0] * 384}, {"recipe": "keyword"}):
+        assert leg(kitchen.ask({**event, **more}), "vector")
+        assert "structured" not in {each["name"] for each in kitchen.ask({**event, **more})["legs"]}
+    for named in ({"recipe": "decay"}, weighted):
+        assert leg(kitchen.ask({**event, **named}), "structured") == ("ok", None)

@@ -1,0 +1,85 @@
+"""Pages of merged answers, through the running flow: one long page, cut; and what ends them."""
+
+from typing import Final
+
+import pytest
+
+from tests.integration.cascade import Json, System, ids, listed
+
+pytest_plugins = ["tests.integration.cascade_running"]
+pytestmark = pytest.mark.slow
+
+QUERY: Final[Json] = {"namespace": "log", "text": "entry of the harbor lantern"}
+NOW: Final = 1_702_000_000
+RECIPES: Final = ("hybrid", "rrf", "decay", "composite", "signals", "keyword", "vector", "short distance")
+DEFINED: Final[dict[str, Json]] = {
+    "short distance": {"recipe": "distance", "rerank": False},
+}
+
+
+def _event(recipe: str, **more: object) -> Json:
+    return {**QUERY, **DEFINED.get(recipe, {"recipe": recipe}), **more}
+
+
+@pytest.mark.parametrize("rerank", [True, False])
+def test_pages_are_one_long_page_cut(kitchen: System, rerank: bool) -> None:
+    """By every recipe, reranked or not: disjoint, in the long page's order, with its scores, and `total` the pool's."""
+    events = [_event(recipe, limit=33, rerank=rerank, now=NOW) for recipe in RECIPES]
+    cut = kitchen.pages(events)
+    long = kitchen.answers([{**event, "limit": 100} for event in events])
+    for recipe, pages, whole in zip(RECIPES, cut, long, strict=True):
+        found = listed(pages)
+        assert len(set(found)) == len(found) == whole["total"] >= 100, recipe
+        assert found[:100] == ids(whole), recipe
+        hits = [hit for page in pages for hit in page["results"]]
+        assert [hit["score"] for hit in hits[:100]] == [hit["score"] for hit in whole["results"]], recipe
+        assert [hit["rank"] for hit in hits] == list(range(1, len(hits) + 1)), recipe
+        assert {page["total"] for page in pages} == {whole["total"]}, recipe
+        assert [page["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False], recipe
+        assert all(len(page["results"]) == 33 for page in pages[:-1]), recipe
+        assert {("reranked" in page) for page in pages} == {rerank and recipe != "short distance"}, recipe
+
+
+def test_pages_of_a_pool_of_one_leg(kitchen: System) -> None:
+    """A merged pool is at most the over-sample of each leg: 100 of `balanced`, 500 of `deep`."""
+    balanced, deep = kitchen.pages(
+        [{**QUERY, "recipe": "vector", "limit": 50, "profile": profile} for profile in ("balanced", "deep")]
+    )
+    assert (balanced[0]["total"], len(listed(balanced))) == (100, 100)
+    assert (deep[0]["total"], len(set(listed(deep)))) == (230, 230)
+
+
+def test_later_pages_are_ranked_at_the_first_ones_moment(kitchen: System) -> None:
+    """A query without `now` keeps its first page's clock, so that decay moves nothing between pages."""
+    first = kitchen.ask({**QUERY, "recipe": "decay", "limit": 10})
+    event = {**QUERY, "recipe": "decay", "limit": 10, "cursor": first["next_cursor"]}
+    (second,) = kitchen.answers([event], later=3600)
+    assert second["provenance"]["now"] == first["provenance"]["now"]
+
+
+def test_a_cursor_ends_with_the_index_it_was_cut_from(kitchen: System) -> None:
+    """After a write to the namespace any further page is `cursor_expired`; a write to another changes nothing."""
+    kitchen.write([{"id": f"m{n}", "namespace": "moving", "subject": "x", "text": f"harbor {n}"} for n in range(6)])
+    shapes: list[Json] = [
+        {"text": "harbor", "limit": 2},
+        {"subject": "x", "limit": 2},
+        {"filters": [{"field": "subject", "op": "eq", "value": "x"}], "limit": 2},
+    ]
+    events = [{"namespace": "moving", **shape} for shape in shapes]
+    further = [{**event, "cursor": kitchen.ask(event)["next_cursor"]} for event in events]
+    kitchen.write([{"id": "n", "namespace": "elsewhere moving", "text": "harbor"}])
+    assert [ended.kind for ended in kitchen.together(further)] == ["result"] * 3
+    kitchen.write([{"id": "m0", "namespace": "moving", "subject": "x", "text": "harbor 0"}])
+    ended = kitchen.together(further)
+    assert [each.kind for each in ended] == ["cursor_expired"] * 3
+    assert all("ask anew" in each.said for each in ended)
+
+
+def test_has_more_of_a_page_that_is_just_full(kitchen: System) -> None:
+    """A page that holds all there is has no cursor, one that lacks a single document has."""
+    everything = {"text": "ada", "namespace": "crew", "subject": "ada", "recipe": "vector"}
+    full, lacking = kitchen.answers([{**everything, "limit": limit} for limit in (6, 5)])
+    assert (len(full["results"]), full["has_more"], full["next_cursor"]) == (6, False, None)
+    assert (len(lacking["results"]), lacking["has_more"]) == (5, True)
+    last = kitchen.ask({**everything, "limit": 5, "cursor": lacking["next_cursor"]})
+    assert ids(lacking) + ids(last) == ids(full)

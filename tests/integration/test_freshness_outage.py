@@ -1,0 +1,195 @@
+"""A replica whose reader of watermarks hangs: it passes its caches by, answers all the same, and then uses them again."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from flows import process
+from flows.backends import Resources
+from flows.embedded import Embedded
+from flows.replica import Replica
+from operators.delivery.kafka_python import KAFKA
+from operators.delivery.librdkafka import Librdkafka
+from operators.delivery.watermarks import WatermarkReader
+from operators.event_loop import EventLoopThread
+from operators.inflight import InFlight
+from operators.lookup import Watermark, Watermarks, lookup
+from operators.wakeup import Wakeup
+from schemas.settings import load
+from tests import qdrant_server
+from tests.integration.conversation import NEVER, Asked, Conversation
+from tests.integration.deployment import Deployment, wait_until
+from tests.kafka.broker import Broker, free_port
+from tests.operators.samples import answers, query
+from tests.proxy import Mode, Proxy
+
+MARK = ("0:7",)
+KEPT = {"status": "ok", "retrieval_stage": "hybrid_merge", "results": [], "warnings": []}
+VECTOR = [1.0, 0.5, 0.25, 0.0]
+CACHES = {"exact_cache", "semantic_cache"}
+
+
+class Known:
+    """A reader that knows at once."""
+
+    async def caught_up(self, timeout: float) -> None:
+        """Nothing is behind."""
+
+    def of(self, collection: str, namespace: str) -> Watermark:
+        """The one watermark."""
+        return MARK
+
+
+class Hanging(Known):
+    """A reader that knows as much, and never says so."""
+
+    async def caught_up(self, timeout: float) -> None:
+        """Never return."""
+        await asyncio.Event().wait()
+
+
+def looked_up(watermarks: Watermarks) -> tuple[list[InFlight], list[InFlight]]:
+    """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
+    kept = answers()
+    first = kept.look_up(query(100), MARK)
+    kept.keep(first, KEPT)
+    kept.settle(first.message.origin)
+    on: list[list[InFlight]] = []
+    answered: list[list[InFlight]] = []
+    calls = EventLoopThread(Wakeup())
+    flow = Dataflow("lookup")
+    queries = op.input("queries", flow, TestingSource([[query(1), query(2)], [query(3)], [query(4)], [query(5)]]))
+    stage = lookup("lookup", queries, kept, watermarks, calls, 0.05)
+    op.output("on", stage.on, TestingSink(on))
+    op.output("answered", stage.answered, TestingSink(answered))
+    op.output("dead", stage.dead, TestingSink([]))
+    try:
+        run_main(flow)
+    finally:
+        calls.close()
+    assert len(kept.leaders) == 0
+    return [each for batch in on for each in batch], [each for batch in answered for each in batch]
+
+
+def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
+    """After its patience each goes on to be computed, without a watermark: neither kept answers nor leaders count."""
+    on, answered = looked_up(Hanging())
+    assert sorted(each.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
+    assert not answered
+    assert all(each.watermark is None and each.key is None and each.kept is None for each in on)
+
+
+def test_with_a_reader_that_knows_the_kept_answer_serves() -> None:
+    """The same queries are answered from the cache where nothing hangs."""
+    on, answered = looked_up(Known())
+    assert not on
+    assert len(answered) == 5
+
+
+@pytest.fixture
+def behind_a_proxy(broker_tools: None) -> Iterator[tuple[Broker, Proxy]]:
+    """A broker that those who come by the proxy reach by it alone."""
+    port = free_port()
+    with Proxy("127.0.0.1", port) as link, Broker(proxied=(port, link.port)) as running:
+        yield running, link
+
+
+class Speaker:
+    """Writes versions of one document and asks for it, one thing at a time."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._numbers = itertools.count(1)
+        self.version = 0
+
+    def write(self) -> None:
+        """A new version; returns once it is acknowledged."""
+        self.version += 1
+        event = {"id": "d", "rev": self.version, "namespace": "n", "vector": VECTOR, "text": f"common {self.version}"}
+        self._conversation.wait_acknowledged(self._conversation.write([event]), "documents")
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answers to queries that either cache, a leader or a lookup may answer; each holds the last version."""
+        fixed = {"namespace": "n", "vector": VECTOR, "text": "common"}
+        lookup = {"namespace": "n", "filters": [{"field": "rev", "op": "range", "value": {"gte": 0}}]}
+        similar = {"namespace": "n", "vector": [1.0, 0.5, 0.25, next(self._numbers) / 1e5], "profile": "deep"}
+        asked = [
+            Asked({**event, "query_id": f"q{next(self._numbers)}"})
+            for event in (fixed, fixed, lookup, lookup, similar, {**fixed, "profile": "fast"})
+        ]
+        self._conversation.ask(asked)
+        self._conversation.wait(lambda: all(each.ended < NEVER for each in asked))
+        for each in asked:
+            assert each.answer["status"] == "ok", each
+            assert [hit["payload"]["rev"] for hit in each.answer["results"]] == [self.version], each
+        return [each.answer for each in asked]
+
+    def cached(self) -> bool:
+        """Whether both caches serve."""
+        return {answer["retrieval_stage"] for answer in self.ask()} >= CACHES
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
+def test_a_replica_whose_reader_hangs_answers_what_is_true(
+    behind_a_proxy: tuple[Broker, Proxy],
+    tmp_path: Path,
+    topic_names: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the broker doesn't answer the reader, no cache does, and each answer is fresh; then the caches serve again.
+
+    The flow's other connections are well.
+    """
+    broker, link = behind_a_proxy
+    readers: list[WatermarkReader] = []
+
+    class Apart(Replica):
+        def following(self, topic: str, patience: float) -> WatermarkReader:
+            """A reader that reaches the broker by the proxy; the test runs it."""
+            kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{link.port}"})
+            readers.append(WatermarkReader(lambda: Librdkafka(kafka).tail(topic), patience))
+            readers[0].start()
+            return readers[0]
+
+    monkeypatch.setattr(process, "Replica", Apart)
+    with qdrant_server.serve(tmp_path / "engine") as qdrant:
+        sections = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "limits": {"timeout": 60}}
+        with (
+            Deployment.on(broker, tmp_path, topic_names, sections) as system,
+            Conversation.with_(system) as conversation,
+        ):
+            system.start("index")
+            settings = load(None, system.settings)
+            flow = Embedded(settings, Resources(settings), None)
+            with flow.running(lambda settings, resources, _, __: process.search_replica(settings, resources, KAFKA)):
+                _outages(Speaker(conversation), link)
+            readers[0].close()
+
+
+def _outages(speaker: Speaker, link: Proxy) -> None:
+    speaker.write()
+    wait_until(speaker.cached)
+    for mode in (Mode.HANG, Mode.REFUSE, Mode.HANG):
+        link.switch(mode)
+        # Who asks first may still learn of what came before.
+        speaker.write()
+        speaker.ask()
+        for turn in range(15):
+            if turn % 5 == 0:
+                speaker.write()
+            for answer in speaker.ask():
+                assert answer["retrieval_stage"] not in CACHES
+                assert answer["provenance"]["index_watermark"] is None
+        link.switch(Mode.PASS)
+        wait_until(speaker.cached)
+        speaker.write()
+        speaker.ask()
+        wait_until(speaker.cached)

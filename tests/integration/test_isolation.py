@@ -1,0 +1,301 @@
+"""Nobody is given what a policy forbids: thousands of random queries to one running flow, while documents change.
+
+The judge is `permitted`. A moment is judged by what was true at some time between a query's sending and its answer.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.result import ResultEvent
+from tests import qdrant_server
+from tests.integration import permitted
+from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
+from tests.integration.conversation import HEADER, Asked, Conversation, is_its_own
+from tests.integration.deployment import Deployment
+from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.kafka.broker import Broker
+
+pytestmark = pytest.mark.slow
+
+SEED = 20
+SOURCES = 12
+DOCUMENTS = 25
+ROUNDS = 22
+QUERIES = 480
+CHANGES = 8
+
+CACHES = ("exact_cache", "semantic_cache")
+
+
+@dataclass
+class Run:
+    """All that was asked and written, and the configuration that it is judged by."""
+
+    asked: list[Asked]
+    world: World
+    sources: dict[str, dict[str, Any]]
+
+    def policy(self, query: Asked) -> Policy:
+        """Whose name no policy has gets the default one."""
+        return self.sources.get(query.source or "", self.sources[""])
+
+    def denial(self, query: Asked) -> str | None:
+        """The code by which it must be refused."""
+        return permitted.denial(self.policy(query), FIREWALL, query)
+
+    def origin(self, query: Asked) -> Asked:
+        """The query that its answer was computed for."""
+        return self.world.conversation.by_place[query.computed_at]
+
+    def followed(self, query: Asked) -> bool:
+        """Whether it was given the answer to another query, and not from a cache."""
+        return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
+
+
+@pytest.fixture(scope="module")
+def run(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each."""
+    draw = random.Random(SEED)
+    sources = policies(draw, SOURCES)
+    directory = tmp_path_factory.mktemp("isolation")
+    names = {role: f"{role}-isolation" for role in ("queries", "results", "documents", "watermarks", "dead-letters")}
+    with qdrant_server.serve(directory / "engine") as qdrant:
+        settings = {
+            "qdrant": {
+                "url": qdrant,
+                "timeout": 20,
+                "dimension": DIMENSION,
+                "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
+                "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
+                "indexes": {"price": "integer"},
+            },
+            "policies": {
+                "identity": {"by": "header", "header": HEADER},
+                "default": sources[""],
+                "sources": {name: policy for name, policy in sources.items() if name},
+            },
+            "firewall": FIREWALL,
+            "cache": {"patience": 1.0, "clock_bucket": 3600},
+            "limits": {"timeout": 60},
+        }
+        with (
+            Deployment.on(broker, directory, lambda word: names.get(word, f"{word}-isolation"), settings) as system,
+            Conversation.with_(system) as conversation,
+        ):
+            system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
+            indexing = system.start("index", replica="i", wait=False)
+            searching = system.start("run", replica="s", wait=False)
+            indexing.wait_ready()
+            searching.wait_ready()
+            world = World(conversation)
+            yield Run(_converse(draw, world, [name for name in sources if name]), world, sources)
+
+
+def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Asked]:
+    conversation, source = world.conversation, Random(draw, sources)
+    everywhere = [(place, namespace) for place in COLLECTIONS for namespace in NAMESPACES]
+    written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
+    conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
+    asked: list[Asked] = []
+    for _ in range(ROUNDS):
+        queries = _round(draw, source, asked)
+        where = draw.choice(everywhere)
+        changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
+        half = len(queries) // 2
+        conversation.ask(queries[:half])
+        world.write(changes)
+        conversation.ask(queries[half:])
+        conversation.wait_answered()
+        asked += queries
+    return asked
+
+
+def _name(event: dict[str, Any]) -> permitted.Name:
+    return event["destination"], event.get("collection"), event["namespace"], event["id"]
+
+
+def _round(draw: random.Random, source: Random, asked: list[Asked]) -> list[Asked]:
+    """Queries that repeat, vary or continue those of earlier rounds and of their own."""
+    lately = asked[-6 * QUERIES :]
+    paged = [query for query in asked[-2 * QUERIES :] if query.answer.get("next_cursor")]
+    queries: list[Asked] = []
+    while len(queries) < QUERIES:
+        known = draw.choice(lately) if lately and draw.random() < 0.7 else None
+        known = known or (draw.choice(queries) if queries else source.fresh())
+        kind = draw.random()
+        if kind < 0.12 or not queries:
+            queries.append(source.fresh())
+        elif kind < 0.45:
+            queries += [source.again(known) for _ in range(draw.choice((1, 1, 3)))]
+        elif kind < 0.65:
+            queries.append(source.nearly(known))
+        elif kind < 0.85 or not paged:
+            queries.append(source.otherwise(known))
+        else:
+            queries.append(source.page(draw.choice(paged)))
+    return queries
+
+
+def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
+    """No answer holds a record that its namespace, tier, labels, filters or subject forbid, or that was replaced."""
+    complaints: Counter[str] = Counter()
+    examples: dict[str, Any] = {}
+    for query in run.asked:
+        for hit in query.answer.get("results", []):
+            complaint = run.world.complaint(query, hit, run.policy(query), FIREWALL)
+            if complaint is not None:
+                complaints[complaint] += 1
+                examples.setdefault(complaint, (query.event, query.source, query.answer["retrieval_stage"], hit))
+    assert not complaints, (complaints, examples)
+
+
+def test_a_recorded_pool_holds_nothing_forbidden_either(run: Run) -> None:
+    """What a recorded pool shows of documents is what its query may see."""
+    seen = 0
+    for query in run.asked:
+        for leg in query.answer.get("pool", {}).get("legs", []):
+            for hit in leg["hits"]:
+                seen += 1
+                assert hit["payload"]["namespace"] == query.event.get("namespace", "default")
+                assert permitted.visible(run.policy(query), FIREWALL, hit["payload"])
+    assert seen > 100
+
+
+def test_who_is_refused_is_refused_by_the_first_reason(run: Run) -> None:
+    """A query is denied exactly when its policy says so, with the code that comes first, and then holds nothing."""
+    for query in run.asked:
+        code = run.denial(query)
+        if code is None:
+            assert query.dead is not None or query.answer["status"] != "denied", query
+            continue
+        assert query.dead is None, query
+        answer = query.answer
+        assert (answer["status"], answer["denied"]["code"]) == ("denied", code), (query.event, query.source)
+        assert answer["retrieval_stage"] == "policy"
+        assert (answer["results"], answer["legs"], answer["next_cursor"], answer["total"]) == ([], [], None, 0)
+
+
+def test_no_answer_crosses_a_scope(run: Run) -> None:
+    """Who is given another's answer asked the same, text and vector apart where it is the semantic cache's."""
+    for query in run.asked:
+        if not query.answer or run.origin(query) is query:
+            continue
+        origin, stage = run.origin(query), query.answer["retrieval_stage"]
+        assert permitted.paged(query) == permitted.paged(origin), (query.event, origin.event)
+        if stage == "exact_cache":
+            assert permitted.words(query) == permitted.words(origin), (query.event, origin.event)
+
+
+def test_who_follows_asked_the_same(run: Run) -> None:
+    """An answer to another query that no cache gave is the answer to an identical one."""
+    for query in run.asked:
+        if run.followed(query):
+            assert permitted.words(query) == permitted.words(run.origin(query)), (query.event, run.origin(query).event)
+
+
+def test_what_is_a_querys_own_is_its_own(run: Run) -> None:
+    """Each query has one terminal record, which holds to the contract, with its own identity and metadata."""
+    for query in run.asked:
+        if query.dead is None:
+            assert is_its_own(query)
+    for query in random.Random(SEED).sample(run.asked, 1000):
+        if query.dead is None:
+            ResultEvent.model_validate(query.answer)
+
+
+def _continues(query: Asked) -> bool:
+    """Whether its cursor is from an answer to this very query."""
+    first = query.given
+    if first is None or query.forged or permitted.scope(query) != permitted.scope(first):
+        return False
+    if permitted.words(query) != permitted.words(first):
+        return False
+    return query.event.get("now") in (None, first.event.get("now"))
+
+
+def test_a_cursor_is_good_for_its_own_query_alone(run: Run) -> None:
+    """With another's query, source or namespace, or changed, it is `cursor_invalid`; with its own, never.
+
+    It may have expired then, if the index moved meanwhile.
+    """
+    for query in run.asked:
+        if query.given is None or run.denial(query) is not None:
+            continue
+        if not _continues(query):
+            assert query.dead == "cursor_invalid", (query.event, query.given.event)
+        elif query.given.answer["retrieval_stage"] != "semantic_cache" and not run.followed(query.given):
+            assert query.dead in (None, "cursor_expired"), (query.dead, query.event, query.given.event)
+            if query.dead is not None:
+                assert not run.world.still(query, run.origin(query.given).sent)
+
+
+def test_a_cursor_of_a_shared_answer_continues_it(run: Run) -> None:
+    """The cursor of an answer that was another's first, of a similar query too, is good for the query as it was."""
+    for query in run.asked:
+        if query.given is not None and _continues(query) and run.denial(query) is None:
+            assert query.dead in (None, "cursor_expired"), (query.dead, query.event, query.given.event)
+
+
+def test_only_cursors_are_refused(run: Run) -> None:
+    """No other query becomes a dead letter, and none is answered in part."""
+    for query in run.asked:
+        if query.dead is not None:
+            assert query.given is not None, (query.dead, query.event)
+        else:
+            lost = {(each["stage"], each["reason"]) for each in query.answer["degraded"]}
+            assert lost <= {("embed", "no_embedder")}, query.answer
+
+
+def test_the_index_filter_needs_no_tripwire(run: Run) -> None:
+    """As long as nothing moves the check behind the filter removes nothing."""
+    still = 0
+    for query in run.asked:
+        if (
+            query.dead is None
+            and run.denial(query) is None
+            and run.world.still(query, min(query.sent, run.origin(query).sent))
+        ):
+            still += 1
+            assert query.answer["removed_by_firewall"] == 0, query.event
+    assert still > 5000
+
+
+def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
+    """The fast path and lookups give the newest of what the policy lets through, and nothing less."""
+    looked_up: Counter[str] = Counter()
+    created = {each.event["rev"]: each.event for versions in run.world.versions.values() for each in versions}
+    for query in run.asked:
+        event = query.event
+        search = event.keys() & {"text", "vector", "cursor"} or event.get("reflections_only")
+        if search or query.dead is not None or run.denial(query) is not None or not run.world.still(query, query.sent):
+            continue
+        looked_up[query.answer["retrieval_stage"]] += 1
+        listing = run.world.listing(query, run.policy(query), FIREWALL)[: event["limit"]]
+        found = [created[hit["payload"]["rev"]].get("created_at", 0) for hit in query.answer["results"]]
+        assert found == listing, (event, query.source)
+    assert looked_up["fast_path"] > 100
+    assert looked_up["structured"] > 200
+
+
+def test_all_of_it_was_tried(run: Run) -> None:
+    """The caches, followers, cursors of both kinds, refusals of every kind, and what is hidden, many times each."""
+    stages: Counter[str] = Counter()
+    for query in run.asked:
+        stages[query.dead or query.answer["retrieval_stage"]] += 1
+        stages["followed"] += run.followed(query)
+        stages["hits"] += len(query.answer.get("results", []))
+        stages["page"] += query.given is not None and query.dead is None and run.denial(query) is None
+        stages[str(run.denial(query))] += 1
+    print(stages)
+    assert len(run.asked) >= 10_000
+    least = {"exact_cache": 1000, "semantic_cache": 200, "followed": 200, "fast_path": 200, "structured": 200}
+    least |= {"hybrid_merge": 1000, "cursor_invalid": 200, "page": 200, "hits": 10_000, "cursor_expired": 5}
+    least |= {"destination_not_allowed": 50, "retrieval_mode_not_allowed": 50, "policy_denied": 50}
+    least |= {"retrieval_firewall_denied": 200}
+    assert not {name: stages[name] for name, count in least.items() if stages[name] < count}
