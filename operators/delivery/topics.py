@@ -50,7 +50,7 @@ def create(settings: KafkaSettings) -> list[str]:
         **{name: {} for name in roles.reply_to},
         roles.documents: {},
         roles.dead_letters: {},
-        roles.watermarks: {"cleanup.policy": "compact"},
+        roles.watermarks: _COMPACTED,
     }
     with _Admin(settings) as admin:
         there = set(admin.list_topics())
@@ -74,6 +74,13 @@ def create(settings: KafkaSettings) -> list[str]:
 
 
 _MAX: Final = "max.message.bytes"
+
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    # The segment that is written to is never compacted, and every search replica reads the topic whole at its start.
+    "segment.ms": "600000",
+    "segment.bytes": str(16 * 1024 * 1024),
+}
 
 
 def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:

@@ -9,7 +9,8 @@ Rules
   _RETRY seconds, is at an end again. So it is before the topic was read for the first time, too.
 - While nobody asks, what has come is taken in every _IDLE seconds, and nothing else is done.
 - A topic that ends below what was read of it was made anew, and is read anew; so it is after _ANEW seconds of failures.
-  What it held before isn't forgotten: a watermark that went back to an older state would bring back its answers.
+  One that has grown beyond that before anyone looks isn't told from the old one. What a topic held isn't forgotten: a
+  watermark that went back to an older state would bring back its answers.
 - Partitions that are added are read from their beginning, TAIL_METADATA_AGE after they came: what a producer that
   knows them earlier puts there is missed until then.
 """

@@ -26,6 +26,10 @@ TEXTS = (
     "title:beta",
 )
 RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")
+CHANGED = (
+    *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
+    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now"),
+)
 STRANGERS = ("nobody", "somebody", None)
 
 FIREWALL: dict[str, Any] = {
@@ -148,10 +152,7 @@ class Random:
     def otherwise(self, query: Asked) -> Asked:
         """The same query but for one thing of its scope."""
         event, draw = dict(query.event), self._draw
-        name = draw.choice(
-            ("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit")
-            + ("profile", "recipe", "explain", "debug", "record", "rerank", "reflections", "now")
-        )
+        name = draw.choice(CHANGED)
         if name == "source":
             return self._asked(event, draw.choice(self._sources))
         changes: dict[str, Any] = {

@@ -211,6 +211,5 @@ def _place(headers: Mapping[str, bytes]) -> Place:
 
 def is_its_own(query: Asked) -> bool:
     """Whether what every query has of its own is this query's."""
-    answer = query.answer
-    own = result_id(Origin(*query.place, 0))
-    return answer["result_id"] == own and answer["metadata"] == query.event.get("metadata")
+    own = result_id(Origin(*query.place, 0)), query.event.get("metadata")
+    return (query.answer["result_id"], query.answer["metadata"]) == own

@@ -1,4 +1,4 @@
-"""What a query may be answered with, read from policies and documents by brute force, and apart from the flow's code."""
+"""What a query may be answered with, read from policies and documents by brute force, apart from the code."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -15,9 +15,11 @@ TIERS = ("public", "internal", "confidential", "restricted")
 PROFILES = ("fast", "balanced", "deep")
 COLLECTIONS = {("default", None): "documents", ("archive", None): "documents", ("default", "notes"): "documents-notes"}
 
-PLAIN = ("source", "destination", "collection", "profile", "namespace", "subject", "actor_type", "filters", "order_by")
-PLAIN += ("limit", "recipe", "overrides", "rerank", "include_reflections", "reflections_only", "reflection_boost")
-PLAIN += ("explain", "debug", "record", "current_cycle")
+PLAIN = (
+    *("source", "destination", "collection", "profile", "namespace", "subject", "actor_type", "filters", "order_by"),
+    *("limit", "recipe", "overrides", "rerank", "include_reflections", "reflections_only", "reflection_boost"),
+    *("explain", "debug", "record", "current_cycle"),
+)
 DEFAULTS = {"destination": "default", "namespace": "default", "profile": "balanced", "recipe": "hybrid", "rerank": True}
 
 

@@ -88,25 +88,41 @@ def _value(document: Json, field: str) -> Any:
     return document.get(field, 0) if field == "created_at" else document[field]
 
 
-@pytest.mark.parametrize("direction", ["asc", "desc"])
-@pytest.mark.parametrize("field", ["size", "weight", "when", "created_at"])
-def test_orders_and_their_pages(kitchen: System, field: str, direction: str) -> None:
-    """In the order asked for, ties by id in its direction; pages that cut ties are disjoint and the whole."""
-    known = [each for each in LOG if field in each or field == "created_at"]
+ORDERS = [(field, direction) for field in ("size", "weight", "when", "created_at") for direction in ("asc", "desc")]
+
+
+def _ordered(field: str, direction: str, limit: int) -> Json:
     order = {"field": field, "direction": direction}
-    event = {"namespace": "log", "filters": [_filter("flag", "exists", True)], "order_by": order}
-    short, long = kitchen.pages([{**event, "limit": 17}, {**event, "limit": 200}])
-    expected = sorted(
-        known,
-        key=lambda each: (_value(each, field), point_id("default", "log", each["id"])),
-        reverse=direction == "desc",
-    )
-    assert listed(short) == listed(long) == [each["id"] for each in expected]
-    assert [len(page["results"]) for page in short[:-1]] == [17] * (len(short) - 1)
-    for page in short:
-        assert page["total"] == len(page["results"])
-        assert page["has_more"] == (page["next_cursor"] is not None)
-    assert [hit["score"] for hit in short[0]["results"]] == [0.0] * 17
+    return {"namespace": "log", "filters": [_filter("flag", "exists", True)], "order_by": order, "limit": limit}
+
+
+def test_pages_of_an_order_are_disjoint_and_all(kitchen: System) -> None:
+    """Every field in both directions, pages that cut ties included: each document once, its value in order."""
+    known = {each["id"]: each for each in LOG}
+    for (field, direction), pages in zip(
+        ORDERS, kitchen.pages([_ordered(*order, 17) for order in ORDERS]), strict=True
+    ):
+        there = {id_ for id_, each in known.items() if field in each or field == "created_at"}
+        found = listed(pages)
+        values = [_value(known[id_], field) for id_ in found]
+        assert values == sorted(values, reverse=direction == "desc"), (field, direction)
+        assert [len(page["results"]) for page in pages[:-1]] == [17] * (len(pages) - 1)
+        assert all(page["total"] == len(page["results"]) for page in pages)
+        assert all(page["has_more"] == (page["next_cursor"] is not None) for page in pages)
+        assert len(found) == len(set(found)), (field, direction)
+        assert set(found) == there, (field, direction)
+
+
+def test_ties_of_an_order_go_by_id(kitchen: System) -> None:
+    """In the direction of the order, on short pages as on the longest."""
+    short = kitchen.pages([_ordered(*order, 17) for order in ORDERS])
+    long = kitchen.pages([_ordered(*order, 200) for order in ORDERS])
+    for (field, direction), cut, whole in zip(ORDERS, short, long, strict=True):
+        known = [each for each in LOG if field in each or field == "created_at"]
+        keys = {each["id"]: (_value(each, field), point_id("default", "log", each["id"])) for each in known}
+        expected = sorted(keys, key=keys.__getitem__, reverse=direction == "desc")
+        assert listed(whole) == expected, (field, direction)
+        assert listed(cut) == expected, (field, direction)
 
 
 def test_without_an_order_the_newest_come_first(kitchen: System) -> None:

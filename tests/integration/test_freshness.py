@@ -54,7 +54,7 @@ class Lane:
         fixed = {"vector": VECTOR, "text": "common"}
         by_price = {"filters": [{"field": "price", "op": "eq", "value": 1}]}
         similar = {"vector": near(self._draw, VECTOR, 0.01), "profile": "deep"}
-        each = [fixed, fixed, similar, by_price, by_price, {**fixed, "profile": "fast"}]
+        each: list[dict[str, Any]] = [fixed, fixed, similar, by_price, by_price, {**fixed, "profile": "fast"}]
         return [self._query(event, marker) for event in each]
 
     def _query(self, event: dict[str, Any], marker: str) -> Asked:

@@ -1,0 +1,133 @@
+"""A crowd of sources that ask one running flow at random, while documents change, are relabelled and deleted."""
+
+import contextlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import qdrant_server
+from tests.integration import permitted
+from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
+from tests.integration.conversation import HEADER, Asked, Conversation
+from tests.integration.deployment import Deployment
+from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.kafka.broker import Broker
+
+SEED = 20
+SOURCES = 12
+DOCUMENTS = 25
+ROUNDS = 22
+QUERIES = 480
+CHANGES = 8
+
+CACHES = ("exact_cache", "semantic_cache")
+
+
+@dataclass
+class Run:
+    """All that was asked and written, and the configuration that it is judged by."""
+
+    asked: list[Asked]
+    world: World
+    sources: Mapping[str, Policy]
+
+    def policy(self, query: Asked) -> Policy:
+        """Whose name no policy has gets the default one."""
+        default: Policy = self.sources[""]
+        return self.sources.get(query.source, default) if query.source is not None else default
+
+    def denial(self, query: Asked) -> str | None:
+        """The code by which it must be refused."""
+        return permitted.denial(self.policy(query), FIREWALL, query)
+
+    def origin(self, query: Asked) -> Asked:
+        """The query that its answer was computed for."""
+        return self.world.conversation.by_place[query.computed_at]
+
+    def followed(self, query: Asked) -> bool:
+        """Whether it was given the answer to another query, and not from a cache."""
+        return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
+
+
+@contextlib.contextmanager
+def asking(broker: Broker, directory: Path) -> Iterator[Run]:
+    """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each."""
+    draw = random.Random(SEED)
+    sources = policies(draw, SOURCES)
+    with qdrant_server.serve(directory / "engine") as qdrant:
+        settings = {
+            "qdrant": {
+                "url": qdrant,
+                "timeout": 20,
+                "dimension": DIMENSION,
+                "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
+                "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
+                "indexes": {"price": "integer"},
+            },
+            "policies": {
+                "identity": {"by": "header", "header": HEADER},
+                "default": sources[""],
+                "sources": {name: policy for name, policy in sources.items() if name},
+            },
+            "firewall": FIREWALL,
+            "cache": {"patience": 1.0, "clock_bucket": 3600},
+            "limits": {"timeout": 60},
+        }
+        with (
+            Deployment.on(broker, directory, lambda word: f"{word}-isolation", settings) as system,
+            Conversation.with_(system) as conversation,
+        ):
+            system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
+            indexing = system.start("index", replica="i", wait=False)
+            searching = system.start("run", replica="s", wait=False)
+            indexing.wait_ready()
+            searching.wait_ready()
+            world = World(conversation)
+            yield Run(_converse(draw, world, [name for name in sources if name]), world, sources)
+
+
+def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Asked]:
+    conversation, source = world.conversation, Random(draw, sources)
+    everywhere = [(place, namespace) for place in COLLECTIONS for namespace in NAMESPACES]
+    written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
+    conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
+    asked: list[Asked] = []
+    for _ in range(ROUNDS):
+        queries = _round(draw, source, asked)
+        where = draw.choice(everywhere)
+        changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
+        half = len(queries) // 2
+        conversation.ask(queries[:half])
+        world.write(changes)
+        conversation.ask(queries[half:])
+        conversation.wait_answered()
+        asked += queries
+    return asked
+
+
+def _name(event: dict[str, Any]) -> permitted.Name:
+    return event["destination"], event.get("collection"), event["namespace"], event["id"]
+
+
+def _round(draw: random.Random, source: Random, asked: list[Asked]) -> list[Asked]:
+    """Queries that repeat, vary or continue those of earlier rounds and of their own."""
+    lately = asked[-6 * QUERIES :]
+    paged = [query for query in asked[-2 * QUERIES :] if query.answer.get("next_cursor")]
+    queries: list[Asked] = []
+    while len(queries) < QUERIES:
+        known = draw.choice(lately) if lately and draw.random() < 0.7 else None
+        known = known or (draw.choice(queries) if queries else source.fresh())
+        kind = draw.random()
+        if kind < 0.12 or not queries:
+            queries.append(source.fresh())
+        elif kind < 0.45:
+            queries += [source.again(known) for _ in range(draw.choice((1, 1, 3)))]
+        elif kind < 0.65:
+            queries.append(source.nearly(known))
+        elif kind < 0.85 or not paged:
+            queries.append(source.otherwise(known))
+        else:
+            queries.append(source.page(draw.choice(paged)))
+    return queries
