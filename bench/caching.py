@@ -5,6 +5,9 @@ watermark, so that it computes every query, even one identical to another under 
 and one of the default size. Semantic caches are off, nothing expires, and a query waits for the watermarks as long as
 it may be told to: on a busy machine it would pass the cache by, which is counted apart.
 
+Without a rate the queries of a round come at once, which saturates all three. At a rate that one of them can't keep up
+with and another can, they would be compared in different states.
+
 How an answer came about is read from the answer. The hit rate is of queries that weren't computed, from the cache or
 shared with one under way: the ideal that it is held against answers at once, so that nothing is ever under way. That
 ideal is an LRU of as many bytes, in which an answer takes those of its result and nothing else.
@@ -48,10 +51,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many queries, at how many a second, in how many rounds."""
+    """How many queries, in how many rounds, at how many a second; None: those of a round at once."""
 
     queries: int
-    rate: float
+    rate: float | None
     rounds: int
 
     def parts(self) -> list[list[int]]:
@@ -98,7 +101,7 @@ def measure(rig: Rig, client: str, plan: Plan, progress: Progress) -> dict[str, 
         for number, part in enumerate(parts):
             names = [*sizes]
             for name in names[number % len(names) :] + names[: number % len(names)]:
-                progress(f"{name}, round {number + 1} of {len(parts)}: {len(part)} queries at {plan.rate:g}/s")
+                progress(f"{name}, round {number + 1} of {len(parts)}: {len(part)} queries")
                 found[name].append(running[name].measure(Phase(len(part), plan.rate, part)))
     without = found.pop(_OFF)
     if not _served(without).keys() <= {COMPUTED, PASSED_BY}:

@@ -29,9 +29,10 @@ from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight, Kept, Origin
 from operators.ranking.anchors import anchor
-from operators.searches import vector_of
+from operators.searches import legs, vector_of
 from operators.stage import Batch, Stage, stage
 from schemas.errors import BackendError, DeadLetterClass, InputError
+from schemas.leg import VECTOR
 from schemas.result import RetrievalStage, Status
 
 _LANE: Final = "watermarks"
@@ -159,8 +160,12 @@ def _timed(query: InFlight) -> bool:
 
 
 def _recallable(query: InFlight) -> bool:
-    """Whether answers to similar queries do: not where the words themselves matter, or name a time."""
-    if "semantic" not in query.plan.profile.caches or vector_of(query) is None:
+    """Whether answers to similar queries do: not where nothing is found by vector, the words themselves matter, or name
+    a time, and not where there is something to be said of this very query.
+    """
+    if "semantic" not in query.plan.profile.caches or vector_of(query) is None or VECTOR not in legs(query):
+        return False
+    if query.warnings:
         return False
     expert = query.parsed is not None and query.parsed.expression is not None
     asked = query.canonical

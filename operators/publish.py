@@ -26,7 +26,7 @@ from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
 from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
 from operators.lookup import Answers
-from operators.result import clock, following, page, pool, result
+from operators.result import clock, following, page, pool, pooled, result
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import DeadLetterClass, Reason
@@ -107,6 +107,8 @@ class Publisher:
             "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
             "metadata": query.event.metadata,
         }
+        if "pool" in event:
+            own["pool"] = pooled(event["pool"], query.event)
         if query.event.debug:
             own["debug"] = debug(query)
         if query.kept is not None and query.kept.stage is RetrievalStage.SEMANTIC_CACHE and event["has_more"]:
@@ -192,6 +194,8 @@ class Ending:
         try:
             event = query.kept.served if query.kept is not None else self.publisher.event(query)
             self.answers.keep(query, event)
+            for follower in followers:
+                follower.kept = query.kept
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [self._letter(defect("publish", each.message, error)) for each in (query, *followers)]
         return [self._written(each, event) for each in (query, *followers)]

@@ -20,6 +20,7 @@ from schemas.timestamp import rfc3339
 
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
 
+_SEARCHED: Final = frozenset({"text", "vector"})
 _OWN_PLACE: Final = ("id", "text")
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
@@ -149,8 +150,7 @@ def pool(query: Answered, now: float | None) -> dict[str, Any]:
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
     recorded = {
-        # What a cursor says of the page is told apart from it: it can't be read without the secret.
-        "query": query.event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"}),
+        "query": _asked(query.event),
         "now": now,
         "legs": [
             {
@@ -168,6 +168,18 @@ def pool(query: Answered, now: float | None) -> dict[str, Any]:
     if query.verdict is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in query.verdict.scores.items()}
     return recorded
+
+
+def pooled(recorded: Mapping[str, Any], event: QueryEvent) -> dict[str, Any]:
+    """A pool as the answer to this event has it: of another query only what it was ranked by, text and vector."""
+    searched = {name: value for name, value in recorded["query"].items() if name in _SEARCHED}
+    own = {name: value for name, value in _asked(event).items() if name not in _SEARCHED}
+    return {**recorded, "query": {**own, **searched}}
+
+
+def _asked(event: QueryEvent) -> dict[str, Any]:
+    # What a cursor says of the page is told apart from it: it can't be read without the secret.
+    return event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"})
 
 
 def _own_ids(legs: Sequence[Leg]) -> dict[str, str]:

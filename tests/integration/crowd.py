@@ -76,7 +76,7 @@ def asking(broker: Broker, directory: Path) -> Iterator[Run]:
             "limits": {"timeout": 60},
         }
         with (
-            Deployment.on(broker, directory, lambda word: f"{word}-isolation", settings) as system,
+            Deployment.on(broker, directory, lambda word: f"{word}-{directory.name}", settings) as system,
             Conversation.with_(system) as conversation,
         ):
             system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"

@@ -83,7 +83,7 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         settings = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "cache": {"patience": 1.0}}
         settings["limits"] = {"timeout": 60}
         with (
-            Deployment.on(broker, directory, lambda word: f"{word}-freshness", settings) as system,
+            Deployment.on(broker, directory, lambda word: f"{word}-{directory.name}", settings) as system,
             Conversation.with_(system) as conversation,
         ):
             first = system.start("index", replica="i0")
@@ -145,8 +145,7 @@ def test_every_way_to_an_answer_was_taken(world: World) -> None:
         other = conversation.by_place[query.computed_at] is not query
         taken["followed" if other and stage not in CACHES else stage] += 1
         taken["cached lookup"] += other and "filters" in query.event
-    print(taken)
     partitions = {each.partition for versions in world.versions.values() for each in versions}
     assert len(partitions) > 1
     least = {"exact_cache": 300, "semantic_cache": 100, "followed": 300, "structured": 100, "cached lookup": 200}
-    assert not {name: taken[name] for name, count in least.items() if taken[name] < count}
+    assert not {name: taken[name] for name, count in least.items() if taken[name] < count}, taken
