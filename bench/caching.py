@@ -41,7 +41,7 @@ RATIO: Final = 0.6
 """Of the CPU without a cache, what a query may cost with one of the default size."""
 
 _OFF: Final = "off"
-_WARM_UP: Final = Phase(500, 200.0)
+_WARM_UP: Final = Phase(500)
 _WATERMARK: Final = (b"documents|default|0", b"1")
 _LONGEST: Final = {"ttl": 86_400, "patience": 1.0}
 _REQUEST: Final = 10.0

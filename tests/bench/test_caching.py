@@ -86,7 +86,7 @@ def test_an_answer_says_how_it_came_about(stage: str, offset: int, watermark: li
 @pytest.mark.usefixtures("broker_tools")
 def test_the_exact_cache_is_measured() -> None:
     """Every query is answered once; without a cache all are computed, with one each text is computed about once."""
-    command = [sys.executable, "-m", "bench", "cache", "--queries", "300", "--rate", "100", "--rounds", "2", "--json"]
+    command = [sys.executable, "-m", "bench", "cache", "--queries", "300", "--rounds", "2", "--json"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
     report = orjson.loads(done.stdout)
     assert (report["queries"], report["rounds"]) == (300, 2), done.stderr

@@ -21,12 +21,12 @@ class Backends:
         self.reranker = Cohere()
 
     async def embed(self, request: web.Request) -> web.Response:
-        """Equal texts, equal vectors; 500 to `broken`, and to the first request with `shaky`; nothing to `late`."""
+        """Equal texts, equal vectors; 500 to `broken`, and to the first request with `shaky`; nothing to `stalling`."""
         texts = (await request.json())["input"]
         first = not any("shaky" in text for text in self.texts)
         self.texts += texts
         told = " ".join(texts)
-        if "late" in told.split():
+        if "stalling" in told:
             await asyncio.Event().wait()
         if "broken" in told or ("shaky" in told and first):
             return web.Response(status=500)

@@ -42,6 +42,7 @@ def _entry(number: int) -> Json:
         "labels": [f"l{number % 5}", f"m{number % 4}"],
         "place": {"city": ("Ulm", "Ulster", "Bonn")[number % 3]},
         "flag": number % 2 == 0,
+        "shelf": 7,
         "importance": number % 6,
         "priority": f"P{1 + number % 4}",
     }

@@ -65,7 +65,7 @@ def kitchen(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "qdrant": {
             "destinations": {"default": "documents", "elsewhere": "elsewhere"},
             "collections": {"default": {"notes": "notes"}},
-            "indexes": {"size": "integer", "weight": "float", "when": "datetime"},
+            "indexes": {"size": "integer", "shelf": "integer", "weight": "float", "when": "datetime"},
         },
         "defaults": {"namespace": "kitchen"},
         "policies": {"sources": SOURCES, "default": {"deny": {"namespaces": ["forbidden"]}}},

@@ -17,7 +17,7 @@ LARDER = [
     for number, fruit in enumerate(("plums", "cherries", "quinces", "pears"))
 ]
 
-EXACT, SEMANTIC, MERGED = "exact_cache", "semantic_cache", "hybrid_merge"
+EXACT, SEMANTIC, COMPUTED = "exact_cache", "semantic_cache", "computed"
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,14 @@ def larder(kitchen: System) -> System:
     return kitchen
 
 
+def stage(answer: Json) -> str:
+    """The cache that an answer came from, or `computed`."""
+    return str(answer["retrieval_stage"]) if answer["retrieval_stage"] in {EXACT, SEMANTIC} else COMPUTED
+
+
 def stages(system: System, *events: Json) -> list[str]:
-    """Where the answers to these queries in the larder came from, asked one after the other."""
-    return [system.ask({"namespace": "larder", **event})["retrieval_stage"] for event in events]
+    """Where the answers to these queries in the larder came from, asked one after the other: a cache, or `computed`."""
+    return [stage(system.ask({"namespace": "larder", **event})) for event in events]
 
 
 def turned(degrees: float) -> list[float]:
@@ -48,7 +53,7 @@ def test_the_same_query_is_answered_from_the_cache(larder: System) -> None:
     (served,) = larder.together([{**event, "metadata": {"mine": 2}, "timeout_ms": 20_000}], headers)
     own = {"query_id", "result_id", "metadata", "retrieval_stage"}
     assert larder.qdrant.heard == []
-    assert (computed.value["retrieval_stage"], served.value["retrieval_stage"]) == (MERGED, EXACT)
+    assert (stage(computed.value), stage(served.value)) == (COMPUTED, EXACT)
     assert {key: each for key, each in served.value.items() if key not in own} == {
         key: each for key, each in computed.value.items() if key not in own
     }
@@ -89,9 +94,9 @@ def test_whatever_can_change_the_answer_is_another_query(larder: System) -> None
         {"now": None, "current_cycle": 3},
     ]
     first, *others = stages(larder, event, *({**event, **change} for change in changes))
-    assert first == MERGED
+    assert first == COMPUTED
     # What a missing profile means is the same query; all else isn't.
-    same = [change for change, stage in zip(changes, others, strict=True) if stage in {EXACT, SEMANTIC}]
+    same = [change for change, found in zip(changes, others, strict=True) if found != COMPUTED]
     assert same == [{"profile": "balanced"}]
     assert stages(larder, event) == [EXACT]
 
@@ -99,10 +104,10 @@ def test_whatever_can_change_the_answer_is_another_query(larder: System) -> None
 def test_similar_queries_share_an_answer(larder: System) -> None:
     """From a cosine of 0.92 on, and never below; the answer is another query's, its provenance too."""
     near = [{"text": text} for text in ("how do I bake bread", "how to bake bread", "How can I bake bread")]
-    assert stages(larder, *near, {"text": "how do I make soup"}) == [MERGED, SEMANTIC, SEMANTIC, MERGED]
+    assert stages(larder, *near, {"text": "how do I make soup"}) == [COMPUTED, SEMANTIC, SEMANTIC, COMPUTED]
     within, beyond = (math.degrees(math.acos(cosine)) for cosine in (0.9201, 0.9199))
-    semantic = stages(larder, *({"vector": turned(angle)} for angle in (0, within, -beyond, 360)))
-    assert semantic == ["semantic", SEMANTIC, "semantic", EXACT]
+    semantic = stages(larder, *({"vector": turned(angle)} for angle in (0, within, -beyond, 0)))
+    assert semantic == [COMPUTED, SEMANTIC, COMPUTED, EXACT]
 
 
 def test_the_newest_of_similar_answers_is_served(larder: System) -> None:
@@ -117,7 +122,7 @@ def test_who_is_similar_must_ask_the_same_otherwise(larder: System) -> None:
     """Another limit, filter, source or profile has answers of its own."""
     texts = ("what is in the garden shed", "what's in the garden shed")
     changes: list[Json] = [{"limit": 9}, {"source": "empty"}, {"subject": "x"}, {"rerank": False}, {"recipe": "rrf"}]
-    assert stages(larder, {"text": texts[0]}) == [MERGED]
+    assert stages(larder, {"text": texts[0]}) == [COMPUTED]
     found = stages(larder, *({"text": texts[1], **change} for change in changes), {"text": texts[1]})
     assert SEMANTIC not in found[:-1]
     assert found[-1] == SEMANTIC
@@ -140,29 +145,29 @@ def test_words_and_dates_that_matter_are_not_similar(larder: System, plain: str,
 def test_the_caches_of_each_profile(larder: System) -> None:
     """`fast` has the exact one only, `balanced` both, `deep` the semantic one only."""
     for profile, same, near in (
-        ("fast", EXACT, "semantic"),
+        ("fast", EXACT, COMPUTED),
         ("balanced", EXACT, SEMANTIC),
         ("deep", SEMANTIC, SEMANTIC),
     ):
         events = [{"vector": turned(angle), "profile": profile, "limit": 11} for angle in (200, 200, 201)]
-        assert stages(larder, *events) == ["semantic", same, near], profile
+        assert stages(larder, *events) == [COMPUTED, same, near], profile
 
 
 def test_lookups_are_kept_too(larder: System) -> None:
     """A structured lookup's answer is an exact hit the second time, and so is a later page."""
     event = {"filters": [{"field": "text", "op": "exists", "value": True}], "limit": 2}
-    assert stages(larder, event, event) == ["structured", EXACT]
+    assert stages(larder, event, event) == [COMPUTED, EXACT]
     page = {**event, "cursor": larder.ask({"namespace": "larder", **event})["next_cursor"]}
-    assert stages(larder, page, page) == ["structured", EXACT]
+    assert stages(larder, page, page) == [COMPUTED, EXACT]
 
 
 def test_answers_that_depend_on_the_time_are_shared_within_a_while(larder: System) -> None:
     """With a signal of time, queries of another minute don't share an answer; without one they do."""
-    for recipe, later in (("hybrid", EXACT), ("decay", MERGED), ("composite", MERGED), ("signals", MERGED)):
+    for recipe, later in (("hybrid", EXACT), ("decay", COMPUTED), ("composite", COMPUTED), ("signals", COMPUTED)):
         event = {"namespace": "larder", "text": "cherries", "recipe": recipe, "limit": 3}
         larder.ask(event)
         (answer,) = larder.answers([event], later=600)
-        assert answer["retrieval_stage"] == later, recipe
+        assert stage(answer) == later, recipe
 
 
 def test_refusals_and_partial_answers_are_not_kept(vault: System, kitchen: System) -> None:
@@ -179,11 +184,11 @@ def test_refusals_and_partial_answers_are_not_kept(vault: System, kitchen: Syste
 def test_a_write_to_the_namespace_ends_both(larder: System) -> None:
     """After it the same and similar queries are computed anew; a write to another namespace ends nothing."""
     events = [{"text": "where are the apricots", "limit": 4}, {"text": "where are the apricots?", "limit": 4}]
-    assert stages(larder, *events, events[0]) == [MERGED, SEMANTIC, EXACT]
+    assert stages(larder, *events, events[0]) == [COMPUTED, SEMANTIC, EXACT]
     larder.write([{"id": "other", "namespace": "larder two", "text": "apricots"}])
     assert stages(larder, *events) == [EXACT, SEMANTIC]
     larder.write([{"id": "jar9", "namespace": "larder", "text": "A jar of apricots."}])
-    assert stages(larder, events[1]) == [MERGED]
+    assert stages(larder, events[1]) == [COMPUTED]
     assert ids(larder.ask({"namespace": "larder", **events[0]}))[0] == "jar9"
 
 
@@ -202,11 +207,8 @@ def test_answers_have_a_time_to_live(plain: System) -> None:
     """What is kept is served for a while, which being served doesn't lengthen, and then no more."""
     event = {"text": "sailors", "profile": "fast", "limit": 19}
 
-    def stage() -> str:
-        return str(plain.ask(event)["retrieval_stage"])
-
-    wait_until(lambda: stage() == EXACT)
-    wait_until(lambda: stage() == MERGED)
+    wait_until(lambda: stage(plain.ask(event)) == EXACT)
+    wait_until(lambda: stage(plain.ask(event)) == COMPUTED)
 
 
 def test_identical_queries_at_once_are_computed_once(larder: System) -> None:
@@ -225,4 +227,4 @@ def test_identical_queries_at_once_are_computed_once(larder: System) -> None:
     assert len({answer["result_id"] for answer in answers}) == 30
     assert len({str(answer["provenance"]) for answer in answers}) == 1
     assert len({str(answer["results"]) for answer in answers}) == 1
-    assert [answer["retrieval_stage"] for answer in answers].count(MERGED) > 1
+    assert [stage(answer) for answer in answers].count(COMPUTED) > 1

@@ -19,6 +19,8 @@ FIELDS = {
     "total_latency_ms",
 }
 
+LEGS = ("vector", "keyword", "structured")
+
 WAYS: dict[str, tuple[Json, list[str]]] = {
     "search": (
         {"namespace": "log", "text": "a harbor to debug"},

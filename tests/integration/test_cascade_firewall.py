@@ -160,15 +160,15 @@ def test_the_tripwire(vault: System, backends: Backends, collector: Receiver, so
 
 def test_what_is_hidden_between_the_legs_and_the_payloads(vault: System, backends: Backends) -> None:
     """A document that is reclassified while its query is under way is taken out before anybody reads it."""
-    vault.write([{**LAMPS[0], "id": f"wire {n}", "namespace": "late", "text": f"A late lamp {n}."} for n in (7, 8, 9)])
+    vault.write([{**LAMPS[0], "id": f"wire {n}", "namespace": "new", "text": f"The new lamp {n}."} for n in (7, 8, 9)])
     backends.reranker.requests.clear()
     with vault.qdrant.holding(RETRIEVE):
-        asked = vault.send([{"namespace": "late", "text": "lamp", "record": True}], by("public"))
+        asked = vault.send([{"namespace": "new", "text": "lamp", "record": True}], by("public"))
         assert vault.qdrant.reached.wait(30)
         _set(vault, 8, {"classification": "restricted"})
     (ended,) = vault.collect(asked)
     assert set(ids(ended.value)) == {"wire 7", "wire 9"}
     assert ended.value["removed_by_firewall"] == 1
     assert "wire 8" not in json.dumps(ended.value)
-    assert "late lamp 7" in _asked(backends)
-    assert "late lamp 8" not in _asked(backends)
+    assert "new lamp 7" in _asked(backends)
+    assert "new lamp 8" not in _asked(backends)

@@ -88,7 +88,8 @@ def _value(document: Json, field: str) -> Any:
     return document.get(field, 0) if field == "created_at" else document[field]
 
 
-ORDERS = [(field, direction) for field in ("size", "weight", "when", "created_at") for direction in ("asc", "desc")]
+FIELDS = ("size", "weight", "when", "created_at", "shelf")
+ORDERS = [(field, direction) for field in FIELDS for direction in ("asc", "desc")]
 
 
 def _ordered(field: str, direction: str, limit: int) -> Json:

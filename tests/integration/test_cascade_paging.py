@@ -11,33 +11,26 @@ pytestmark = pytest.mark.slow
 
 QUERY: Final[Json] = {"namespace": "log", "text": "entry of the harbor lantern"}
 NOW: Final = 1_702_000_000
-RECIPES: Final = ("hybrid", "rrf", "decay", "composite", "signals", "keyword", "vector", "short distance")
-DEFINED: Final[dict[str, Json]] = {
-    "short distance": {"recipe": "distance", "rerank": False},
-}
-
-
-def _event(recipe: str, **more: object) -> Json:
-    return {**QUERY, **DEFINED.get(recipe, {"recipe": recipe}), **more}
+RECIPES: Final = ("hybrid", "rrf", "decay", "composite", "signals", "keyword", "vector", "distance")
 
 
 @pytest.mark.parametrize("rerank", [True, False])
 def test_pages_are_one_long_page_cut(kitchen: System, rerank: bool) -> None:
     """By every recipe, reranked or not: disjoint, in the long page's order, with its scores, and `total` the pool's."""
-    events = [_event(recipe, limit=33, rerank=rerank, now=NOW) for recipe in RECIPES]
+    events = [{**QUERY, "recipe": recipe, "limit": 16, "rerank": rerank, "now": NOW} for recipe in RECIPES]
     cut = kitchen.pages(events)
-    long = kitchen.answers([{**event, "limit": 100} for event in events])
+    long = kitchen.answers([{**event, "limit": 33} for event in events])
     for recipe, pages, whole in zip(RECIPES, cut, long, strict=True):
         found = listed(pages)
         assert len(set(found)) == len(found) == whole["total"] >= 100, recipe
-        assert found[:100] == ids(whole), recipe
+        assert found[:33] == ids(whole), recipe
         hits = [hit for page in pages for hit in page["results"]]
-        assert [hit["score"] for hit in hits[:100]] == [hit["score"] for hit in whole["results"]], recipe
+        assert [hit["score"] for hit in hits[:33]] == [hit["score"] for hit in whole["results"]], recipe
         assert [hit["rank"] for hit in hits] == list(range(1, len(hits) + 1)), recipe
         assert {page["total"] for page in pages} == {whole["total"]}, recipe
         assert [page["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False], recipe
-        assert all(len(page["results"]) == 33 for page in pages[:-1]), recipe
-        assert {("reranked" in page) for page in pages} == {rerank and recipe != "short distance"}, recipe
+        assert all(len(page["results"]) == 16 for page in pages[:-1]), recipe
+        assert {("reranked" in page) for page in pages} == {rerank}, recipe
 
 
 def test_pages_of_a_pool_of_one_leg(kitchen: System) -> None:

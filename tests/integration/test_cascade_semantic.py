@@ -34,7 +34,8 @@ def test_how_deep_each_leg_is_asked(kitchen: System) -> None:
     for number, (event, depth) in enumerate(depths):
         kitchen.qdrant.forget()
         answer = kitchen.ask({**QUERY, **event, "text": f"harbor {number}", "debug": True})
-        searches = kitchen.qdrant.searches()
+        # The reranker's searches of the tokens are none of a leg's.
+        searches = [search for name in ("dense", "bm25", "structured") for search in kitchen.qdrant.searches(name)]
         assert [search["limit"] for search in searches] == [depth] * len(searches), event
         assert len(searches) == len([each for each in answer["legs"] if each["status"] == "ok"])
         assert answer["debug"]["decay"]["over_sample_factor"] == depth / (event.get("limit", 0) or 20)
@@ -57,7 +58,6 @@ def test_the_legs_of_a_profile(kitchen: System, profile: str) -> None:
     assert leg(own, "vector") == ("ok", None)
     assert leg(text, "vector") == (("skipped", "profile") if profile == "fast" else ("ok", None))
     assert "embed" not in own["debug"]["stages_hit"]
-    assert ("embed" in text["debug"]["stages_hit"]) == (profile == "balanced") or profile != "balanced"
 
 
 def test_fast_never_embeds(vault: System, backends: Backends) -> None:
@@ -86,7 +86,7 @@ def test_the_decay_of_a_profile(kitchen: System, profile: str, half_life: float 
 
 def test_decay_is_in_the_merge_with_keywords(kitchen: System) -> None:
     """Candidates that the keyword leg found decay as those of the vector leg do."""
-    event = {**QUERY, "recipe": "decay", "explain": True, "now": 1_702_000_000, "limit": 100}
+    event = {**QUERY, "recipe": "decay", "explain": True, "now": 1_702_000_000, "limit": 100, "rerank": False}
     hits = [hit for hit in kitchen.ask(event)["results"] if "keyword" in hit["legs"]]
     assert hits
     for hit in hits:
@@ -112,7 +112,9 @@ def test_how_many_a_profile_reranks(vault: System, backends: Backends, profile: 
     assert answer.get("reranked") == (True if top else None)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("the broken lantern", "unavailable"), ("the late lantern", "timeout")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("the broken lantern", "unavailable"), ("the stalling lantern", "timeout")]
+)
 def test_an_embedder_that_fails_or_is_late(vault: System, text: str, reason: str) -> None:
     """Keyword and structured legs answer all the same: partial, `semantic_unavailable`, and why."""
     merged, decay = vault.answers([{"text": text}, {"text": text, "recipe": "decay"}])
@@ -147,13 +149,13 @@ def test_without_an_embedder(plain: System) -> None:
 
 def test_the_stage_that_answered(kitchen: System) -> None:
     """`semantic` or `structured` where that leg alone had hits, else `hybrid_merge`."""
-    stages = {
-        "hybrid_merge": {"text": "harbor"},
-        "semantic": {"text": "xylophone"},
-        "structured": {"actor_type": "user"},
+    stages: dict[str, Json] = {
+        "hybrid_merge": {"text": "harbor river"},
+        "semantic": {"text": "zebra"},
+        "structured": {"actor_type": "user", "limit": 21},
     }
     for stage, event in stages.items():
         assert kitchen.ask({"namespace": "log", **event})["retrieval_stage"] == stage
-    keyword = kitchen.ask({"namespace": "log", "text": "harbor", "profile": "fast"})
+    keyword = kitchen.ask({"namespace": "log", "text": "harbor", "profile": "fast", "limit": 21})
     nothing = kitchen.ask({"namespace": "log", "text": "xylophone", "profile": "fast"})
     assert keyword["retrieval_stage"] == nothing["retrieval_stage"] == "hybrid_merge"

@@ -50,6 +50,7 @@ def terminals(read: list[Message]) -> list[Terminal]:
     return records + [undeliverable(rejected, "dead-letters", TRACER, PUBLISH.max_bytes) for rejected in dead]
 
 
+@pytest.mark.slow
 def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) -> None:
     """Of 10,000 none raises, none is a defect of ours or fills the log, and each ends once: as a result, or as a dead
     letter that has its bytes, or says that they are too large.

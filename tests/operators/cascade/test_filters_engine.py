@@ -19,6 +19,8 @@ from schemas.timestamp import unix_seconds
 from tests.operators.clients.qdrant.engine_requests import CREATED, done
 from tests.operators.clients.qdrant.transports import qdrant
 
+pytestmark = pytest.mark.slow
+
 FILTER: TypeAdapter[AnyFilter] = TypeAdapter(Filter)
 FIELDS = ("a", "m.a")
 DOCUMENTS = 8

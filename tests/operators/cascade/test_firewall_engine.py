@@ -16,6 +16,8 @@ from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy
 from tests.operators.clients.qdrant.engine_requests import CREATED, done
 from tests.operators.clients.qdrant.transports import qdrant
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 12
 COLLECTIONS = ("plain", "indexed")
 

@@ -83,6 +83,7 @@ def test_what_expressions_match(documents: Index, text: str, found: set[int]) ->
     assert documents.matches([parse(text, NAMES)]) == [found]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(drawn.texts, min_size=5, max_size=30))
 def test_any_text_is_a_filter_that_the_engine_takes(documents: Index, texts: list[str]) -> None:
@@ -91,6 +92,7 @@ def test_any_text_is_a_filter_that_the_engine_takes(documents: Index, texts: lis
     assert documents.leg(read) == documents.matches(read)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(drawn.expressions, min_size=5, max_size=30))
 def test_any_expression_is_a_filter_that_the_engine_takes(documents: Index, expressions: list[Expression]) -> None:

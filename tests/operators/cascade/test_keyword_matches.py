@@ -10,6 +10,8 @@ import pytest
 from operators.cascade.expression import NOTHING, Parsed, parse
 from tests.operators.cascade.keyword_index import PREFIXES, WORDS, Document, Index, corpus, index
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
 DOCUMENTS = corpus(300)
 EXPRESSIONS = 1_700
