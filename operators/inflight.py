@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its terminal record."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,8 +10,10 @@ from operators.cascade.cursor import After
 from operators.cascade.expression import Parsed
 from operators.cascade.firewall import Guard
 from operators.cascade.keys import Scope
+from operators.cascade.paging import OrderValue
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
+from operators.clients.qdrant.answers import Hits
 from operators.clients.rerankers import Verdict
 from operators.cloud_event import CloudEvent
 from operators.ranking.anchors import TimeAnchor
@@ -87,6 +89,13 @@ class Rejected:
     kind: DeadLetterClass
     stage: str
     reason: str
+
+
+class Found(NamedTuple):
+    """What a leg found, best first, and by what a lookup ordered it."""
+
+    hits: Hits
+    values: Sequence[OrderValue] = ()
 
 
 class Kept(NamedTuple):

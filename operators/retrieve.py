@@ -5,21 +5,21 @@ that fails leaves the others; all that were asked lost: the query is answered as
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
 from operators.async_io import async_io
 from operators.cascade.canonical import Shape
-from operators.cascade.paging import OrderValue, turn
+from operators.cascade.paging import turn
 from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
-from operators.inflight import InFlight
+from operators.inflight import Found, InFlight
+from operators.ordered import looked_up
 from operators.ranking.candidate import Leg
 from operators.searches import MOST, Search, Searches, legs
 from operators.stage import Batch, Stage, stage
@@ -27,13 +27,6 @@ from operators.telemetry import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
-
-
-class Found(NamedTuple):
-    """What a leg found, best first, and by what a lookup ordered it."""
-
-    hits: Hits
-    values: Sequence[OrderValue] = ()
 
 
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
@@ -119,27 +112,10 @@ class Retriever:
     ) -> Sequence[Found | BackendError]:
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
-            bodies = (search.body or {} for search in searches)
-            return await asyncio.gather(*(self._look_up(collection, body, timeout) for body in bodies))
+            return await asyncio.gather(*(looked_up(self._qdrant, collection, each, timeout) for each in searches))
         asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
         answers = iter(await self._qdrant.query_batch(collection, asked, timeout=timeout))
         return [_joined(search, answers) for search in searches]
-
-    async def _look_up(self, collection: str, body: Mapping[str, Any], timeout: float) -> Found | BackendError:
-        try:
-            page = await self._qdrant.scroll(
-                collection,
-                body["filter"],
-                limit=body["limit"],
-                fields=body["with_payload"],
-                order_by=body["order_by"],
-                timeout=timeout,
-            )
-        except BackendError as error:
-            return error
-        records = page.records
-        hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
-        return Found(hits, [each.order_value for each in records])
 
 
 def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:

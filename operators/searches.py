@@ -1,13 +1,15 @@
 """Searches: what each leg is asked for a query."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
 from operators.cascade import filters, paging
 from operators.cascade.canonical import Canonical, Shape
 from operators.cascade.keyword_filter import conditions as keyword_conditions
+from operators.cascade.paging import OrderValue
 from operators.dispatcher import Lane
 from operators.inflight import InFlight
 from operators.places import Places
@@ -58,11 +60,13 @@ class Search:
     """One query's request to one leg, and where to record it.
 
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
+    `equal`, of a lookup in pages: the condition that a record has this order value.
     """
 
     body: Mapping[str, Any] | None
     trace: QueryTrace
     rest: Mapping[str, Any] | None = None
+    equal: Callable[[OrderValue], Condition] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,13 @@ class Searches:
     sparse: str
     idf_of_namespace: bool
     places: Places = field(default_factory=lambda: Places({}))
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: QdrantSettings) -> "Searches":
         """The requests that the settings ask for."""
         names = settings.vectors
-        return cls(names.dense, names.sparse, settings.idf == "namespace", Places.of(settings))
+        return cls(names.dense, names.sparse, settings.idf == "namespace", Places.of(settings), settings.indexes)
 
     def __call__(self, query: InFlight) -> dict[Lane, Search]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
@@ -95,8 +100,7 @@ class Searches:
             elif leg == KEYWORD and (query.terms is not None or query.uncovered):
                 searches[leg] = self._keyword(query, seen, common)
             elif leg == STRUCTURED:
-                order = _order(query.canonical)
-                searches[leg] = Search({"order_by": order, "filter": seen, **common}, query.trace)
+                searches[leg] = self._structured(query, {"filter": seen, **common})
         return {(leg, query.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
@@ -110,6 +114,13 @@ class Searches:
             if self.idf_of_namespace:
                 body["params"] = {"idf": {"corpus": {"must": [_tenant(query)]}}}
         return Search(body, query.trace, {"filter": seen, **common} if query.uncovered else None)
+
+    def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
+        order = _order(query.canonical)
+        if query.canonical.shape is Shape.SEARCH:
+            return Search({"order_by": order, **common}, query.trace)
+        key, kind = order["key"], self.kinds.get(order["key"], "integer")
+        return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.canonical
@@ -168,6 +179,17 @@ def vector_of(query: InFlight) -> Any:
 
 def _tenant(query: InFlight) -> Condition:
     return {"key": NAMESPACE, "match": {"value": query.canonical.namespace}}
+
+
+def _equal(key: str, kind: str, value: OrderValue) -> Condition:
+    if kind == "integer":
+        return {"key": key, "match": {"value": value}}
+    bound: Any = value
+    if kind == "datetime" and value is not None:
+        # What Qdrant orders by is microseconds.
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(value))
+        bound = moment.isoformat(timespec="microseconds")
+    return {"key": key, "range": {"gte": bound, "lte": bound}}
 
 
 def _order(asked: Canonical) -> Mapping[str, Any]:

@@ -1,4 +1,8 @@
-"""Paging: which part of what was found is this page, and where the next one begins."""
+"""Paging: which part of what was found is this page, and where the next one begins.
+
+Records of one order value go by id, ascending. The index gives no such promise: what it returns is put in order, and of
+a value whose records were not all returned, they are asked for by id.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,6 +26,25 @@ def wanted(after: After, limit: int) -> int:
     An ordered lookup can only begin at a value, not behind a record.
     """
     return after.seen + limit + 1
+
+
+def cut(values: Sequence[OrderValue], asked: int) -> int | None:
+    """Where the records begin of whose value there may be more, if one of them is before the last; None if nowhere.
+
+    `asked` are the records that were asked for; the last is only there to tell whether there is another page.
+    """
+    if len(values) < asked:
+        return None
+    start = len(values) - 1
+    while start and values[start - 1] == values[-1]:
+        start -= 1
+    return start if start < len(values) - 1 else None
+
+
+def by_id(id_: str) -> tuple[bool, int, str]:
+    """The index's order of ids, for sorting: integers, then UUIDs."""
+    number = id_.isdecimal()
+    return (not number, int(id_) if number else 0, id_)
 
 
 def turn(values: Sequence[OrderValue], after: After, limit: int) -> Turn:

@@ -120,7 +120,6 @@ def test_reflections_can_be_lifted(ask: Ask) -> None:
         ({"reflections_only": True, "include_reflections": False}, "leave nothing"),
         ({"explain": "yes"}, "explain"),
         ({"overrides": []}, "overrides"),
-        ({"source": "x"}, "source: not supported"),
     ],
 )
 def test_what_may_not_be_asked_is_a_dead_letter(system: Deployment, event: dict[str, Any], said: str) -> None:
