@@ -11,6 +11,7 @@ from operators.cascade.expression import Parsed
 from operators.cascade.firewall import Guard
 from operators.cascade.keys import Scope
 from operators.cascade.paging import OrderValue
+from operators.cascade.semantic_cache import Direction
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
 from operators.clients.qdrant.answers import Hits
@@ -124,9 +125,9 @@ class InFlight:
 
     `due`, its own deadline, `deadline`, the latest of its own and its followers', and `started`, when the present stage
     took it on, are on the monotonic clock. `collection` is Qdrant's. `watermark` is how far its namespace was indexed
-    before it was retrieved, None if that isn't known. `leads`: it doesn't wait for another's answer. `recallable`: the
-    answer to a similar query does. `uncovered`: what matches its keywords may hold none of `terms`. `answered`: nothing
-    is left to do but to publish.
+    before it was retrieved, None if that isn't known. `leads`: it doesn't wait for another's answer. With a `direction`
+    the answer to a query of almost the same one does. `uncovered`: what matches its keywords may hold none of `terms`.
+    `answered`: nothing is left to do but to publish.
     """
 
     message: Message
@@ -147,7 +148,7 @@ class InFlight:
     key: bytes | None = None
     leads: bool = True
     followers: list["InFlight"] = field(default_factory=list)
-    recallable: bool = False
+    direction: Direction | None = None
     kept: Kept | None = None
     parsed: Parsed | None = None
     uncovered: bool = False

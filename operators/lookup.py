@@ -25,6 +25,7 @@ from operators.cascade.canonical import Shape
 from operators.cascade.firewall import Guard
 from operators.cascade.keys import exact_key, scope_key, state
 from operators.cascade.leaders import Leaders
+from operators.cascade.semantic_cache import Direction, direction
 from operators.dispatcher import Bounds, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.inflight import InFlight, Kept, Origin
@@ -100,10 +101,10 @@ class Answers:
     def recall(self, query: InFlight) -> InFlight:
         """Answer the query by what was answered to one of almost the same vector."""
         query.started = time.monotonic()
-        query.recallable = query.key is not None and _recallable(query)
-        if not query.recallable:
+        query.direction = _recalled_by(query) if query.key is not None else None
+        if query.direction is None:
             return query
-        kept = self.cache.recall(scope_key(query.scope), vector_of(query), self.clock())
+        kept = self.cache.recall(scope_key(query.scope), query.direction, self.clock())
         if kept is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, kept)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -114,12 +115,11 @@ class Answers:
         if query.key is None or query.kept is not None or event["status"] != Status.OK or query.removed:
             return
         caches = query.plan.profile.caches
-        vector = vector_of(query) if query.recallable else None
         key = query.key if "exact" in caches else None
-        if key is None and vector is None:
+        if key is None and query.direction is None:
             return
         answer = orjson.dumps({name: value for name, value in event.items() if name not in _OWN})
-        self.cache.keep(key, scope_key(query.scope), vector, answer, self.clock())
+        self.cache.keep(key, scope_key(query.scope), query.direction, answer, self.clock())
 
     def settle(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
@@ -159,17 +159,17 @@ def _timed(query: InFlight) -> bool:
     return searched and (query.plan.recipe.timed or query.event.reflections_only)
 
 
-def _recallable(query: InFlight) -> bool:
-    """Whether answers to similar queries do: not where nothing is found by vector, the words themselves matter, or name
-    a time, and not where there is something to be said of this very query.
+def _recalled_by(query: InFlight) -> Direction | None:
+    """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
+    themselves matter or name a time, and where there is something to be said of this very query.
     """
-    if "semantic" not in query.plan.profile.caches or vector_of(query) is None or VECTOR not in legs(query):
-        return False
-    if query.warnings:
-        return False
+    vector, asked = vector_of(query), query.canonical
+    if "semantic" not in query.plan.profile.caches or vector is None or VECTOR not in legs(query) or query.warnings:
+        return None
     expert = query.parsed is not None and query.parsed.expression is not None
-    asked = query.canonical
-    return not expert and (asked.text is None or anchor(asked.text, asked.now) is None)
+    if expert or (asked.text is not None and anchor(asked.text, asked.now) is not None):
+        return None
+    return direction(vector)
 
 
 def _permitted(guard: Guard | None, answer: Mapping[str, Any]) -> bool:

@@ -1,9 +1,7 @@
 """The answer cache: both caches behind what the flow does with them, counted."""
 
-from collections.abc import Sequence
-
 from operators.cascade.exact_cache import ExactCache
-from operators.cascade.semantic_cache import SemanticCache
+from operators.cascade.semantic_cache import Direction, SemanticCache
 
 
 class AnswerCache:
@@ -26,9 +24,9 @@ class AnswerCache:
             self.exact_hits += 1
         return answer
 
-    def recall(self, scope: bytes, vector: Sequence[float], now: float) -> bytes | None:
-        """The newest answer to a query of almost the same vector."""
-        answer = self.semantic.nearest(scope, vector, now)
+    def recall(self, scope: bytes, direction: Direction, now: float) -> bytes | None:
+        """The newest answer to a query of almost the same direction."""
+        answer = self.semantic.nearest(scope, direction, now)
         if answer is None:
             self.semantic_misses += 1
         else:
@@ -36,10 +34,10 @@ class AnswerCache:
         return answer
 
     def keep(
-        self, key: bytes | None, scope: bytes | None, vector: Sequence[float] | None, answer: bytes, now: float
+        self, key: bytes | None, scope: bytes | None, direction: Direction | None, answer: bytes, now: float
     ) -> None:
-        """Keep an answer by its key, if it has one, and by its vector, if it has a scope and a vector."""
+        """Keep an answer by its key, if it has one, and by its direction, if it has a scope and a direction."""
         if key is not None:
             self.exact.put(key, answer, now)
-        if scope is not None and vector is not None:
-            self.semantic.put(scope, vector, answer, now)
+        if scope is not None and direction is not None:
+            self.semantic.put(scope, direction, answer, now)

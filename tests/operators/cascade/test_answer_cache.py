@@ -4,9 +4,10 @@ import pytest
 
 from operators.cascade.answer_cache import AnswerCache
 from operators.cascade.exact_cache import ExactCache
-from operators.cascade.semantic_cache import SemanticCache
+from operators.cascade.semantic_cache import Direction, SemanticCache
+from tests.operators.cascade.directions import toward
 
-VECTOR = (1.0, 2.0)
+WHERE = toward((1.0, 2.0))
 
 
 def answers() -> AnswerCache:
@@ -16,26 +17,26 @@ def answers() -> AnswerCache:
 
 @pytest.mark.parametrize("key", [b"k", None])
 @pytest.mark.parametrize("scope", [b"s", None])
-@pytest.mark.parametrize("vector", [VECTOR, None])
+@pytest.mark.parametrize("where", [WHERE, None])
 def test_an_answer_goes_where_its_query_may_look(
-    key: bytes | None, scope: bytes | None, vector: tuple[float, ...] | None
+    key: bytes | None, scope: bytes | None, where: Direction | None
 ) -> None:
-    """By key if it has one; by vector if it has a scope and a vector."""
+    """By key if it has one; by direction if it has a scope and a direction."""
     cache = answers()
-    cache.keep(key, scope, vector, b"answer", 0.0)
-    assert (len(cache.exact), len(cache.semantic)) == (bool(key), bool(scope and vector))
+    cache.keep(key, scope, where, b"answer", 0.0)
+    assert (len(cache.exact), len(cache.semantic)) == (bool(key), bool(scope and where))
     assert cache.lookup(b"k", 1.0) == (b"answer" if key else None)
-    assert cache.recall(b"s", VECTOR, 1.0) == (b"answer" if scope and vector else None)
+    assert cache.recall(b"s", WHERE, 1.0) == (b"answer" if scope and where else None)
 
 
 def test_each_look_is_counted() -> None:
     """As a hit or a miss of the cache that was asked; keeping counts nothing."""
     cache = answers()
-    cache.keep(b"k", b"s", VECTOR, b"", 0.0)
+    cache.keep(b"k", b"s", WHERE, b"", 0.0)
     for key in (b"k", b"k", b"l"):
         cache.lookup(key, 1.0)
     for scope in (b"s", b"t", b"t", b"t"):
-        cache.recall(scope, VECTOR, 1.0)
+        cache.recall(scope, WHERE, 1.0)
     assert (cache.exact_hits, cache.exact_misses) == (2, 1)
     assert (cache.semantic_hits, cache.semantic_misses) == (1, 3)
 
@@ -43,6 +44,6 @@ def test_each_look_is_counted() -> None:
 def test_times_reach_both_caches() -> None:
     """An answer expires in each."""
     cache = answers()
-    cache.keep(b"k", b"s", VECTOR, b"answer", 100.0)
-    assert cache.lookup(b"k", 159.0) == cache.recall(b"s", VECTOR, 159.0) == b"answer"
-    assert cache.lookup(b"k", 160.0) is cache.recall(b"s", VECTOR, 160.0) is None
+    cache.keep(b"k", b"s", WHERE, b"answer", 100.0)
+    assert cache.lookup(b"k", 159.0) == cache.recall(b"s", WHERE, 159.0) == b"answer"
+    assert cache.lookup(b"k", 160.0) is cache.recall(b"s", WHERE, 160.0) is None

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from operators.cascade.semantic_cache import ENTRY, LARGEST, SemanticCache, entry_size, scope_size
+from operators.cascade.semantic_cache import ENTRY, LARGEST, Direction, SemanticCache, direction, entry_size, scope_size
+from tests.operators.cascade.directions import toward
 
 A, B = b"a" * 32, b"b" * 32
 
 
-def turned(degrees: float) -> tuple[float, float]:
-    """A vector of the plane at this angle."""
-    return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+def turned(degrees: float, length: float = 1.0) -> Direction:
+    """That of a vector of the plane at this angle."""
+    return toward((length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))))
 
 
 def roomy(**changes: float) -> SemanticCache:
@@ -26,9 +27,8 @@ def roomy(**changes: float) -> SemanticCache:
 def test_what_is_near_enough_is_served(degrees: float, served: bool) -> None:
     """Cosine .92 is an angle of 23.07 degrees, whatever the lengths are."""
     cache = roomy()
-    cache.put(A, (100.0, 0.0), b"answer", 0.0)
-    x, y = turned(degrees)
-    assert cache.nearest(A, (x / 1000, y / 1000), 0.0) == (b"answer" if served else None)
+    cache.put(A, turned(0, 100.0), b"answer", 0.0)
+    assert cache.nearest(A, turned(degrees, 0.001), 0.0) == (b"answer" if served else None)
 
 
 def test_the_newest_is_served() -> None:
@@ -50,17 +50,17 @@ def test_rounding_serves_nothing_below_the_threshold(length: int) -> None:
             cosine = 0.92 + shift
             near = cosine * one + math.sqrt(1 - cosine**2) * other
             cache = roomy()
-            cache.put(A, (one * random.uniform(0.01, 100)).tolist(), b"answer", 0.0)
-            assert (cache.nearest(A, near.tolist(), 0.0) is not None) == served
+            cache.put(A, toward((one * random.uniform(0.01, 100)).tolist()), b"answer", 0.0)
+            assert (cache.nearest(A, toward(near.tolist()), 0.0) is not None) == served
 
 
 def test_rounding_hides_nothing_at_the_threshold() -> None:
     """A vector finds itself at threshold 1, of any length, also where each rounding of float32 is to the same side."""
     for length in range(2, 2000, 3):
         cache = roomy(threshold=1.0)
-        cache.put(A, [1.0] + [0.0] * (length - 1), b"other", 0.0)
-        cache.put(A, [1.0] * length, b"answer", 0.0)
-        assert cache.nearest(A, [1.0] * length, 0.0) == b"answer"
+        cache.put(A, toward([1.0] + [0.0] * (length - 1)), b"other", 0.0)
+        cache.put(A, toward([1.0] * length), b"answer", 0.0)
+        assert cache.nearest(A, toward([1.0] * length), 0.0) == b"answer"
 
 
 def test_a_scope_has_its_own_answers() -> None:
@@ -73,24 +73,20 @@ def test_a_scope_has_its_own_answers() -> None:
 def test_a_length_has_its_own_answers() -> None:
     """A vector with zeros more or fewer is another one."""
     cache = roomy()
-    cache.put(A, (1.0, 0.0), b"two", 0.0)
-    assert cache.nearest(A, (1.0,), 0.0) is cache.nearest(A, (1.0, 0.0, 0.0), 0.0) is None
-    cache.put(A, (1.0, 0.0, 0.0), b"three", 0.0)
-    assert cache.nearest(A, (1.0, 0.0), 0.0) == b"two"
-    assert cache.nearest(A, (1.0, 0.0, 0.0), 0.0) == b"three"
+    cache.put(A, toward((1.0, 0.0)), b"two", 0.0)
+    assert cache.nearest(A, toward((1.0,)), 0.0) is cache.nearest(A, toward((1.0, 0.0, 0.0)), 0.0) is None
+    cache.put(A, toward((1.0, 0.0, 0.0)), b"three", 0.0)
+    assert cache.nearest(A, toward((1.0, 0.0)), 0.0) == b"two"
+    assert cache.nearest(A, toward((1.0, 0.0, 0.0)), 0.0) == b"three"
 
 
 @pytest.mark.parametrize(
     "vector", [(), (0.0, 0.0), (-0.0, 0.0), (math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0), (1.0, -math.inf)]
 )
 @pytest.mark.filterwarnings("error")
-def test_a_vector_without_a_direction_is_neither_kept_nor_served(vector: Sequence[float]) -> None:
-    """Nothing, zeros, and what isn't finite, even where every cosine would do."""
-    cache = roomy(threshold=-1.0)
-    cache.put(A, vector, b"odd", 0.0)
-    assert len(cache) == cache.bytes == 0
-    cache.put(A, [1.0] * len(vector), b"answer", 0.0)
-    assert cache.nearest(A, vector, 0.0) is None
+def test_what_has_no_direction(vector: Sequence[float]) -> None:
+    """Nothing, zeros, and what isn't finite."""
+    assert direction(vector) is None
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-30, 1e30, 1e200, 1.7e308])
@@ -98,9 +94,9 @@ def test_a_vector_without_a_direction_is_neither_kept_nor_served(vector: Sequenc
 def test_no_number_is_too_large_or_too_small(size: float) -> None:
     """Where squares would leave the range of a float, the direction is still the same."""
     cache = roomy(threshold=1.0)
-    cache.put(A, (size, -size), b"answer", 0.0)
-    assert cache.nearest(A, (1.0, -1.0), 0.0) == b"answer"
-    assert cache.nearest(A, (1.0, 1.0), 0.0) is None
+    cache.put(A, toward((size, -size)), b"answer", 0.0)
+    assert cache.nearest(A, toward((1.0, -1.0)), 0.0) == b"answer"
+    assert cache.nearest(A, toward((1.0, 1.0)), 0.0) is None
 
 
 def test_a_vector_that_is_kept_again_is_the_newest() -> None:
@@ -108,10 +104,18 @@ def test_a_vector_that_is_kept_again_is_the_newest() -> None:
     cache = roomy(per_scope=2)
     cache.put(A, turned(0), b"first", 0.0)
     cache.put(A, turned(10), b"near", 0.0)
-    cache.put(A, (3.0, 0.0), b"second", 0.0)
+    cache.put(A, toward((3.0, 0.0)), b"second", 0.0)
     assert len(cache) == 2
     assert cache.nearest(A, turned(0), 0.0) == b"second"
     assert cache.nearest(A, turned(30), 0.0) == b"near"
+
+
+def test_zeros_of_either_sign_are_the_same() -> None:
+    """As are numbers too small for float32."""
+    cache = roomy()
+    for zero in (0.0, -0.0, 1e-60, -1e-60):
+        cache.put(A, toward((1.0, zero)), b"%g" % zero, 0.0)
+        assert len(cache) == 1
 
 
 def test_a_vector_that_is_almost_the_same_is_another_one() -> None:
@@ -210,15 +214,33 @@ def test_the_bytes_are_those_that_python_takes(length: int, scopes: int, entries
         for number, vector in enumerate(vectors):
             for scope in range(scopes):
                 now = (number * scopes + scope) * 60.0 / count
-                cache.put(scope.to_bytes(32), vector, bytes([number % 256]) * 100, now)
+                cache.put(scope.to_bytes(32), toward(vector), bytes([number % 256]) * 100, now)
         assert len(cache) == count
         full = tracemalloc.get_traced_memory()[0] - before
         assert full <= cache.bytes
-        cache.put(A, vectors[0], b"", 90.0)
+        cache.put(A, toward(vectors[0]), b"", 90.0)
         assert count // 2 - 1 <= len(cache) <= count // 2 + 1
         rest = tracemalloc.get_traced_memory()[0] - before
         # Python's tables keep their room until they grow again.
         tables = 170 * (count - len(cache))
         assert rest - tables <= cache.bytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("scopes", "most"), [(1, 1 << 30), (1000, 1_200_000), (5000, 400_000)])
+def test_the_bytes_are_those_that_python_takes_while_answers_come_and_go(scopes: int, most: int) -> None:
+    """As many go as come, replaced, over the scope's number or over the bytes: gaps and tables stay paid for."""
+    random = np.random.default_rng(1)
+    directions = [toward(vector) for vector in random.normal(size=(3000, 8)).tolist()]
+    puts = random.integers((scopes, len(directions)), size=(10_000, 2)).tolist()
+    cache = SemanticCache(most, 60.0, 2.0)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for scope, where in puts:
+            cache.put(scope.to_bytes(32), directions[where], bytes([where % 256]) * 100, 0.0)
+            if len(cache) > 300:
+                assert tracemalloc.get_traced_memory()[0] - before <= cache.bytes
     finally:
         tracemalloc.stop()

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from operators.cascade.semantic_cache import SemanticCache, entry_size, scope_size
+from tests.operators.cascade.directions import toward
 
 TTL = 10.0
 SCOPES = st.sampled_from([b"a", b"b", b"c"])
-VECTORS = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=3)
+VECTORS = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=3).filter(any)
 ANSWERS = st.binary(max_size=300)
 
 Vector = Sequence[float]
@@ -78,22 +79,20 @@ class AnyOrder(RuleBasedStateMachine):
         """An answer is asked for; a cosine at the threshold may be rounded to either side."""
         allowed: list[bytes | None] = []
         for each in reversed(self._at(scope, vector)):
-            near = cosine(each.vector, vector) if any(vector) else -2.0
+            near = cosine(each.vector, vector)
             if each.expiry > self.now and near >= self.threshold - 1e-6:
                 allowed.append(each.answer)
                 if near >= self.threshold:
                     break
         else:
             allowed.append(None)
-        assert self.cache.nearest(scope, vector, self.now) in allowed
+        assert self.cache.nearest(scope, toward(vector), self.now) in allowed
 
     @rule(scope=SCOPES, vector=VECTORS, answer=ANSWERS)
     def keep(self, scope: bytes, vector: Vector, answer: bytes) -> None:
         """An answer is kept."""
-        self.cache.put(scope, vector, answer, self.now)
+        self.cache.put(scope, toward(vector), answer, self.now)
         self.entries = [each for each in self.entries if each.expiry > self.now]
-        if not any(vector):
-            return
         same = [each for each in self._at(scope, vector) if one_direction(each.vector, vector)]
         self.entries = [each for each in self.entries if each not in same]
         new = Entry(scope, vector, answer, self.now + TTL)
