@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from operators.cascade.canonical import Canonical, Shape, canonical
-from operators.cascade.cursor import After, Cursor, Offset
+from operators.cascade.cursor import Cursor, Offset
 from operators.clients.rerankers import Verdict
 from operators.decode import check_text, json_object, validated
 from operators.ranking.anchors import anchor
@@ -58,7 +58,7 @@ class RankedPool:
     payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
-    following: After | None = None
+    more: bool = False
     expired: bool = False
     failed: bool = False
     reranked: bool = False

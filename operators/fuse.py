@@ -4,7 +4,6 @@ from time import monotonic
 
 from bytewax.dataflow import Stream, operator
 
-from operators import tripwire
 from operators.cascade.canonical import Shape
 from operators.inflight import InFlight
 from operators.ranking.pipeline import in_order, rank
@@ -16,7 +15,6 @@ from schemas.result import LegStatus, RetrievalStage
 def fused(query: InFlight) -> InFlight:
     """Rank what the legs found."""
     query.started = monotonic()
-    tripwire.found(query)
     legs = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
     plan = query.plan
     asked = query.canonical

@@ -125,9 +125,10 @@ class InFlight:
 
     `due`, its own deadline, `deadline`, the latest of its own and its followers', and `started`, when the present stage
     took it on, are on the monotonic clock. `collection` is Qdrant's. `watermark` is how far its namespace was indexed
-    before it was retrieved, None if that isn't known. `leads`: it doesn't wait for another's answer. With a `direction`
-    the answer to a query of almost the same one does. `uncovered`: what matches its keywords may hold none of `terms`.
-    `answered`: nothing is left to do but to publish.
+    before it was retrieved, None if that isn't known; `era` since when answers are kept. `leads`: it doesn't wait for
+    another's answer. With a `direction` the answer to a query of almost the same one does. `uncovered`: what matches the
+    keywords may hold none of `terms`. Of a lookup, `ends` is where a page that ends with a record goes on, and `more`
+    says that there is a next one. `answered`: nothing is left to do but to publish.
     """
 
     message: Message
@@ -145,6 +146,7 @@ class InFlight:
     denial: Denial | None = None
     guard: Guard | None = None
     watermark: tuple[str, ...] | None = None
+    era: int = 0
     key: bytes | None = None
     leads: bool = True
     followers: list["InFlight"] = field(default_factory=list)
@@ -167,7 +169,8 @@ class InFlight:
     failed: bool = False
     reranked: bool = False
     removed: set[str] = field(default_factory=set)
-    following: After | None = None
+    ends: Mapping[str, After] = field(default_factory=dict)
+    more: bool = False
     steps: list[Step] = field(default_factory=list)
     started: float = 0.0
 

@@ -4,15 +4,16 @@ Rules
 -----
 - An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
   only if every record that the topic held after the query was read has been read: who can't know passes the caches by.
-- A query that is identical to one under way, at the same watermark, waits for that one's answer; the one under way is
-  given the longer of their deadlines.
+- A query that is identical to one under way, at the same watermark, waits for that one's answer, unless that has less
+  than half of its time left; the one under way is given the longer of their deadlines.
+- When a watermark has gone back, all that was answered before is forgotten: it may come to the same value again.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
 - A cached answer with a record that the query may not see is as good as none.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import orjson
@@ -38,6 +39,9 @@ from schemas.result import RetrievalStage, Status
 
 _LANE: Final = "watermarks"
 _MOST: Final = 4096
+_SHARE: Final = 0.5
+"""Of the time that a query has left, what one that it waits for must have left at least."""
+
 _CALLS: Final = 2
 """One that hangs, and one that notices that it does."""
 
@@ -57,19 +61,35 @@ class Watermarks(Protocol):
         """How far the namespace is indexed; empty if nothing says so."""
         ...
 
+    @property
+    def regressions(self) -> int:
+        """How often a watermark went back: from there it may become once more what it was for other documents."""
+        ...
 
-@dataclass(frozen=True)
+
 class Answers:
-    """The answers that are kept and those under way. The engine's worker alone uses them.
+    """The answers that are kept and those under way. The engine's worker alone uses them."""
 
-    `clock_bucket` in seconds: queries of one span share answers that depend on the time.
-    """
+    def __init__(self, cache: AnswerCache, clock_bucket: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
+        self._cache = cache
+        self._clock_bucket = clock_bucket
+        self._clock = clock
+        self._leaders: Leaders[InFlight] = Leaders()
+        self._leading: dict[Origin, InFlight] = {}
+        self._era = 0
 
-    cache: AnswerCache
-    clock_bucket: float
-    leaders: Leaders[InFlight] = field(default_factory=Leaders)
-    clock: Callable[[], float] = time.monotonic
-    _leading: dict[Origin, InFlight] = field(default_factory=dict, init=False, repr=False)
+    @property
+    def leading(self) -> int:
+        """Queries under way that others may wait for."""
+        return len(self._leading)
+
+    def renew(self, era: int) -> None:
+        """In another era than the last one nothing holds that was answered, or is under way."""
+        if era != self._era:
+            self._era = era
+            self._cache.clear()
+            self._leaders = Leaders()
 
     def look_up(self, query: InFlight, watermark: Watermark | None) -> InFlight:
         """Answer the query by a kept answer, let it follow one under way, or let it lead.
@@ -77,7 +97,8 @@ class Answers:
         Raises InputError `cursor_expired`.
         """
         query.watermark = watermark
-        bucket = int(query.canonical.now // self.clock_bucket) if _timed(query) else None
+        query.era = self._era
+        bucket = int(query.canonical.now // self._clock_bucket) if _timed(query) else None
         query.scope = replace(query.scope, watermark=watermark, clock=bucket)
         self._check(query)
         # Without a watermark nobody says when the namespace changes.
@@ -85,17 +106,18 @@ class Answers:
             return query
         query.key = exact_key(query.scope, query.canonical.text, query.canonical.vector)
         if "exact" in query.plan.profile.caches:
-            kept = self.cache.lookup(query.key, self.clock())
+            kept = self._cache.lookup(query.key, self._clock())
             if kept is not None and self._serve(query, RetrievalStage.EXACT_CACHE, kept):
                 return query
-        leader = self.leaders.of(query.key)
-        if leader is None:
-            self.leaders.lead(query.key, query)
-            self._leading[query.message.origin] = query
-        else:
+        leader = self._leaders.of(query.key)
+        if leader is not None and self._patient(leader, query):
             query.leads = False
             leader.followers.append(query)
             leader.deadline = max(leader.deadline, query.deadline)
+        else:
+            self._leaders.done(query.key)
+            self._leaders.lead(query.key, query)
+            self._leading[query.message.origin] = query
         return query
 
     def recall(self, query: InFlight) -> InFlight:
@@ -104,7 +126,7 @@ class Answers:
         query.direction = _recalled_by(query) if query.key is not None else None
         if query.direction is None:
             return query
-        kept = self.cache.recall(scope_key(query.scope), query.direction, self.clock())
+        kept = self._cache.recall(scope_key(query.scope), query.direction, self._clock())
         if kept is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, kept)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -114,12 +136,14 @@ class Answers:
         """Keep the query's answer, if it was computed, and nothing of it was lost or removed."""
         if query.key is None or query.kept is not None or event["status"] != Status.OK or query.removed:
             return
+        if query.era != self._era:
+            return
         caches = query.plan.profile.caches
         key = query.key if "exact" in caches else None
         if key is None and query.direction is None:
             return
         answer = orjson.dumps({name: value for name, value in event.items() if name not in _OWN})
-        self.cache.keep(key, scope_key(query.scope), query.direction, answer, self.clock())
+        self._cache.keep(key, scope_key(query.scope), query.direction, answer, self._clock())
 
     def settle(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
@@ -127,8 +151,14 @@ class Answers:
         if query is None:
             return []
         assert query.key is not None
-        self.leaders.done(query.key)
+        if self._leaders.of(query.key) is query:
+            self._leaders.done(query.key)
         return query.followers
+
+    def _patient(self, leader: InFlight, query: InFlight) -> bool:
+        """Whether the one has time enough for the other: what it loses to its deadline is lost to both."""
+        now = self._clock()
+        return leader.due - now >= _SHARE * (query.due - now)
 
     def _serve(self, query: InFlight, kept_in: RetrievalStage, kept: bytes) -> bool:
         answer = orjson.loads(kept)
@@ -167,7 +197,8 @@ def _recalled_by(query: InFlight) -> Direction | None:
     if "semantic" not in query.plan.profile.caches or vector is None or VECTOR not in legs(query) or query.warnings:
         return None
     expert = query.parsed is not None and query.parsed.expression is not None
-    if expert or (asked.text is not None and anchor(asked.text, asked.now) is not None):
+    dated = query.anchor is not None or (asked.text is not None and anchor(asked.text, asked.now) is not None)
+    if expert or dated or query.degraded:
         return None
     return direction(vector)
 
@@ -194,11 +225,13 @@ def lookup(
 
     def take(finished: Finished[InFlight, Watermark]) -> InFlight:
         outcome = finished.outcomes[_LANE]
+        answers.renew(watermarks.regressions)
         query = answers.look_up(finished.item, None if isinstance(outcome, BackendError) else outcome)
         query.passed(RetrievalStage.EXACT_CACHE.value)
         return query
 
-    bounds = Bounds(patience, _MOST, _CALLS)
+    # Who follows the topic ends a wait by itself, and knows then that it is behind.
+    bounds = Bounds(2 * patience, _MOST, _CALLS)
     done = async_io("watermarks", up, calls, plan, call, lambda query: query.deadline, bounds)
     parted = stage("lookup", done, lambda done: done.item.message, take)
     leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.leads] or None)

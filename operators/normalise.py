@@ -25,7 +25,7 @@ Headers = Sequence[tuple[str, bytes]]
 READ: Final = "read"
 """The operation that every query is, in policies."""
 
-MOST_SEEN: Final = 100_000
+MOST_SEEN: Final = 10_000
 """Records of one order value that a lookup passes over: each page asks for all of them again."""
 
 _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None}

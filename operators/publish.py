@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from bytewax import operators as op
@@ -19,20 +19,24 @@ from opentelemetry.trace import Tracer
 
 from operators import cloud_event, shortening
 from operators.cascade.canonical import Shape
-from operators.cascade.cursor import Cursor, CursorCodec, Offset
+from operators.cascade.cursor import After, Cursor, CursorCodec, Offset
 from operators.cascade.keys import state
 from operators.debug import debug
 from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
 from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
 from operators.lookup import Answers
-from operators.result import clock, following, page, pool, pooled, result
+from operators.normalise import MOST_SEEN
+from operators.result import clock, page, pool, pooled, result
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
 from schemas.errors import DeadLetterClass, Reason
 from schemas.result import RetrievalStage
 
 Event = Mapping[str, Any]
+
+_PAGE: Final = "_page"
+"""In an event that isn't sent yet: what cursors are made of."""
 
 
 def result_id(origin: Origin) -> str:
@@ -73,13 +77,18 @@ class Publisher:
             "now": clock(query.canonical.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
-        event = result(query, result_id(origin), results, provenance, self._next(query, len(results)))
+        event = result(query, result_id(origin), results, provenance)
+        # For whoever is answered by this event: `own` makes a cursor of it.
+        ends = [query.ends[candidate.id] for candidate in results] if query.ends else []
+        event[_PAGE] = {"now": query.canonical.now, "ends": [[end.value, end.seen] for end in ends]}
         if query.event.record:
             event["pool"] = pool(query, query.canonical.now)
         return event
 
     def record(self, query: InFlight, event: Event) -> Terminal:
-        """The query's record, for the topic that it chose, in the kind of event that it came as."""
+        """The record of the query's own event, for the topic that it chose, in the kind of event that it came as."""
+        page = event[_PAGE]
+        event = {name: value for name, value in event.items() if name != _PAGE}
         topic = query.event.reply_to or self.topic
         trace = query.trace.send(topic, event["status"])
         record = self._record(query, topic, trace, event)
@@ -89,7 +98,7 @@ class Publisher:
         short = shortening.shortened(
             event,
             lambda each: fits(self._record(query, topic, trace, each), self.max_bytes),
-            lambda given: self._next(query, given) if query.canonical.shape is Shape.SEARCH else event["next_cursor"],
+            lambda given: self._next(query, given, page),
         )
         if short is None:
             query.trace.send(self.dead_letters, "dead_letter")
@@ -111,32 +120,38 @@ class Publisher:
             own["pool"] = pooled(event["pool"], query.event)
         if query.event.debug:
             own["debug"] = debug(query)
-        if query.kept is not None and query.kept.stage is RetrievalStage.SEMANTIC_CACHE and event["has_more"]:
-            # The other query's cursor is of no use to this one.
-            own["next_cursor"] = self._next(query, len(event["results"]))
-            own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
+        if event["has_more"]:
+            own["next_cursor"] = self._next(query, len(event["results"]), event[_PAGE])
+            if own["next_cursor"] is None:
+                own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
+            if query.kept is not None and query.kept.stage is RetrievalStage.SEMANTIC_CACHE:
+                own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
     def expired(self, query: InFlight) -> bool:
-        """Whether a query that waited for another's answer, or was waited for, is past its own deadline."""
-        return (query.deadline > query.due or not query.leads) and query.due <= self.now()
+        """Whether a query that waited for another's answer is past its deadline."""
+        return not query.leads and query.due <= self.now()
 
     def late(self, query: InFlight) -> dict[str, Any]:
-        """The event of a query whose deadline passed while it waited."""
-        nothing = replace(
-            query, legs={}, candidates=[], ranked=None, verdict=None, payloads={}, degraded=[], removed=set(),
-            kept=None, following=None, failed=False, reranked=False, expired=True,
-        )  # fmt: skip
-        nothing.lose("queue", Reason.DEADLINE)
-        return self.own(nothing, self.event(nothing))
+        """The event of a query whose deadline passed while it waited for another's answer."""
+        query.kept = None
+        query.expired = True
+        query.lose("queue", Reason.DEADLINE)
+        return self.own(query, self.event(query))
 
-    def _next(self, query: InFlight, given: int) -> str | None:
-        kept = query.kept is not None
-        position = Offset(query.canonical.skip + given) if kept else following(query, given)
-        if position is None:
+    def _next(self, query: InFlight, given: int, page: Mapping[str, Any]) -> str | None:
+        """The cursor after so many results of a page, whoever's it was; None if no cursor leads on from there."""
+        position: Offset | After
+        if query.canonical.shape is Shape.SEARCH:
+            position = Offset(query.canonical.skip + given)
+        elif 0 < given <= len(page["ends"]):
+            position = After(*page["ends"][given - 1])
+            if position.seen > MOST_SEEN:
+                return None
+        else:
             return None
         known = state(query.scope) if query.watermark is not None else None
-        return self.cursors.write(Cursor(query.binding, known, query.canonical.now, position))
+        return self.cursors.write(Cursor(query.binding, known, page["now"], position))
 
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> Terminal:
         message, envelope = query.message, query.envelope

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from operators.cascade.canonical import Canonical, Shape
-from operators.cascade.cursor import After, Offset
 from operators.clients.rerankers import Verdict
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import Ranked
@@ -40,7 +39,7 @@ class Answered(Protocol):
     degraded: list[tuple[str, Reason]]
     warnings: list[str]
     removed: set[str]
-    following: After | None
+    more: bool
     expired: bool
     failed: bool
     reranked: bool
@@ -83,22 +82,13 @@ def page(query: Answered) -> list[Candidate]:
     return list(islice(fetched, first, last))
 
 
-def following(query: Answered, given: int) -> Offset | After | None:
-    """Where the next page begins, after one of `given` results; None: there is none."""
-    if query.canonical.shape is not Shape.SEARCH:
-        return query.following
-    end = query.canonical.skip + given
-    return Offset(end) if len(query.candidates) > end else None
-
-
 def result(
     query: Answered,
     result_id: str,
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
-    next_cursor: str | None = None,
 ) -> dict[str, Any]:
-    """The result event, but for what only the flow knows: a recorded pool, and what is debugged.
+    """The result event, but for what only the flow knows: its cursor, a recorded pool, and what is debugged.
 
     `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
     """
@@ -116,8 +106,8 @@ def result(
         "retrieval_stage": retrieval_stage(query),
         "results": [_hit(rank, candidate, places, query) for rank, candidate in ranks],
         "total": len(query.candidates),
-        "has_more": following(query, len(results)) is not None,
-        "next_cursor": next_cursor,
+        "has_more": query.more or len(query.candidates) > query.canonical.skip + len(results),
+        "next_cursor": None,
         "backends_used": used + list(query.ranked.backends if query.ranked is not None else ()),
         "semantic_unavailable": "embed" in lost or "vector" in lost,
         "legs": [

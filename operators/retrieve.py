@@ -11,6 +11,7 @@ from time import monotonic
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
+from operators import tripwire
 from operators.async_io import async_io
 from operators.cascade.canonical import Shape
 from operators.cascade.paging import turn
@@ -43,8 +44,10 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
             query.legs[name] = _found(query, name, outcome)
         elif name != STRUCTURED and query.canonical.shape is Shape.SEARCH:
             query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
-        if name in query.legs and query.legs[name].status is not LegStatus.SKIPPED:
-            query.passed(name, len(query.legs[name].ids))
+    tripwire.found(query)
+    for name, leg in query.legs.items():
+        if leg.status is not LegStatus.SKIPPED:
+            query.passed(name, len(leg.ids))
     answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
     if not answered and {"embed", *LEGS} & dict(query.degraded).keys():
         query.failed = query.answered = True
@@ -59,8 +62,9 @@ def _found(query: InFlight, name: str, found: Found) -> Leg:
     if query.canonical.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits)
     page = turn(found.values, query.canonical.after, query.canonical.limit)
-    query.following = page.following
-    return Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
+    leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
+    query.ends, query.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
+    return leg
 
 
 def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:

@@ -112,7 +112,7 @@ class Searches:
             terms = {"indices": query.terms.indices, "values": query.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
             if self.idf_of_namespace:
-                body["params"] = {"idf": {"corpus": {"must": [_tenant(query)]}}}
+                body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
         return Search(body, query.trace, {"filter": seen, **common} if query.uncovered else None)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
@@ -122,9 +122,12 @@ class Searches:
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
 
+    def _place(self, query: InFlight) -> list[Condition]:
+        return [_tenant(query), *self.places.conditions(query.canonical.destination, query.collection)]
+
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.canonical
-        must = [_tenant(query), *self.places.conditions(asked.destination, query.collection)]
+        must = self._place(query)
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         must += [filters.condition(each) for each in asked.filters]

@@ -16,7 +16,7 @@ def shortened(
 ) -> Event | None:
     """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't.
 
-    `cursor` is that of the page after so many of its results.
+    `cursor` is that of the page after so many of its results; after none there is none, lest a client ask for ever.
     """
     whole = len(event["results"])
     unrecorded = _short(event)
@@ -31,7 +31,7 @@ def shortened(
         if count == whole:
             return bare
         said = f"the last {whole - count} of {whole} results are left out: the topic takes no more"
-        page = {"results": bare["results"][:count], "has_more": True, "next_cursor": cursor(count)}
+        page = {"results": bare["results"][:count], "has_more": True, "next_cursor": cursor(count) if count else None}
         return {**bare, **page, "warnings": [*bare["warnings"], said]}
 
     # The fewer results, the smaller: the most that fit are found by halving.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas.errors import DeadLetterClass, InputError, problem
+from schemas.timestamp import unix_seconds
 
 _VERSION: Final = 1
 _PUBLIC: Final = b"rankstream cursor, without a secret"
@@ -79,8 +80,8 @@ class CursorCodec:
         state = cursor.state
         if len(cursor.query) != _DIGEST or (state is not None and len(state) != _DIGEST):
             raise ValueError("a cursor's query and state have 16 bytes")
-        if not math.isfinite(cursor.now):
-            raise ValueError("a cursor's now is finite")
+        if not _is_time(cursor.now):
+            raise ValueError("a cursor's now is within the calendar")
         if state is not None:
             kind |= _STATED
         try:
@@ -136,7 +137,7 @@ def _parsed(body: bytes) -> Cursor | None:
     _, flags, query, now, count = _HEAD.unpack_from(body)
     stated, kind = bool(flags & _STATED), flags & ~_STATED
     size = _VALUE.get(kind)
-    if size is None or len(body) != _HEAD.size + size + stated * _DIGEST or not math.isfinite(now):
+    if size is None or len(body) != _HEAD.size + size + stated * _DIGEST or not _is_time(now):
         return None
     position: Offset | After
     if kind == _OFFSET:
@@ -149,6 +150,14 @@ def _parsed(body: bytes) -> Cursor | None:
             return None
         position = After(value, count)
     return Cursor(query, body[-_DIGEST:] if stated else None, now, position)
+
+
+def _is_time(now: float) -> bool:
+    try:
+        unix_seconds(now)
+    except ValueError:
+        return False
+    return True
 
 
 def _spelled(content: bytes) -> str:

@@ -55,6 +55,12 @@ class ExactCache:
         while self.bytes > self._most:
             self._drop(next(iter(self._answers)))
 
+    def clear(self) -> None:
+        """Forget every answer."""
+        self._answers.clear()
+        self._expiry.clear()
+        self.bytes = 0
+
     def __len__(self) -> int:
         return len(self._answers)
 

@@ -13,11 +13,15 @@ OrderValue = int | float | None
 
 
 class Turn(NamedTuple):
-    """A page of an ordered lookup: `first` to `last` (not in it) of what came back, and where the next page begins."""
+    """A page of an ordered lookup: `first` to `last` (not in it) of what came back, and whether there is `more`.
+
+    `ends` has for each record of the page where a page that ends with it goes on.
+    """
 
     first: int
     last: int
-    following: After | None
+    ends: list[After]
+    more: bool
 
 
 def wanted(after: After, limit: int) -> int:
@@ -56,8 +60,10 @@ def turn(values: Sequence[OrderValue], after: After, limit: int) -> Turn:
     while first < min(after.seen, len(values)) and values[first] == after.value:
         first += 1
     last = min(first + limit, len(values))
-    if last == len(values) or last == first:
-        return Turn(first, last, None)
-    value = values[last - 1]
-    given = sum(1 for each in values[:last] if each == value)
-    return Turn(first, last, After(value, given))
+    ends = []
+    given = 0
+    for index, value in enumerate(values[:last]):
+        given = given + 1 if index and value == values[index - 1] else 1
+        if index >= first:
+            ends.append(After(value, given))
+    return Turn(first, last, ends, last < len(values))

@@ -4,6 +4,7 @@ Rules
 -----
 - A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied; no
   value removes the entry. The last record read wins, also over a greater offset: the documents may have been made anew.
+  That is counted, since from there a watermark may become once more what it was for other documents.
 - Names may hold `|`: two namespaces whose joined names are alike share their watermark. It then moves too often, never
   too seldom.
 - What isn't such a record changes nothing.
@@ -21,6 +22,8 @@ class Watermarks:
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
+        self.regressions = 0
+        """How often an offset went back, or away."""
 
     def apply(self, key: bytes, value: bytes | None) -> bool:
         """Take in a record; False if it isn't a watermark's."""
@@ -34,7 +37,9 @@ class Watermarks:
         if value is None:
             self._remove(names, partition)
         elif _OFFSET.fullmatch(value):
-            self._offsets.setdefault(names, {})[partition] = int(value)
+            offsets, offset = self._offsets.setdefault(names, {}), int(value)
+            self.regressions += offset < offsets.get(partition, 0)
+            offsets[partition] = offset
         else:
             return False
         return True
@@ -46,6 +51,6 @@ class Watermarks:
 
     def _remove(self, names: str, partition: int) -> None:
         offsets = self._offsets.get(names, {})
-        offsets.pop(partition, None)
+        self.regressions += offsets.pop(partition, None) is not None
         if not offsets:
             self._offsets.pop(names, None)

@@ -78,6 +78,12 @@ class WatermarkReader:
         with self._reading:
             return self._watermarks.of(collection, namespace)
 
+    @property
+    def regressions(self) -> int:
+        """How often a namespace's offset went back: what was answered before may be of other documents."""
+        with self._reading:
+            return self._watermarks.regressions
+
     async def caught_up(self, timeout: float) -> None:
         """Return once everything is read that was in the topic when this was called; on one event loop only.
 

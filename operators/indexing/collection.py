@@ -12,6 +12,7 @@ from schemas.document import (
     CLASSIFICATION,
     COLUMNS,
     CREATED,
+    DESTINATION,
     LABELS,
     NAMESPACE,
     PIECES,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema
 
 _CONFLICT: Final = 409
+
+_FILTERED: Final = (DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS)
+"""Fields that filters of every leg may ask for."""
 
 _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
     "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
@@ -62,7 +66,7 @@ def indexes() -> dict[str, "IndexSchema"]:
         TYPE: _keyword(),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         PIECES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
-        **{field: _keyword() for field in (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS)},
+        **{field: _keyword() for field in _FILTERED},
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},
     }
@@ -86,7 +90,7 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float)
     """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError.
 
     A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later. One that exists
-    gets the configured indexes that it lacks, and nothing else.
+    gets what it lacks of the indexes that filters of every leg need, and of the configured ones.
     """
     created = []
     wanted = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
@@ -108,9 +112,9 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float)
 
 
 async def _add(qdrant: QdrantClient, collection: str, settings: QdrantSettings, timeout: float) -> None:
-    if not settings.indexes:
-        return
+    filtered = {field: _keyword() for field in _FILTERED}
+    wanted: dict[str, IndexSchema] = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()}
     there = (await qdrant.collection_info(collection, timeout=timeout)).indexes
-    for field, kind in settings.indexes.items():
+    for field, schema in (wanted | filtered).items():
         if field not in there:
-            await qdrant.create_index(collection, field, _CONFIGURED[kind], timeout=timeout)
+            await qdrant.create_index(collection, field, schema, timeout=timeout)

@@ -12,7 +12,7 @@ from operators.clients.embedders import Embedding
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.inflight import Message
 from operators.ranking.dedupe import fingerprint
-from schemas.document import CONTENT, CREATED, NAMESPACE, PIECES, VERSION, WORDS, DocumentEvent
+from schemas.document import CONTENT, CREATED, DESTINATION, NAMESPACE, PIECES, VERSION, WORDS, DocumentEvent
 from schemas.settings.backends import Vectors
 from schemas.timestamp import rfc3339
 
@@ -53,7 +53,7 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
         if (seconds := getattr(event, name)) is not None:
             fields[name] = rfc3339(seconds)
     fields[NAMESPACE] = document.namespace
-    fields["destination"] = document.destination
+    fields[DESTINATION] = document.destination
     fields[VERSION] = document.version
     fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(event.content)) is not None:

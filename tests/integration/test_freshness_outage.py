@@ -74,7 +74,7 @@ def looked_up(watermarks: Watermarks) -> tuple[list[InFlight], list[InFlight]]:
         run_main(flow)
     finally:
         calls.close()
-    assert len(kept.leaders) == 0
+    assert kept.leading == 0
     return [each for batch in on for each in batch], [each for batch in answered for each in batch]
 
 

@@ -59,7 +59,7 @@ async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any])
         assert not isinstance(answer, BackendError)
         page = turn(answer.values, asked.canonical.after, asked.canonical.limit)
         found.append(answer.hits.ids[page.first : page.last])
-        following = page.following
+        following = page.ends[-1] if page.more else None
     return found
 
 

@@ -47,8 +47,9 @@ def forms(whole: dict[str, Any]) -> list[dict[str, Any]]:
     bare = [{**hit, "text": None, "payload": {}} for hit in whole["results"]]
     found.append({**short, "results": bare})
     for left_out in range(1, count + 1):
+        then = cursor(count - left_out) if left_out < count else None
         said = f"the last {left_out} of {count} results are left out: the topic takes no more"
-        page = {"results": bare[: count - left_out], "has_more": True, "next_cursor": cursor(count - left_out)}
+        page = {"results": bare[: count - left_out], "has_more": True, "next_cursor": then}
         found.append({**short, **page, "warnings": [*short["warnings"], said]})
     return found
 

@@ -4,6 +4,7 @@ import base64
 import hmac
 import math
 import struct
+from datetime import UTC, datetime
 from itertools import product
 
 import pytest
@@ -28,7 +29,8 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | FINITE
 DIGESTS = st.binary(min_size=16, max_size=16)
 POSITIONS = st.builds(Offset, COUNTS) | st.builds(After, VALUES, COUNTS)
-ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, FINITE, POSITIONS)
+TIMES = st.floats(datetime(1, 1, 1, tzinfo=UTC).timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS)
 
 
 def refusal(codec: CursorCodec, text: str) -> str:
@@ -177,10 +179,13 @@ def test_a_good_tag_makes_no_unknown_kind_known(cursor: Cursor) -> None:
     assert all(refused(codec, sealed(bytes([version]) + content[1:])) for version in range(256) if version != 1)
 
 
-@pytest.mark.parametrize("place", ["now", "value"])
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("number", "place"),
+    [(number, place) for number in (math.nan, math.inf, -math.inf) for place in ("now", "value")]
+    + [(1e13, "now"), (-1e300, "now")],
+)
 def test_a_good_tag_makes_no_number_of_none(number: float, place: str) -> None:
-    """What isn't finite is refused, as the clock and as an order value."""
+    """What isn't finite is refused, as the clock and as an order value; as the clock what no calendar has, too."""
     codec = CODECS["signed"]
     content = bytearray(body(codec.write(Cursor(QUERY, STATE, 7.0, After(7.0, 1)))))
     start = {"now": 18, "value": 30}[place]

@@ -29,7 +29,13 @@ def page(records: Sequence[Record], after: After, limit: int, *, descending: boo
     """One page, and where the next begins."""
     found = scroll(records, after, wanted(after, limit), descending=descending)
     this = turn([value for value, _ in found], after, limit)
-    return found[this.first : this.last], this.following
+    assert len(this.ends) == this.last - this.first
+    return found[this.first : this.last], following(this)
+
+
+def following(this: Turn) -> After | None:
+    """Where the page after this one begins."""
+    return this.ends[-1] if this.more else None
 
 
 VALUES = st.integers(-3, 3) | st.sampled_from([-0.5, 1.5, 2.0])
@@ -46,13 +52,13 @@ def test_pages_are_the_long_page_cut_up(records: list[Record], sizes: list[int],
     everything = len(records)
     after = START
     for limit in cycle(sizes):
-        this, following = page(records, after, limit, descending=descending)
+        this, then = page(records, after, limit, descending=descending)
         given_ += this
         assert len(given_) <= everything
-        if following is None:
+        if then is None:
             break
         assert len(this) == limit
-        after = following
+        after = then
     assert given_ == sorted(records, reverse=descending)
     assert this or not records
 
@@ -66,12 +72,12 @@ def test_what_goes_away_makes_nothing_come_twice(
     everything = len(records)
     after = START
     for limit in cycle(sizes):
-        this, following = page(records, after, limit, descending=descending)
+        this, then = page(records, after, limit, descending=descending)
         given_ += this
         assert len(given_) <= everything
-        if following is None:
+        if then is None:
             break
-        after = following
+        after = then
         gone = data.draw(st.sets(st.sampled_from(records), max_size=4) if records else st.just(set()))
         records = [each for each in records if each not in gone]
     assert len(set(given_)) == len(given_)
@@ -81,20 +87,28 @@ def test_what_goes_away_makes_nothing_come_twice(
 @pytest.mark.parametrize(
     ("values", "after", "limit", "expected"),
     [
-        ([], START, 2, Turn(0, 0, None)),
-        ([5, 5], START, 2, Turn(0, 2, None)),
-        ([5, 5, 5], START, 2, Turn(0, 2, After(5, 2))),
-        ([5, 5, 5, 4], After(5, 2), 2, Turn(2, 4, None)),
-        ([5, 5, 5, 5, 4], After(5, 2), 2, Turn(2, 4, After(5, 4))),
-        ([5, 4, 4, 3], After(5, 1), 2, Turn(1, 3, After(4, 2))),
-        ([4, 4, 3], After(5, 2), 2, Turn(0, 2, After(4, 2))),
-        ([5, 4, 3], After(5, 2), 1, Turn(1, 2, After(4, 1))),
-        ([5, 5], After(5, 2), 2, Turn(2, 2, None)),
+        ([], START, 2, (0, 0, None)),
+        ([5, 5], START, 2, (0, 2, None)),
+        ([5, 5, 5], START, 2, (0, 2, After(5, 2))),
+        ([5, 5, 5, 4], After(5, 2), 2, (2, 4, None)),
+        ([5, 5, 5, 5, 4], After(5, 2), 2, (2, 4, After(5, 4))),
+        ([5, 4, 4, 3], After(5, 1), 2, (1, 3, After(4, 2))),
+        ([4, 4, 3], After(5, 2), 2, (0, 2, After(4, 2))),
+        ([5, 4, 3], After(5, 2), 1, (1, 2, After(4, 1))),
+        ([5, 5], After(5, 2), 2, (2, 2, None)),
     ],
 )
-def test_turns_by_hand(values: list[OrderValue], after: After, limit: int, expected: Turn) -> None:
+def test_turns_by_hand(
+    values: list[OrderValue], after: After, limit: int, expected: tuple[int, int, After | None]
+) -> None:
     """A next page begins at the last value given, behind as many of it as were given, and only if there is one."""
-    assert turn(values, after, limit) == expected
+    this = turn(values, after, limit)
+    assert (this.first, this.last, following(this)) == expected
+
+
+def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
+    """After each of its records a page knows where one that ends there goes on."""
+    assert turn([5, 5, 4, 4, 3], After(5, 1), 3).ends == [After(5, 2), After(4, 1), After(4, 2)]
 
 
 @given(st.integers(0, 100), st.integers(1, 200))
@@ -107,9 +121,9 @@ def test_one_more_than_the_page_is_asked_for(seen: int, limit: int) -> None:
 def test_as_many_pages_as_needed(values: list[float], limit: int) -> None:
     """A whole number of pages has no empty one behind it."""
     records: list[Record] = [(value, id_) for id_, value in enumerate(values)]
-    pages, following = 1, page(records, START, limit, descending=False)[1]
-    while following is not None:
-        following = page(records, following, limit, descending=False)[1]
+    pages, then = 1, page(records, START, limit, descending=False)[1]
+    while then is not None:
+        then = page(records, then, limit, descending=False)[1]
         pages += 1
         assert pages <= len(values)
     assert pages == math.ceil(len(values) / limit)

@@ -162,7 +162,7 @@ def test_a_moved_watermark_is_counted_anew_after_a_rest(index: Index, space: str
         assert await ask(None) == await ask("0:1") == pytest.approx(before)
         assert index.asked("/facet") == 1
         async with asyncio.timeout(30):
-            while await ask("0:2") != pytest.approx(after):
+            while await ask("0:2") != pytest.approx(after):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     asyncio.run(scenario())

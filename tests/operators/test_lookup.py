@@ -1,0 +1,96 @@
+"""Lookup: who is answered by what is kept, who waits for whom, and who computes anew."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from operators.clients.embedders import Embedding
+from operators.inflight import InFlight
+from operators.ranking.anchors import TimeAnchor
+from schemas.errors import Reason
+from tests.operators.samples import DIMENSION, answers, query
+
+MARK = ("0:7",)
+EVENT = {"status": "ok", "results": [], "warnings": []}
+
+
+def asked(offset: int, **event: Any) -> InFlight:
+    """A query with an embedding."""
+    made = query(offset, **event)
+    made.embedding = Embedding(np.ones(DIMENSION, np.float32))
+    return made
+
+
+def test_an_identical_query_waits_for_the_first() -> None:
+    """It goes no further, and gives the first its own time; what differs in anything leads itself."""
+    kept = answers()
+    first, second = kept.look_up(asked(0), MARK), asked(1)
+    second.due = second.deadline = first.due + 0.1
+    assert not kept.look_up(second, MARK).leads
+    assert first.leads
+    assert first.followers == [second]
+    assert first.deadline == second.due
+    assert kept.look_up(asked(2, limit=3), MARK).leads
+    assert kept.look_up(asked(3), ("0:8",)).leads
+    assert kept.settle(first.message.origin) == [second]
+
+
+def test_nobody_waits_for_one_that_has_little_time() -> None:
+    """The patient query takes over the lead; those that waited before are answered all the same, each once."""
+    kept = answers()
+    hasty = kept.look_up(asked(0, timeout_ms=1000), MARK)
+    waiting = kept.look_up(asked(1, timeout_ms=1000), MARK)
+    patient = kept.look_up(asked(2, timeout_ms=30_000), MARK)
+    later = kept.look_up(asked(3, timeout_ms=30_000), MARK)
+    assert [each.leads for each in (hasty, waiting, patient, later)] == [True, False, True, False]
+    assert kept.settle(hasty.message.origin) == [waiting]
+    assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).leads
+    assert len(kept.settle(patient.message.origin)) == 2
+    assert kept.leading == 0
+
+
+def test_without_a_watermark_nothing_is_shared() -> None:
+    """Neither kept nor waited for, whether it isn't known or there is none."""
+    for watermark in (None, ()):
+        kept = answers()
+        assert all(kept.look_up(asked(offset), watermark).leads for offset in range(2))
+        assert kept.leading == 0
+
+
+def test_a_new_era_forgets_everything() -> None:
+    """What was kept, what is under way, and the answer of what was under way: the same watermark may be another's."""
+    kept = answers()
+    first = kept.look_up(asked(0), MARK)
+    kept.keep(first, EVENT)
+    under_way = kept.look_up(asked(1, limit=3), MARK)
+    assert kept.look_up(asked(2), MARK).answered
+    kept.renew(1)
+    assert not kept.look_up(asked(3), MARK).answered
+    assert kept.look_up(asked(4, limit=3), MARK).leads
+    kept.keep(under_way, EVENT)
+    assert not kept.look_up(asked(5, limit=3), MARK).answered
+    assert kept.settle(under_way.message.origin) == []
+
+
+def test_only_what_is_whole_and_computed_is_kept() -> None:
+    """No partial answer, none of which something was removed, and none that came from a cache itself."""
+    for event, removed in (({**EVENT, "status": "partial"}, set()), (EVENT, {"x"})):
+        kept = answers()
+        first = kept.look_up(asked(0), MARK)
+        first.removed = removed
+        kept.keep(first, event)
+        assert not kept.look_up(asked(1), MARK).answered
+
+
+def test_who_is_recalled() -> None:
+    """A query by another's vector; not one that names a time, however that was read, lost something, or has a warning."""
+    kept = answers()
+    kept.keep(kept.recall(kept.look_up(asked(0, text="a story"), MARK)), EVENT)
+    others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
+    plain, read, lost, warned, dated = (kept.look_up(each, MARK) for each in others)
+    read.anchor = TimeAnchor(3, 2)
+    lost.degraded.append(("anchor", Reason.TIMEOUT))
+    warned.warnings.append("so")
+    dated.canonical = replace(dated.canonical, text="a tale of yesterday")
+    assert [kept.recall(each).answered for each in (plain, read, lost, warned, dated)] == [True] + [False] * 4
