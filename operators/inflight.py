@@ -126,9 +126,9 @@ class InFlight:
     `due`, its own deadline, `deadline`, the latest of its own and its followers', and `started`, when the present stage
     took it on, are on the monotonic clock. `collection` is Qdrant's. `watermark` is how far its namespace was indexed
     before it was retrieved, None if that isn't known; `era` since when answers are kept. `leads`: it doesn't wait for
-    another's answer. With a `direction` the answer to a query of almost the same one does. `uncovered`: what matches the
-    keywords may hold none of `terms`. Of a lookup, `ends` is where a page that ends with a record goes on, and `more`
-    says that there is a next one. `answered`: nothing is left to do but to publish.
+    another's answer. With a `direction` the answer to a query of almost the same one does. `uncovered`: what matches
+    the keywords may hold none of `terms`. Of a lookup, `ends` is where a page that ends with a record goes on, and
+    `more` says that there is a next one. `answered`: nothing is left to do but to publish.
     """
 
     message: Message

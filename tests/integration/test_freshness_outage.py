@@ -39,6 +39,8 @@ CACHES = {"exact_cache", "semantic_cache"}
 class Known:
     """A reader that knows at once."""
 
+    regressions = 0
+
     async def caught_up(self, timeout: float) -> None:
         """Nothing is behind."""
 

@@ -84,7 +84,7 @@ def test_only_what_is_whole_and_computed_is_kept() -> None:
 
 
 def test_who_is_recalled() -> None:
-    """A query by another's vector; not one that names a time, however that was read, lost something, or has a warning."""
+    """A query by another's vector; not one that names a time, however that was read, lost something or is warned."""
     kept = answers()
     kept.keep(kept.recall(kept.look_up(asked(0, text="a story"), MARK)), EVENT)
     others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
