@@ -12,7 +12,6 @@ import functools
 import math
 import random
 import signal
-import threading
 import uuid
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,6 +20,7 @@ from typing import Any, Literal, get_args
 
 import orjson
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 
 Fault = Literal["hang", "garbage", "500", "429", "slow", "nan"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -132,19 +132,12 @@ def embed_app(latency: float) -> web.Application:
 @contextlib.contextmanager
 def served(app: web.Application, port: int = 0) -> Iterator[str]:
     """Serve `app` on loopback in a thread of its own and give its base URL; port 0 is any free one."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="stub backend", daemon=True)
-    thread.start()
-    try:
-        runner = asyncio.run_coroutine_threadsafe(_start(app, port), loop).result()
+    with start_blocking_portal() as portal:
+        runner = portal.call(_start, app, port)
         try:
             yield f"http://127.0.0.1:{runner.addresses[0][1]}"
         finally:
-            asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+            portal.call(runner.cleanup)
 
 
 @dataclass(frozen=True, slots=True)

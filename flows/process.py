@@ -57,7 +57,9 @@ def search_replica(
     kafka = settings.kafka
     clients = Clients.of(settings, resources)
     writes = [kafka.topics.results, *kafka.topics.reply_to]
-    replica = Replica(settings, kafka, kafka.topics.queries, writes, clients, dialect, provider)
+    replica = Replica(
+        settings, kafka, kafka.topics.queries, writes, clients, dialect, provider, [kafka.topics.watermarks]
+    )
     analysers = Analysers(clients.qdrant, settings.qdrant)
     _read(analysers, replica.calls, settings.qdrant.timeout)
     decoder = Decoder.of(settings, replica.tracer)
@@ -68,7 +70,7 @@ def search_replica(
         kafka.topics.dead_letters,
         replica.max_bytes,
         f"/rankstream/{quote(kafka.group_id, safe='')}",
-        settings.config_hash(),
+        decoder.normalise.config_hash,
         clients.embedder.model if clients.embedder is not None else None,
         decoder.normalise.cursors,
     )

@@ -2,7 +2,8 @@
 
 Rules
 -----
-- It starts only if every topic that it writes to exists, and dead letters may be larger than what is read.
+- It starts only if every topic that it reads, follows or writes to exists, and dead letters may be larger than what is
+  read.
 - `stop`: reading ends, what is in flight is finished and committed, the member leaves its group, `run` returns.
 - A failure of the worker, the intake or the delivery is raised by `run`. The partitions' next owner reads again what
   was not committed.
@@ -57,10 +58,11 @@ class Replica:
         clients: Clients,
         dialect: Dialect,
         provider: AnyTracerProvider | None,
+        follows: Sequence[str] = (),
     ) -> None:
         dead_letters = kafka.topics.dead_letters
         if dialect is KAFKA:
-            topics.require(kafka, [topic, *writes, dead_letters])
+            topics.require(kafka, [topic, *follows, *writes, dead_letters])
             topics.require_room(kafka, topic)
         # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
         bounded = list(writes) if kafka.compression else [*writes, dead_letters]
@@ -72,7 +74,6 @@ class Replica:
         self.meter = self._meters.get_meter("rankstream")
         self.wakeup = Wakeup()
         self.calls = EventLoopThread(self.wakeup)
-        self._kafka, self._dialect = kafka, dialect
         self._settings = settings
         self._clients = clients
         self._watermarks: WatermarkReader | None = None
@@ -95,12 +96,7 @@ class Replica:
         self.delivery = Delivery(producer, consumer, ledger, dead_letters, interval, self.intake.fail)
 
     def following(self, topic: str, patience: float) -> WatermarkReader:
-        """Who reads the watermarks of `topic` for as long as this runs, and keeps nobody waiting over `patience`.
-
-        Raises FatalDelivery if the topic doesn't exist.
-        """
-        if self._dialect is KAFKA:
-            topics.require(self._kafka, [topic])
+        """Who reads the watermarks of `topic` for as long as this runs, and keeps nobody waiting over `patience`."""
         self._watermarks = WatermarkReader(lambda: self._client.tail(topic), patience)
         return self._watermarks
 

@@ -9,22 +9,20 @@ from bytewax.dataflow import Stream, operator
 
 from operators.analysers import Analysers
 from operators.cascade.expression import parse
-from operators.cascade.firewall import guard
 from operators.inflight import InFlight
 from operators.searches import ORDERED
 from operators.stage import Batch, Stage, stage
 from schemas.errors import Reason, invalid
 from schemas.result import RetrievalStage
-from schemas.settings import FirewallSettings, Settings
+from schemas.settings import Settings
 
 _ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What is known before anybody is called: the firewall, the analysers, and the fields that lookups can order by."""
+    """What is known before anybody is called: the analysers, and the fields that lookups can order by."""
 
-    firewall: FirewallSettings
     analysers: Analysers
     columns: Mapping[str, str]
     ordered: frozenset[str]
@@ -34,7 +32,7 @@ class Admission:
     def of(cls, settings: Settings, analysers: Analysers) -> Self:
         """The admission that the settings ask for."""
         indexed = {name for name, kind in settings.qdrant.indexes.items() if kind in _ORDERING}
-        return cls(settings.firewall, analysers, settings.qdrant.columns, frozenset({*ORDERED, *indexed}))
+        return cls(analysers, settings.qdrant.columns, frozenset({*ORDERED, *indexed}))
 
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
@@ -47,7 +45,6 @@ class Admission:
         if query.denial is not None:
             query.answered = True
             return query
-        query.guard = guard(self.firewall, query.policy, asked.namespace)
         if query.deadline <= self.clock():
             self._expire(query)
             return query

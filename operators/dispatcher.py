@@ -210,12 +210,11 @@ class Dispatcher(Generic[T, Q, R]):
         return DeadlinePassed(_HOPELESS) if its_own else BackendTimeout(_HOPELESS)
 
     def _freed(self, lane: Lane, call: _Call, _: asyncio.Task[None]) -> None:
-        if self._calls.closing:
-            return
         backlog = self._lanes[lane]
         backlog.freed(call.took)
         self._report(lane, backlog)
-        self._fill(lane)
+        if not self._calls.closing:
+            self._fill(lane)
 
     def _report(self, lane: Lane, backlog: Backlog[Q, R]) -> None:
         if self._in_flight is not None:

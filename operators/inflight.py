@@ -26,7 +26,6 @@ from schemas.denial import Denial
 from schemas.errors import DeadLetterClass, Reason
 from schemas.query import QueryEvent
 from schemas.result import RetrievalStage
-from schemas.settings import SourcePolicy
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -135,10 +134,8 @@ class InFlight:
     event: QueryEvent
     canonical: Canonical
     plan: Plan
-    policy: SourcePolicy
     collection: str
     scope: Scope
-    binding: bytes
     due: float
     deadline: float
     trace: QueryTrace

@@ -134,16 +134,15 @@ class Answers:
 
     def keep(self, query: InFlight, event: Mapping[str, Any]) -> None:
         """Keep the query's answer, if it was computed, and nothing of it was lost or removed."""
-        if query.key is None or query.kept is not None or event["status"] != Status.OK or query.removed:
+        computed = query.key is not None and query.kept is None and query.era == self._era
+        if not computed or event["status"] != Status.OK or query.removed:
             return
-        if query.era != self._era:
-            return
-        caches = query.plan.profile.caches
-        key = query.key if "exact" in caches else None
+        key = query.key if "exact" in query.plan.profile.caches else None
         if key is None and query.direction is None:
             return
         answer = orjson.dumps({name: value for name, value in event.items() if name not in _OWN})
-        self._cache.keep(key, scope_key(query.scope), query.direction, answer, self._clock())
+        scope = scope_key(query.scope) if query.direction is not None else None
+        self._cache.keep(key, scope, query.direction, answer, self._clock())
 
     def settle(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""

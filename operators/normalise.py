@@ -9,7 +9,9 @@ import orjson
 
 from operators.cascade.canonical import Canonical, canonical
 from operators.cascade.cursor import Cursor, CursorCodec
+from operators.cascade.firewall import Guard, guard
 from operators.cascade.keys import Scope, binding
+from operators.cascade.paging import MOST_SEEN
 from operators.cascade.policy import Asked, identify, judge
 from operators.places import Places
 from operators.recipes import Plan, Planner
@@ -25,9 +27,6 @@ Headers = Sequence[tuple[str, bytes]]
 READ: Final = "read"
 """The operation that every query is, in policies."""
 
-MOST_SEEN: Final = 10_000
-"""Records of one order value that a lookup passes over: each page asks for all of them again."""
-
 _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None}
 _SORTED: Final = orjson.OPT_SORT_KEYS
 
@@ -36,16 +35,15 @@ class Normalised(NamedTuple):
     """A canonical query, the Qdrant collection that it goes to, and what decides what it may see.
 
     One that is denied goes nowhere: its collection is empty, and its plan the profile's. `scope` is everything but text
-    and vector that can change its answer, and `binding` the query that its cursors continue.
+    and vector that can change its answer.
     """
 
     canonical: Canonical
     collection: str
-    policy: SourcePolicy
     denial: Denial | None
+    guard: Guard | None
     plan: Plan
     scope: Scope
-    binding: bytes
     warnings: list[str]
 
 
@@ -96,10 +94,10 @@ class Normaliser:
         collection = self.places.collection(query.destination, query.collection) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
         scope = self._scope(event, query, plan, policy)
-        bound = binding(scope, query.text, query.vector)
-        if cursor is not None and cursor.query != bound:
+        if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
-        return Normalised(query, collection, policy, denial, plan, scope, bound, warnings)
+        guarded = guard(self.firewall, policy, query.namespace) if denial is None else None
+        return Normalised(query, collection, denial, guarded, plan, scope, warnings)
 
     def _asked(self, event: QueryEvent, query: Canonical) -> Asked:
         profile = self.planner.profile(event)

@@ -20,13 +20,13 @@ from opentelemetry.trace import Tracer
 from operators import cloud_event, shortening
 from operators.cascade.canonical import Shape
 from operators.cascade.cursor import After, Cursor, CursorCodec, Offset
-from operators.cascade.keys import state
+from operators.cascade.keys import binding, state
+from operators.cascade.paging import MOST_SEEN
 from operators.debug import debug
 from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
 from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
 from operators.lookup import Answers
-from operators.normalise import MOST_SEEN
 from operators.result import clock, page, pool, pooled, result
 from operators.stage import Batch, defect
 from operators.telemetry import Attributes, QueryTrace
@@ -116,7 +116,7 @@ class Publisher:
             "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
             "metadata": query.event.metadata,
         }
-        if "pool" in event:
+        if "pool" in event and (query.kept is not None or not query.leads):
             own["pool"] = pooled(event["pool"], query.event)
         if query.event.debug:
             own["debug"] = debug(query)
@@ -150,8 +150,9 @@ class Publisher:
                 return None
         else:
             return None
+        bound = binding(query.scope, query.canonical.text, query.canonical.vector)
         known = state(query.scope) if query.watermark is not None else None
-        return self.cursors.write(Cursor(query.binding, known, page["now"], position))
+        return self.cursors.write(Cursor(bound, known, page["now"], position))
 
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> Terminal:
         message, envelope = query.message, query.envelope

@@ -124,13 +124,14 @@ class Retriever:
 
 def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
     """The search's own hits, and behind them, with a score of 0, what else matches."""
-    parts = [next(answers) for body in (search.body, search.rest) if body is not None]
-    scored: Hits | BackendError = parts[0] if search.body is not None else Hits([], [], [])
-    if isinstance(scored, BackendError) or search.rest is None:
-        return scored if isinstance(scored, BackendError) else Found(scored)
-    rest = parts[-1]
+    scored = next(answers) if search.body is not None else Hits([], [], [])
+    rest = next(answers) if search.rest is not None else Hits([], [], [])
+    if isinstance(scored, BackendError):
+        return scored
     if isinstance(rest, BackendError):
         return rest
+    if search.rest is None:
+        return Found(scored)
     known = set(scored.ids)
     others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
     ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]

@@ -4,9 +4,7 @@
 """
 
 import argparse
-import asyncio
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from pathlib import Path
 import httpx
 from aiohttp import web
 
+from bench.stubs import served
 from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
 
@@ -38,42 +37,11 @@ def application(engine: Engine) -> web.Application:
     return app
 
 
-async def _serve(engine: Engine, listener: socket.socket, started: threading.Event, stop: asyncio.Event) -> None:
-    runner = web.AppRunner(application(engine), access_log=None)
-    await runner.setup()
-    await web.SockSite(runner, listener).start()
-    started.set()
-    try:
-        await stop.wait()
-    finally:
-        await runner.cleanup()
-
-
 @contextmanager
 def serve(path: Path) -> Iterator[str]:
     """Serve the engine over `path` from a thread of its own on a free port; yields the base URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    started = threading.Event()
-    stop = asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    with Engine(path) as engine:
-        thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(engine, listener, started, stop)))
-        thread.start()
-        started.wait()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            loop.call_soon_threadsafe(stop.set)
-            thread.join()
-            loop.close()
-
-
-async def _run(engine: Engine, port: int) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await _serve(engine, socket.create_server(("127.0.0.1", port)), threading.Event(), stop)
+    with Engine(path) as engine, served(application(engine)) as url:
+        yield url
 
 
 def main() -> None:
@@ -82,8 +50,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--path", type=Path, required=True)
     options = parser.parse_args()
-    with Engine(options.path) as engine:
-        asyncio.run(_run(engine, options.port))
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with Engine(options.path) as engine, served(application(engine), options.port):
+        stop.wait()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,14 @@ a value whose records were not all returned, they are asked for by id.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from operators.cascade.cursor import After
 
 OrderValue = int | float | None
+
+MOST_SEEN: Final = 10_000
+"""Records of one order value that a lookup passes over: each page asks for all of them again."""
 
 
 class Turn(NamedTuple):

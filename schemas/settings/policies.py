@@ -1,4 +1,4 @@
-"""Sections `policy` and `firewall`: what a source may ask, how a source is known, and which documents it may see."""
+"""Sections `policies` and `firewall`: what a source may ask, how a source is known, and which documents it may see."""
 
 import hashlib
 from typing import Annotated, Final, Literal, Self, get_args

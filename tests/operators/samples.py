@@ -78,11 +78,10 @@ def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
 
 
 def admission(**changes: Any) -> Admission:
-    """An admission without a firewall, at the beginning of its clock."""
+    """An admission at the beginning of its clock."""
     settings = QdrantSettings(url="http://qdrant")
     unasked: Any = None
     fields: dict[str, Any] = {
-        "firewall": FirewallSettings(),
         "analysers": Analysers(unasked, settings),
         "columns": settings.columns,
         "ordered": frozenset({"created_at", "updated_at"}),

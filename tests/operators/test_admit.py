@@ -115,7 +115,8 @@ def test_an_expression_is_read(text: str, uncovered: bool, warnings: int) -> Non
 
 def test_a_firewall_guards_every_query_that_goes_on() -> None:
     """On, a query is given what its namespace and its source's clearance let it see; off, nothing."""
-    guarded = admission(firewall=FirewallSettings(enabled=True, blocked_labels=["draft"]))(query(namespace="acme"))
+    firewall = FirewallSettings(enabled=True, blocked_labels=["draft"])
+    guarded = ADMIT(decoder(firewall=firewall)(message({"query_id": "q", "text": "t", "namespace": "acme"})))
     assert guarded.guard == Guard("acme", ("public",), ("draft",))
     assert ADMIT(query()).guard is None
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.cascade.cursor import After, Cursor, CursorCodec, Offset
-from operators.cascade.keys import exact_key, state
-from operators.normalise import MOST_SEEN, Normalised, Normaliser, cursors
+from operators.cascade.keys import binding, exact_key, state
+from operators.cascade.paging import MOST_SEEN
+from operators.normalise import Normalised, Normaliser, cursors
 from operators.places import Places
 from operators.recipes import Planner
 from schemas.denial import DenialCode
@@ -41,6 +42,11 @@ def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLette
     with pytest.raises(InputError) as caught:
         normalised(normalise, **fields)
     return caught.value.kind, str(caught.value)
+
+
+def bound(query: Normalised) -> bytes:
+    """The query that its cursors continue."""
+    return binding(query.scope, query.canonical.text, query.canonical.vector)
 
 
 def key_of(query: Normalised) -> bytes:
@@ -93,7 +99,8 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
     policies = POLICIES.model_copy(update={"identity": IdentitySettings(**identity)})
     query = normalised(normaliser(policies=policies), **asked)
     assert (query.canonical.source, query.scope.source) == (source, source)
-    assert query.policy == POLICIES.of(source)
+    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.of(source))))
+    assert query.scope.policy_hash == its_own.scope.policy_hash
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ RECIPES = {
 }
 PARTS = {"default": {"part": "p"}, "other": {"part": "op"}}
 PLACES = normaliser(places=Places({"default": "documents", "other": "o"}, PARTS), planner=Planner(PROFILES, RECIPES))
-CURSOR = CURSORS.write(Cursor(normalised(PLACES).binding, None, SENT, Offset(20)))
+CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, Offset(20)))
 OTHERS: dict[str, Any] = {
     "text": "u",
     "vector": [0.5, 0.25, 1.0],
@@ -206,7 +213,7 @@ def test_one_text_however_it_is_composed(text: str) -> None:
     """Equivalent texts are one query, for caches and for cursors."""
     queries = [normalised(text=unicodedata.normalize(form, text)) for form in ("NFC", "NFD")]
     assert key_of(queries[0]) == key_of(queries[1])
-    assert queries[0].binding == queries[1].binding
+    assert bound(queries[0]) == bound(queries[1])
 
 
 # Cursors
@@ -214,9 +221,9 @@ def test_one_text_however_it_is_composed(text: str) -> None:
 
 def test_a_cursor_continues_its_query_at_its_moment() -> None:
     """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
-    query = normalised(cursor=CURSORS.write(Cursor(normalised().binding, None, 5.0, Offset(40))))
+    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40))))
     assert (query.canonical.skip, query.canonical.now) == (40, 5.0)
-    assert query.binding == normalised().binding
+    assert bound(query) == bound(normalised())
     assert state(query.scope) == state(normalised().scope)
 
 
@@ -236,7 +243,7 @@ def test_a_cursor_keeps_its_clock() -> None:
 def test_a_cursor_is_bounded() -> None:
     """Without a secret anybody can write a cursor: one that has a lookup pass over too many records is invalid."""
     for seen, fine in ((MOST_SEEN, True), (MOST_SEEN + 1, False)):
-        cursor = CURSORS.write(Cursor(normalised(**LOOKUP).binding, None, SENT, After(5, seen)))
+        cursor = CURSORS.write(Cursor(bound(normalised(**LOOKUP)), None, SENT, After(5, seen)))
         if fine:
             assert normalised(**LOOKUP, cursor=cursor).canonical.after == After(5, seen)
         else:

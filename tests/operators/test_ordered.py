@@ -43,7 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine with the collection `documents`, fields of every kind indexed."""
     path = tmp_path_factory.mktemp("engine")
     with Engine(path) as engine:
-        names = QdrantSettings(path=path, dimension=DIMENSION, indexes=KINDS)  # type: ignore[arg-type]
+        names = QdrantSettings.model_validate({"path": path, "dimension": DIMENSION, "indexes": KINDS})
         asyncio.run(ensure(qdrant(EngineTransport(engine)), names, 30))
         yield engine
 

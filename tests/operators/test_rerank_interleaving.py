@@ -92,16 +92,17 @@ class AnyInterleaving(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), fails=st.sampled_from(["", "", "", "all", "one"]))
     def end(self, which: int, fails: str) -> None:
         """A call ends: with the scores of all, of all but the first, or as a whole without."""
-        if not self.calls:
-            return
-        call = self.calls[which % len(self.calls)]
-        if fails:
-            self.failed |= {request.query for request in call.requests[: None if fails == "all" else 1]}
-        if fails == "all":
-            call.ended.set_exception(BackendUnavailable("refused"))
-        else:
-            scores: list[Scores | BackendError] = [right(request) for request in call.requests]
-            call.ended.set_result([BackendBadResponse("wrong"), *scores[1:]] if fails else scores)
+        # One that was cancelled in the last turn isn't gone yet.
+        open_calls = [call for call in self.calls if not call.ended.done()]
+        if open_calls:
+            call = open_calls[which % len(open_calls)]
+            if fails:
+                self.failed |= {request.query for request in call.requests[: None if fails == "all" else 1]}
+            if fails == "all":
+                call.ended.set_exception(BackendUnavailable("refused"))
+            else:
+                scores: list[Scores | BackendError] = [right(request) for request in call.requests]
+                call.ended.set_result([BackendBadResponse("wrong"), *scores[1:]] if fails else scores)
         self.turned.turn()
 
     @rule()
@@ -127,11 +128,13 @@ class AnyInterleaving(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """All calls are answered: nobody is left waiting."""
-        while self.calls:
-            self.end(0, "")
-            self.each_leaves_once_with_its_own()
-        assert self.left.keys() == self.requests.keys()
-        self.turned.loop.close()
+        try:
+            while self.calls:
+                self.end(0, "")
+                self.each_leaves_once_with_its_own()
+            assert self.left.keys() == self.requests.keys()
+        finally:
+            self.turned.loop.close()
 
 
 def right(request: RerankRequest) -> Scores:

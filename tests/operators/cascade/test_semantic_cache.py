@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ def turned(degrees: float, length: float = 1.0) -> Direction:
     return toward((length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))))
 
 
-def roomy(**changes: float) -> SemanticCache:
+def roomy(**changes: Any) -> SemanticCache:
     """A cache with room enough."""
-    return SemanticCache(**{"max_bytes": 1 << 24, "ttl": 60.0, **changes})  # type: ignore[arg-type]
+    return SemanticCache(**{"max_bytes": 1 << 24, "ttl": 60.0, **changes})
 
 
 @pytest.mark.parametrize(("degrees", "served"), [(0, True), (23, True), (23.1, False), (90, False), (180, False)])

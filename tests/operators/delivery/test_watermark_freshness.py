@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import kafka
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from operators.delivery import topics
 from operators.delivery.client import KafkaClient
@@ -82,10 +83,12 @@ def open_transactions(settings: KafkaSettings) -> Iterator[None]:
 
 def test_what_is_committed_is_seen_by_whoever_asks_then(settings: KafkaSettings) -> None:
     """Writers in transactions race, others stay open: after each commit each client's reader has its offset."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    with open_transactions(settings), reading_twice(settings, WITHIN) as readers:
+    with (
+        start_blocking_portal() as portal,
+        open_transactions(settings),
+        reading_twice(settings, WITHIN) as readers,
+        ThreadPoolExecutor(WRITERS) as pool,
+    ):
 
         async def seen(namespace: str) -> list[tuple[str, ...]]:
             await asyncio.gather(*(reader.caught_up(WITHIN) for reader in readers))
@@ -95,17 +98,13 @@ def test_what_is_committed_is_seen_by_whoever_asks_then(settings: KafkaSettings)
             with indexing(settings) as indexer:
                 for offset in range(COMMITS):
                     indexer.commit_one(f"c|{writer}|0".encode(), offset, writer % 2)
-                    marks = asyncio.run_coroutine_threadsafe(seen(str(writer)), loop).result()
+                    marks = portal.call(seen, str(writer))
                     assert marks == [(f"0:{offset}",)] * len(readers)
 
         for reader in readers:
-            asyncio.run_coroutine_threadsafe(recovered(reader), loop).result()
-        with ThreadPoolExecutor(WRITERS) as pool:
-            for _ in pool.map(write, range(WRITERS)):
-                pass
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+            portal.call(recovered, reader)
+        for _ in pool.map(write, range(WRITERS)):
+            pass
 
 
 @pytest.fixture(scope="module")
