@@ -5,6 +5,8 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 # Without compiling: Python compiles what is used, when it is used.
 PINNED := install --no-compile --no-deps --require-hashes
 
+# Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
 .PHONY: demo test check faults bench clean
@@ -25,7 +27,7 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .

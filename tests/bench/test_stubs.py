@@ -20,6 +20,8 @@ from operators.clients.rerankers.cohere import CohereReranker
 from operators.clients.transport import Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
+pytestmark = pytest.mark.slow
+
 BATCH = "/collections/docs/points/query/batch"
 
 

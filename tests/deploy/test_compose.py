@@ -114,6 +114,7 @@ def test_flows_wait_for_their_topics(name: str) -> None:
     assert SERVICES["topics"]["depends_on"] == {"kafka": healthy, "qdrant": healthy}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FLOWS, "qdrant"])
 def test_health_checks_tell_ready_from_not(name: str) -> None:
     """The check's own command succeeds while `/readyz` answers 200, and fails when it doesn't or nobody listens."""

@@ -70,6 +70,7 @@ def _in_another_process(code: str, hash_seed: str) -> tuple[str, str]:
     return run.stdout.strip(), run.stderr
 
 
+@pytest.mark.slow
 def test_modules_that_do_things_when_imported_are_left_alone() -> None:
     """Nothing opens a browser, prints a poem, warns or needs a display."""
     code = """
@@ -81,6 +82,7 @@ print({"antigravity", "this", "tkinter"} & sys.modules.keys())
     assert _in_another_process(code, "0") == ("set()", "")
 
 
+@pytest.mark.slow
 def test_every_process_yields_the_same_bytes() -> None:
     """Neither the hash seed nor an earlier call changes the corpus or its order."""
     code = """

@@ -76,6 +76,7 @@ def test_a_taken_port_is_an_error(port: int) -> None:
         Health("127.0.0.1", port, {}, {})
 
 
+@pytest.mark.slow
 def test_a_closed_port_is_free_again() -> None:
     """After `close` nothing answers, and the port can be taken."""
     health = Health("127.0.0.1", 0, {}, {})
@@ -85,6 +86,7 @@ def test_a_closed_port_is_free_again() -> None:
     Health("127.0.0.1", health.port, {}, {}).close()
 
 
+@pytest.mark.slow
 def test_a_check_that_fails_does_not_hold() -> None:
     """A check that raises is one that doesn't hold: the probe has its answer all the same."""
 

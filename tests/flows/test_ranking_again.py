@@ -166,6 +166,7 @@ def same(query: InFlight) -> None:
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", payloads.RECIPES)
 def test_a_recorded_pool_ranks_as_it_did(recipe: str) -> None:
     """Whatever the legs held and the reranker said, offline the same recipe gives the same results and scores."""

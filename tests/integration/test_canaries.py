@@ -95,6 +95,8 @@ def backends(echo: Echo) -> dict[str, Any]:
         "embedder": {"kind": "openai", "url": echo.base_url},
         "rerank": {"kind": "cohere", "url": echo.base_url},
         "telemetry": {"host": "127.0.0.1", "log_level": "debug"},
+        # Queries are asked before the flow has its partitions.
+        "limits": {"timeout": 60},
     }
 
 

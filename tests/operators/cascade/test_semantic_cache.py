@@ -229,6 +229,7 @@ def test_the_bytes_are_those_that_python_takes(length: int, scopes: int, entries
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scopes", "most"), [(1, 1 << 30), (1000, 1_200_000), (5000, 400_000)])
 def test_the_bytes_are_those_that_python_takes_while_answers_come_and_go(scopes: int, most: int) -> None:
     """As many go as come, replaced, over the scope's number or over the bytes: gaps and tables stay paid for."""

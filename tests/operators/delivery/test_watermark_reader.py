@@ -15,6 +15,8 @@ from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, Dea
 from tests.operators.delivery.catching_up import eventually, fails_at_once, on_a_loop, recovered
 from tests.operators.delivery.scripted import WITHIN
 
+pytestmark = pytest.mark.slow
+
 
 class Topic:
     """A topic of one partition, its tails, and what goes wrong with them."""
@@ -22,8 +24,7 @@ class Topic:
     def __init__(self) -> None:
         self.values: list[bytes | None] = []
         self.end = 0
-        self.tails = self.closed = 0
-        self.questions = self.polls = 0
+        self.tails = self.closed = self.questions = self.polls = 0
         self.answering = threading.Event()
         self.answering.set()
         self.readable = True
@@ -31,13 +32,12 @@ class Topic:
 
     def put(self, value: bytes | None, marks: int = 1) -> None:
         """Append a record, and as many marks of transactions."""
-        self.values.append(value)
-        self.values += [b"mark"] * marks
+        self.values += [value, *[b"mark"] * marks]
         self.end = len(self.values)
 
     def make_anew(self, *values: bytes) -> None:
         """Delete the topic, and create it with other records."""
-        self.values, self.end = list(values), len(values)
+        self.values, self.end = [*values], len(values)
 
 
 class ScriptedTail:

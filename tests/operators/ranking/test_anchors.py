@@ -204,6 +204,7 @@ def test_other_languages_name_no_relative_time(query: str) -> None:
     assert anchor(query, NOW) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -20,6 +20,7 @@ def payload(engine: Engine, identity: int | str) -> Any:
     return found[0]["payload"] if found else None
 
 
+@pytest.mark.slow
 def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     """Points, vectors, indexes, the configuration and aliases outlive the engine that wrote them."""
     point = {
@@ -54,6 +55,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert found["vector"]["bm25"] == {"indices": [1, 3], "values": [2.0, 1.0]}
 
 
+@pytest.mark.slow
 def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
     """What the engine acknowledged is there after the process was killed without a flush."""
     script = f"""
