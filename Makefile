@@ -27,7 +27,7 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile
 
 check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
