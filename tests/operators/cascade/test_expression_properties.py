@@ -37,6 +37,7 @@ def test_long_texts_are_read(pieces: list[str], between: str) -> None:
     parse((piece * LONGEST)[:LONGEST], COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["(", '"', '""', "title:", "title:a", "a*", "a_", "(a AND ", "a NOT (b ", "\u093f", "a:"]
 )

@@ -1,8 +1,9 @@
 """Random queries over documents with every field that a stage reads: as it should be, odd, or missing."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from random import Random
 from typing import Any, Final
 
@@ -101,6 +102,13 @@ def payload(random: Random, own: str) -> dict[str, Any]:
     return fields
 
 
+@cache
+def _payloads(own: str) -> Sequence[dict[str, Any]]:
+    # Drawn once: drawing them takes longer than ranking them.
+    random = Random(own)
+    return [payload(random, own) for _ in range(200)]
+
+
 def cosine(random: Random) -> float:
     """What a vector leg gives: mostly similar, sometimes opposed, often the same."""
     return random.choice([random.uniform(-1, 1), random.uniform(0.5, 1), 0.75, 0.0, 1.0])
@@ -114,7 +122,7 @@ def any_single(random: Random) -> float:
 
 def pool(random: Random, score: Score = cosine) -> list[Leg]:
     """Legs in any order, some of them missing or empty; ids may come twice, scores may be equal."""
-    payloads = {id_: payload(random, id_) for id_ in DOCUMENTS}
+    payloads = {id_: dict(random.choice(_payloads(id_))) for id_ in DOCUMENTS}
     legs = []
     for name in (VECTOR, KEYWORD, STRUCTURED, "image"):
         if random.random() < 0.8:
