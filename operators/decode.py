@@ -146,7 +146,6 @@ class Decoder:
             attributes["db.query.text"] = event.text
         headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
         trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
-        due = message.clock - message.age + min(patience, self.limits.max_timeout)
         return InFlight(
             message=message,
             event=event,
@@ -156,8 +155,7 @@ class Decoder:
             guard=query.guard,
             collection=query.collection,
             scope=query.scope,
-            due=due,
-            deadline=due,
+            deadline=message.clock - message.age + min(patience, self.limits.max_timeout),
             trace=trace,
             envelope=envelope,
             warnings=query.warnings,

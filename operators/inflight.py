@@ -122,12 +122,12 @@ class Step(NamedTuple):
 class InFlight:
     """One query on its way.
 
-    `due`, its own deadline, `deadline`, the latest of its own and its followers', and `started`, when the present stage
-    took it on, are on the monotonic clock. `collection` is Qdrant's. `watermark` is how far its namespace was indexed
-    before it was retrieved, None if that isn't known; `era` since when answers are kept. `leads`: it doesn't wait for
-    another's answer. With a `direction` the answer to a query of almost the same one does. `uncovered`: what matches
-    the keywords may hold none of `terms`. Of a lookup, `ends` is where a page that ends with a record goes on, and
-    `more` says that there is a next one. `answered`: nothing is left to do but to publish.
+    `deadline`, and `started`, when the present stage took it on, are on the monotonic clock. `collection` is Qdrant's.
+    `watermark` is how far its namespace was indexed before it was retrieved, None if that isn't known, and `era` how
+    often watermarks had gone back then. `leads`: it doesn't wait for another's answer. With a `direction` the answer to
+    a query of almost the same one does. `uncovered`: what matches the keywords may hold none of `terms`. Of a lookup,
+    `ends` is where a page that ends with a record goes on, `end` where the next one begins, and `more` says that there
+    is one. `answered`: nothing is left to do but to publish.
     """
 
     message: Message
@@ -136,7 +136,6 @@ class InFlight:
     plan: Plan
     collection: str
     scope: Scope
-    due: float
     deadline: float
     trace: QueryTrace
     envelope: CloudEvent | None = None
@@ -167,6 +166,7 @@ class InFlight:
     reranked: bool = False
     removed: set[str] = field(default_factory=set)
     ends: Mapping[str, After] = field(default_factory=dict)
+    end: After | None = None
     more: bool = False
     steps: list[Step] = field(default_factory=list)
     started: float = 0.0

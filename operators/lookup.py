@@ -4,9 +4,10 @@ Rules
 -----
 - An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
   only if every record that the topic held after the query was read has been read: who can't know passes the caches by.
-- A query that is identical to one under way, at the same watermark, waits for that one's answer, unless that has less
-  than half of its time left; the one under way is given the longer of their deadlines.
-- When a watermark has gone back, all that was answered before is forgotten: it may come to the same value again.
+- A query that is identical to one under way, at the same watermark, waits for that one's answer if that has about as
+  much time left: with much less it would lose what the query wouldn't, with more it would come too late for it.
+- When a watermark has gone back, all that was answered before is forgotten: it may come to the same value again. What
+  was asked for before then is neither answered from here nor kept.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
 - A cached answer with a record that the query may not see is as good as none.
 """
@@ -39,8 +40,9 @@ from schemas.result import RetrievalStage, Status
 
 _LANE: Final = "watermarks"
 _MOST: Final = 4096
-_SHARE: Final = 0.5
-"""Of the time that a query has left, what one that it waits for must have left at least."""
+_LEAST: Final = 0.5
+_MOST_TIME: Final = 1.1
+"""Shares of the time that a query has left, which one that it waits for may have left."""
 
 _CALLS: Final = 2
 """One that hangs, and one that notices that it does."""
@@ -84,36 +86,31 @@ class Answers:
         """Queries under way that others may wait for."""
         return len(self._leading)
 
-    def renew(self, era: int) -> None:
-        """In another era than the last one nothing holds that was answered, or is under way."""
-        if era != self._era:
-            self._era = era
-            self._cache.clear()
-            self._leaders = Leaders()
-
-    def look_up(self, query: InFlight, watermark: Watermark | None) -> InFlight:
+    def look_up(self, query: InFlight, watermark: Watermark | None, era: int = 0) -> InFlight:
         """Answer the query by a kept answer, let it follow one under way, or let it lead.
 
-        Raises InputError `cursor_expired`.
+        `era` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
         """
+        if era > self._era:
+            self._renew(era)
         query.watermark = watermark
-        query.era = self._era
+        query.era = era
         bucket = int(query.canonical.now // self._clock_bucket) if _timed(query) else None
         query.scope = replace(query.scope, watermark=watermark, clock=bucket)
         self._check(query)
         # Without a watermark nobody says when the namespace changes.
-        if not watermark or query.canonical.shape is Shape.FAST_PATH:
+        if not watermark or era < self._era or query.canonical.shape is Shape.FAST_PATH:
             return query
         query.key = exact_key(query.scope, query.canonical.text, query.canonical.vector)
         if "exact" in query.plan.profile.caches:
             kept = self._cache.lookup(query.key, self._clock())
+            query.passed(RetrievalStage.EXACT_CACHE.value)
             if kept is not None and self._serve(query, RetrievalStage.EXACT_CACHE, kept):
                 return query
         leader = self._leaders.of(query.key)
         if leader is not None and self._patient(leader, query):
             query.leads = False
             leader.followers.append(query)
-            leader.deadline = max(leader.deadline, query.deadline)
         else:
             self._leaders.done(query.key)
             self._leaders.lead(query.key, query)
@@ -126,7 +123,7 @@ class Answers:
         query.direction = _recalled_by(query) if query.key is not None else None
         if query.direction is None:
             return query
-        kept = self._cache.recall(scope_key(query.scope), query.direction, self._clock())
+        kept = self._cache.recall(_similar(query), query.direction, self._clock())
         if kept is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, kept)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -140,8 +137,9 @@ class Answers:
         key = query.key if "exact" in query.plan.profile.caches else None
         if key is None and query.direction is None:
             return
-        answer = orjson.dumps({name: value for name, value in event.items() if name not in _OWN})
-        scope = scope_key(query.scope) if query.direction is not None else None
+        # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
+        answer = bytes(memoryview(orjson.dumps({name: value for name, value in event.items() if name not in _OWN})))
+        scope = _similar(query) if query.direction is not None else None
         self._cache.keep(key, scope, query.direction, answer, self._clock())
 
     def settle(self, origin: Origin) -> list[InFlight]:
@@ -154,10 +152,17 @@ class Answers:
             self._leaders.done(query.key)
         return query.followers
 
+    def _renew(self, era: int) -> None:
+        """In another era than the last one nothing holds that was answered, or is under way."""
+        self._era = era
+        self._cache.clear()
+        self._leaders = Leaders()
+
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """Whether the one has time enough for the other: what it loses to its deadline is lost to both."""
+        """Whether the one has about the other's time: what it loses to its deadline is lost to both."""
         now = self._clock()
-        return leader.due - now >= _SHARE * (query.due - now)
+        left = query.deadline - now
+        return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
 
     def _serve(self, query: InFlight, kept_in: RetrievalStage, kept: bytes) -> bool:
         answer = orjson.loads(kept)
@@ -171,12 +176,13 @@ class Answers:
         cursor = query.canonical.cursor
         if cursor is None:
             return
-        if query.watermark is None or cursor.state is None:
-            query.warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
-        elif cursor.state != state(query.scope):
+        known = query.watermark is not None and cursor.state is not None
+        if known and cursor.state != state(query.scope):
             raise InputError(
                 DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
             )
+        if not known or not query.watermark:
+            query.warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
 
 
 _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
@@ -186,6 +192,12 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 def _timed(query: InFlight) -> bool:
     searched = query.canonical.shape is Shape.SEARCH
     return searched and (query.plan.recipe.timed or query.event.reflections_only)
+
+
+def _similar(query: InFlight) -> bytes:
+    """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
+    own, text = query.event.vector is not None, query.canonical.text is not None
+    return scope_key(query.scope, "own" if own and not text else "both" if own else "embedded")
 
 
 def _recalled_by(query: InFlight) -> Direction | None:
@@ -218,16 +230,19 @@ def lookup(
 ) -> Stage[InFlight]:
     """Queries in; on unless they are answered, follow another, or bring a cursor that has expired."""
 
-    async def call(_: Lane, places: Sequence[Place], timeout: float) -> list[Watermark | BackendError]:
+    async def call(_: Lane, places: Sequence[Place], timeout: float) -> list[tuple[Watermark, int] | BackendError]:
         await watermarks.caught_up(timeout)
-        return [watermarks.of(*place) for place in places]
+        while True:
+            era = watermarks.regressions
+            marks = [watermarks.of(*place) for place in places]
+            # Of one moment: a watermark of after it went back isn't one of the era before.
+            if watermarks.regressions == era:
+                return [(mark, era) for mark in marks]
 
-    def take(finished: Finished[InFlight, Watermark]) -> InFlight:
+    def take(finished: Finished[InFlight, tuple[Watermark, int]]) -> InFlight:
         outcome = finished.outcomes[_LANE]
-        answers.renew(watermarks.regressions)
-        query = answers.look_up(finished.item, None if isinstance(outcome, BackendError) else outcome)
-        query.passed(RetrievalStage.EXACT_CACHE.value)
-        return query
+        mark, era = (None, 0) if isinstance(outcome, BackendError) else outcome
+        return answers.look_up(finished.item, mark, era)
 
     # Who follows the topic ends a wait by itself, and knows then that it is behind.
     bounds = Bounds(2 * patience, _MOST, _CALLS)

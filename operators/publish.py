@@ -6,9 +6,8 @@ payload.
 """
 
 import hashlib
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -60,7 +59,6 @@ class Publisher:
     config_hash: str
     embedder: str | None
     cursors: CursorCodec
-    now: Callable[[], float] = field(default=time.monotonic)
 
     def event(self, query: InFlight) -> dict[str, Any]:
         """The query's result event, whole; `own` adds what is the query's alone."""
@@ -80,7 +78,11 @@ class Publisher:
         event = result(query, result_id(origin), results, provenance)
         # For whoever is answered by this event: `own` makes a cursor of it.
         ends = [query.ends[candidate.id] for candidate in results] if query.ends else []
-        event[_PAGE] = {"now": query.canonical.now, "ends": [[end.value, end.seen] for end in ends]}
+        event[_PAGE] = {
+            "now": query.canonical.now,
+            "ends": [[end.value, end.seen] for end in ends],
+            "end": [query.end.value, query.end.seen] if query.end is not None else None,
+        }
         if query.event.record:
             event["pool"] = pool(query, query.canonical.now)
         return event
@@ -128,28 +130,16 @@ class Publisher:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
-    def expired(self, query: InFlight) -> bool:
-        """Whether a query that waited for another's answer is past its deadline."""
-        return not query.leads and query.due <= self.now()
-
-    def late(self, query: InFlight) -> dict[str, Any]:
-        """The event of a query whose deadline passed while it waited for another's answer."""
-        query.kept = None
-        query.expired = True
-        query.lose("queue", Reason.DEADLINE)
-        return self.own(query, self.event(query))
-
     def _next(self, query: InFlight, given: int, page: Mapping[str, Any]) -> str | None:
         """The cursor after so many results of a page, whoever's it was; None if no cursor leads on from there."""
         position: Offset | After
         if query.canonical.shape is Shape.SEARCH:
             position = Offset(query.canonical.skip + given)
-        elif 0 < given <= len(page["ends"]):
-            position = After(*page["ends"][given - 1])
+        else:
+            # What was removed from a page is behind it: a whole page goes on where it ended before.
+            position = After(*(page["end"] if given == len(page["ends"]) else page["ends"][given - 1]))
             if position.seen > MOST_SEEN:
                 return None
-        else:
-            return None
         bound = binding(query.scope, query.canonical.text, query.canonical.vector)
         known = state(query.scope) if query.watermark is not None else None
         return self.cursors.write(Cursor(bound, known, page["now"], position))
@@ -209,11 +199,14 @@ class Ending:
         followers = self.answers.settle(query.message.origin)
         try:
             event = query.kept.served if query.kept is not None else self.publisher.event(query)
-            self.answers.keep(query, event)
-            for follower in followers:
-                follower.kept = query.kept
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [self._letter(defect("publish", each.message, error)) for each in (query, *followers)]
+        try:
+            self.answers.keep(query, event)
+        except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
+            defect("keep", query.message, error)
+        for follower in followers:
+            follower.kept = query.kept
         return [self._written(each, event) for each in (query, *followers)]
 
     def dead(self, rejected: Rejected) -> list[Terminal]:
@@ -225,8 +218,7 @@ class Ending:
     def _written(self, query: InFlight, event: Event) -> Terminal:
         publisher = self.publisher
         try:
-            own = publisher.late(query) if publisher.expired(query) else publisher.own(query, event)
-            return publisher.record(query, own)
+            return publisher.record(query, publisher.own(query, event))
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return self._letter(defect("publish", query.message, error))
 

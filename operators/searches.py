@@ -50,6 +50,9 @@ _RECORDED: Final = frozenset().union(
 ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
 """Fields that every collection can be ordered by -> the index's own."""
 
+_CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
+"""Microseconds of 400 years."""
+
 _NEWEST: Final = {"key": CREATED, "direction": "desc"}
 
 Condition = Mapping[str, Any]
@@ -189,10 +192,20 @@ def _equal(key: str, kind: str, value: OrderValue) -> Condition:
         return {"key": key, "match": {"value": value}}
     bound: Any = value
     if kind == "datetime" and value is not None:
-        # What Qdrant orders by is microseconds.
-        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(value))
-        bound = moment.isoformat(timespec="microseconds")
+        bound = _moment(int(value))
     return {"key": key, "range": {"gte": bound, "lte": bound}}
+
+
+def _moment(microseconds: int) -> str:
+    """What Qdrant orders by as the time that it reads: also of years that Python's calendar doesn't have.
+
+    The Gregorian calendar repeats every 400 years.
+    """
+    cycles, rest = divmod(microseconds, _CYCLE)
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"
 
 
 def _order(asked: Canonical) -> Mapping[str, Any]:

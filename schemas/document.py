@@ -1,10 +1,12 @@
 """The document event: an upsert or a delete, one JSON object a message on the documents topic."""
 
+import unicodedata
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
 from schemas.timestamp import Timestamp
@@ -44,11 +46,20 @@ LABELS: Final = "labels"
 """The payload keys of what queries and the firewall ask for."""
 
 TYPE: Final = "type"
+"""The payload key of what kind of document it is."""
+
+INDEXED: Final = frozenset({NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE, *COLUMNS})
+"""Fields that always have an index."""
+
 REFLECTION: Final = "reflection"
 """The type of documents that sum up others."""
 
 
 Finite = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+Composed = Annotated[str, AfterValidator(partial(unicodedata.normalize, "NFC"))]
+"""As texts of queries are, so that the words of both are the same."""
 
 
 class Edge(BaseModel):
@@ -68,8 +79,8 @@ class DocumentEvent(BaseModel):
     schema_version: SchemaVersion = SCHEMA_VERSION
     id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     op: Literal["upsert", "delete"] = "upsert"
-    text: str | None = None
-    title: str | None = None
+    text: Composed | None = None
+    title: Composed | None = None
     vector: Vector | None = Field(default=None, description="The document's own vector, in place of the embedder's.")
     namespace: Name | None = None
     destination: Name | None = None

@@ -14,12 +14,12 @@ from schemas.timestamp import Timestamp
 MAX_FILTERS: Final = 64
 MAX_VALUES: Final = 1000
 
-_PATH: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+FIELD: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _INT64: Final = 2**63
 
 
 def _plain_path(name: str) -> str:
-    if not _PATH.fullmatch(name):
+    if not FIELD.fullmatch(name):
         raise ValueError("letters, digits, _ and - are expected, and dots between the names of nested objects")
     if name.startswith("_"):
         raise ValueError("names that start with an underscore are the index's own")

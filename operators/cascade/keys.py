@@ -77,9 +77,9 @@ def exact_key(scope: Scope, text: str | None, vector: Sequence[float] | None) ->
     return _query("exact", _everything(scope), text, vector)
 
 
-def scope_key(scope: Scope) -> bytes:
-    """Whose answers may serve queries of other words: 32 bytes of SHA-256 over the scope."""
-    return _digest("scope", _everything(scope), b"")
+def scope_key(scope: Scope, vector: str) -> bytes:
+    """Whose answers may serve queries of other words: 32 bytes of SHA-256 over the scope and the kind of vector."""
+    return _digest("scope", (_everything(scope), vector), b"")
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:

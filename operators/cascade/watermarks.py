@@ -4,7 +4,8 @@ Rules
 -----
 - A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied; no
   value removes the entry. The last record read wins, also over a greater offset: the documents may have been made anew.
-  That is counted, since from there a watermark may become once more what it was for other documents.
+  That is counted, since from there a watermark may become once more what it was for other documents; so is one that
+  comes again as it was, which may be all that is seen of that.
 - Names may hold `|`: two namespaces whose joined names are alike share their watermark. It then moves too often, never
   too seldom.
 - What isn't such a record changes nothing.
@@ -23,7 +24,7 @@ class Watermarks:
     def __init__(self) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
         self.regressions = 0
-        """How often an offset went back, or away."""
+        """How often an offset went back, came again, or went away."""
 
     def apply(self, key: bytes, value: bytes | None) -> bool:
         """Take in a record; False if it isn't a watermark's."""
@@ -38,7 +39,7 @@ class Watermarks:
             self._remove(names, partition)
         elif _OFFSET.fullmatch(value):
             offsets, offset = self._offsets.setdefault(names, {}), int(value)
-            self.regressions += offset < offsets.get(partition, 0)
+            self.regressions += partition in offsets and offset <= offsets[partition]
             offsets[partition] = offset
         else:
             return False

@@ -21,7 +21,7 @@ from schemas.document import (
     VERSION,
     WORDS,
 )
-from schemas.errors import BackendBadResponse
+from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
 
 if TYPE_CHECKING:
@@ -87,16 +87,17 @@ def _text() -> models.TextIndexParams:
 
 
 async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> list[str]:
-    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError.
+    """Create the collections that don't exist, with their indexes; the names of those.
 
     A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later. One that exists
-    gets what it lacks of the indexes that filters of every leg need, and of the configured ones.
+    gets the indexes that it lacks: who made it may have been stopped before the last one. Raises BackendError, and
+    ConfigError if there is an index of another type.
     """
     created = []
     wanted = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
     for collection in settings.held:
         if await qdrant.exists(collection, timeout=timeout):
-            await _add(qdrant, collection, settings, timeout)
+            await _add(qdrant, collection, wanted, timeout)
             continue
         try:
             noted = configuration(settings).model_copy(update={"metadata": metadata(settings.analyser(collection))})
@@ -111,10 +112,11 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float)
     return created
 
 
-async def _add(qdrant: QdrantClient, collection: str, settings: QdrantSettings, timeout: float) -> None:
-    filtered = {field: _keyword() for field in _FILTERED}
-    wanted: dict[str, IndexSchema] = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()}
+async def _add(qdrant: QdrantClient, collection: str, wanted: Mapping[str, "IndexSchema"], timeout: float) -> None:
     there = (await qdrant.collection_info(collection, timeout=timeout)).indexes
-    for field, schema in (wanted | filtered).items():
+    for field, schema in wanted.items():
         if field not in there:
             await qdrant.create_index(collection, field, schema, timeout=timeout)
+        elif (kind := there[field].get("data_type")) != schema.type.value:
+            wrong = f"the index of {field} is of type {kind}, and should be {schema.type.value}"
+            raise ConfigError(f"Qdrant collection {collection}: {wrong}")

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.document import COLUMNS
+from schemas.document import COLUMNS, INDEXED
+from schemas.filters import FIELD
 from schemas.settings.section import Backend, Concurrency, Count, Seconds, Section, Url
 
 
@@ -73,6 +74,10 @@ class QdrantSettings(Backend):
                 raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
         if reserved := sorted(name for name in self.indexes if name.startswith("_")):
             raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
+        if present := sorted(self.indexes.keys() & INDEXED):
+            raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
+        if unwritable := sorted(name for name in self.indexes if not FIELD.fullmatch(name)):
+            raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
         return self
 
     @model_validator(mode="after")

@@ -23,14 +23,13 @@ def asked(offset: int, **event: Any) -> InFlight:
 
 
 def test_an_identical_query_waits_for_the_first() -> None:
-    """It goes no further, and gives the first its own time; what differs in anything leads itself."""
+    """It goes no further; what differs in anything leads itself."""
     kept = answers()
     first, second = kept.look_up(asked(0), MARK), asked(1)
-    second.due = second.deadline = first.due + 0.1
+    second.deadline = first.deadline + 0.1
     assert not kept.look_up(second, MARK).leads
     assert first.leads
     assert first.followers == [second]
-    assert first.deadline == second.due
     assert kept.look_up(asked(2, limit=3), MARK).leads
     assert kept.look_up(asked(3), ("0:8",)).leads
     assert kept.settle(first.message.origin) == [second]
@@ -50,6 +49,14 @@ def test_nobody_waits_for_one_that_has_little_time() -> None:
     assert kept.leading == 0
 
 
+def test_nobody_waits_for_one_that_has_much_more_time() -> None:
+    """Its answer may come when the query's own time is over; a little more is no matter."""
+    for timeout_ms, leads in ((1050, False), (1200, True)):
+        kept = answers()
+        kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
+        assert kept.look_up(asked(1, timeout_ms=1000), MARK).leads is leads
+
+
 def test_without_a_watermark_nothing_is_shared() -> None:
     """Neither kept nor waited for, whether it isn't known or there is none."""
     for watermark in (None, ()):
@@ -65,12 +72,41 @@ def test_a_new_era_forgets_everything() -> None:
     kept.keep(first, EVENT)
     under_way = kept.look_up(asked(1, limit=3), MARK)
     assert kept.look_up(asked(2), MARK).answered
-    kept.renew(1)
-    assert not kept.look_up(asked(3), MARK).answered
-    assert kept.look_up(asked(4, limit=3), MARK).leads
+    assert not kept.look_up(asked(3), MARK, era=1).answered
+    assert kept.look_up(asked(4, limit=3), MARK, era=1).leads
     kept.keep(under_way, EVENT)
-    assert not kept.look_up(asked(5, limit=3), MARK).answered
+    assert not kept.look_up(asked(5, limit=3), MARK, era=1).answered
     assert kept.settle(under_way.message.origin) == []
+
+
+def test_a_watermark_of_the_era_before_shares_nothing() -> None:
+    """Read before it went back, it says nothing of what there is now: the query is computed, and not kept."""
+    kept = answers()
+    kept.keep(kept.look_up(asked(0), MARK, era=1), EVENT)
+    late = kept.look_up(asked(1), MARK)
+    assert not late.answered
+    assert late.leads
+    kept.keep(late, EVENT)
+    assert not kept.look_up(asked(2, limit=3), MARK).answered
+    assert kept.look_up(asked(3), MARK, era=1).answered
+
+
+def test_vectors_of_different_kinds_share_no_answer() -> None:
+    """An embedded text's answer, a bare vector's, and that of both: each was found and ranked by something else."""
+    own = [1.0] * DIMENSION
+    kinds: list[dict[str, Any]] = [
+        {"text": "a story"},
+        {"text": None, "vector": own},
+        {"text": "a story", "vector": own},
+    ]
+    for first in kinds:
+        kept = answers()
+        kept.keep(kept.recall(kept.look_up(asked(0, **first), MARK)), EVENT)
+        others = [{**kind, "text": kind["text"] and "a tale"} for kind in kinds]
+        recalled = [kept.recall(kept.look_up(asked(1, **other, profile="deep"), MARK)) for other in others]
+        assert not any(each.answered for each in recalled)
+        again = [kept.recall(kept.look_up(asked(2, **other), MARK)) for other in others]
+        assert [each.answered for each in again] == [kind is first for kind in kinds]
 
 
 def test_only_what_is_whole_and_computed_is_kept() -> None:

@@ -96,6 +96,29 @@ def test_pages_hold_each_record_once(engine: Engine, drawn: list[int], field: st
     assert [len(page) for page in found[:-1]] == [size] * (len(found) - 1)
 
 
+def test_times_of_any_year_are_paged(engine: Engine) -> None:
+    """Qdrant has years that Python's calendar hasn't: those that are equal are asked for again all the same."""
+    times = [f"{year}-02-28T23:59:59.000001Z" for year in ("-0500", "0000", "1969", "9999", "+12000")]
+    written = [
+        {"id": str(uuid.uuid4()), "vector": {}, "payload": {"namespace": "aeons", "due": time}}
+        for time in times
+        for _ in range(3)
+    ]
+    searches = Searches("dense", "bm25", idf_of_namespace=True, places=PLACES, kinds=KINDS)
+    there = [{"field": "due", "op": "exists", "value": True}]
+    event = {"namespace": "aeons", "filters": there, "order_by": {"field": "due", "direction": "asc"}, "limit": 2}
+
+    async def scenario() -> list[list[str]]:
+        client = qdrant(EngineTransport(engine))
+        await client.upsert("documents", written, timeout=30)
+        return await pages(client, searches, event)
+
+    found = asyncio.run(scenario())
+    ids = [point["id"] for point in written]
+    expected = [id_ for start in range(0, len(ids), 3) for id_ in sorted(ids[start : start + 3])]
+    assert [id_ for page in found for id_ in page] == expected
+
+
 def test_integers_come_before_uuids() -> None:
     """Ids go as Qdrant has them: integers by value, then UUIDs."""
     high, low = "ffffffff-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"

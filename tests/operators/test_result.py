@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.cascade.cursor import After
 from operators.cascade.keys import binding, state
 from operators.clients.rerankers import Verdict
 from operators.delivery.record_size import record_size
@@ -21,7 +22,7 @@ from schemas.leg import KEYWORD, VECTOR
 from schemas.pool import CandidatePool
 from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
-from tests.operators.ranking.pools import keyword, leg, vector
+from tests.operators.ranking.pools import keyword, leg, structured, vector
 from tests.operators.samples import CURSORS, query
 from tests.operators.test_publish import DENIAL, PUBLISHER, event_of, found, published, written
 
@@ -126,6 +127,21 @@ def test_the_next_page_begins_where_this_one_ends() -> None:
     assert [page["has_more"] for page in pages] == [True, True, False]
     assert {page["provenance"]["now"] for page in pages} == {pages[0]["provenance"]["now"]}
     assert pages[0]["provenance"]["index_watermark"] == ["0:7"]
+
+
+def test_a_lookups_page_whose_records_were_removed_leads_on() -> None:
+    """The next page begins behind them: what lies there isn't lost with what may not be seen."""
+    ends = {"p0": After(9, 1), "p1": After(8, 1)}
+    for kept in range(3):
+        asked = query(text=None, subject="s", order_by={"field": "created_at", "direction": "desc"}, limit=2)
+        asked.legs = {"structured": structured("p0", "p1", payloads=POINTS).at(range(kept))}
+        asked = fused(asked)
+        asked.payloads = {f"p{n}": POINTS[f"p{n}"] for n in range(kept)}
+        asked.ends, asked.end, asked.more = ends, ends["p1"], True
+        event = published(asked)
+        assert len(event["results"]) == kept
+        assert CURSORS.read(event["next_cursor"]).position == After(8, 1)
+        assert not any("equal in the order" in warning for warning in event["warnings"])
 
 
 # The pool

@@ -1,6 +1,7 @@
 """The document event: what is kept, what is refused, and an identity that never collides."""
 
 import math
+import unicodedata
 import uuid
 from typing import Any
 
@@ -19,6 +20,13 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8) | st.sampl
 def event(**fields: Any) -> DocumentEvent:
     """A document with these fields."""
     return DocumentEvent.model_validate({"id": "d", "text": "content", **fields})
+
+
+def test_texts_are_composed() -> None:
+    """As those of queries are: otherwise a document that was written with decomposed letters isn't found by them."""
+    for form in ("NFC", "NFD"):
+        written = event(text=unicodedata.normalize(form, "café"), title=unicodedata.normalize(form, "Zürich"))
+        assert (written.text, written.title) == ("café", "Zürich")
 
 
 def refusal(**fields: Any) -> str:

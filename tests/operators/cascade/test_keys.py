@@ -79,7 +79,7 @@ def only_scope(digest: Callable[[Scope], bytes]) -> Key:
 
 KINDS: dict[str, tuple[Key, set[str]]] = {
     "exact": (exact_key, set(INPUTS)),
-    "scope": (only_scope(scope_key), set(FIELDS)),
+    "scope": (only_scope(lambda scope: scope_key(scope, "embedded")), set(FIELDS)),
     "binding": (binding, set(INPUTS) - MOVING),
     "state": (only_scope(state), STATE),
 }

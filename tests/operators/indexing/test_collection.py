@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from operators.clients.bm25 import Bm25
 from operators.clients.embedders import Embedding
@@ -12,9 +13,10 @@ from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant.engine import EngineTransport
 from operators.clients.qdrant.shards import Engine
 from operators.clients.transport import Endpoint
-from operators.indexing.collection import ensure
+from operators.indexing.collection import configuration, ensure, indexes
 from operators.indexing.document import DocumentInFlight, payload, point
 from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, PIECES, SUBJECT
+from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
@@ -64,15 +66,12 @@ def test_documents_are_counted_by_their_pieces(tmp_path: Path) -> None:
 
 
 def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_path: Path) -> None:
-    """Texts as they are written, with phrases; words with prefixes; fields by their values; and the configured ones,
-    which replace none of these.
-    """
+    """Texts as they are written, with phrases; words with prefixes; fields by their values; and the configured ones."""
 
     async def ask(client: QdrantClient) -> Any:
         return (await client.collection_info("documents", timeout=30)).indexes
 
-    configured = {**EXTRA, "title": "keyword"}
-    made = {field: index["params"] for field, index in written(tmp_path, [document()], ask, indexes=configured).items()}
+    made = {field: index["params"] for field, index in written(tmp_path, [document()], ask, indexes=EXTRA).items()}
     text = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
     assert made["title"] == made["text"] == text
     assert made["_title_words"] == made["_text_words"] == {"type": "keyword", "prefix": True}
@@ -81,15 +80,40 @@ def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_p
 
 
 def test_a_collection_that_exists_gets_the_configured_indexes_that_it_lacks(tmp_path: Path) -> None:
-    """An index that is configured later is made then; what is there stays as it is, and nothing is created anew."""
+    """An index that is configured later is made then, and nothing is created anew."""
 
     async def ask(client: QdrantClient) -> Any:
-        later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "integer", "size": "float"})
+        later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "float", "size": "float"})
         assert await ensure(client, later, 30) == []
         return (await client.collection_info("documents", timeout=30)).indexes
 
     made = written(tmp_path, [document()], ask, indexes={"price": "float"})
     assert made["price"]["data_type"] == made["size"]["data_type"] == "float"
+
+
+def test_a_collection_that_was_only_begun_is_finished(tmp_path: Path) -> None:
+    """Whoever created it may have been stopped before the first index, or the last."""
+    settings = QdrantSettings(path=tmp_path, dimension=DIMENSION)
+
+    async def scenario() -> Any:
+        with Engine(tmp_path) as engine:
+            client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+            await client.create_collection("documents", configuration(settings), timeout=30)
+            await ensure(client, settings, 30)
+            return (await client.collection_info("documents", timeout=30)).indexes
+
+    assert asyncio.run(scenario()).keys() == indexes().keys()
+
+
+def test_an_index_of_another_type_is_a_configuration_error(tmp_path: Path) -> None:
+    """Qdrant would refuse each query that orders by the field."""
+
+    async def ask(client: QdrantClient) -> Any:
+        later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "integer"})
+        with pytest.raises(ConfigError, match="documents: the index of price is of type float, and should be integer"):
+            await ensure(client, later, 30)
+
+    written(tmp_path, [document()], ask, indexes={"price": "float"})
 
 
 def test_pieces_need_not_come_back(tmp_path: Path) -> None:
