@@ -58,7 +58,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     elif not answered:
         query.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
     if query.event.reflections_only and any(len(leg.ids) >= MOST for leg in query.legs.values()):
-        query.warnings.append(f"there are more reflections than the {MOST} that were ranked")
+        query.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
     return query
 
 

@@ -1,15 +1,26 @@
 """Lookup: who is answered by what is kept, who waits for whom, and who computes anew."""
 
+import gc
+import random
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from operators.cascade.answer_cache import AnswerCache
+from operators.cascade.exact_cache import ExactCache
+from operators.cascade.semantic_cache import SemanticCache
 from operators.clients.embedders import Embedding
 from operators.inflight import InFlight
 from operators.ranking.anchors import TimeAnchor
 from schemas.errors import Reason
 from tests.operators.samples import DIMENSION, answers, query
+
+ROOT = Path(__file__).parents[2]
 
 MARK = ("0:7",)
 EVENT = {"status": "ok", "results": [], "warnings": []}
@@ -130,3 +141,30 @@ def test_who_is_recalled() -> None:
     warned.warnings.append("so")
     dated.canonical = replace(dated.canonical, text="a tale of yesterday")
     assert [kept.recall(each).answered for each in (plain, read, lost, warned, dated)] == [True] + [False] * 4
+
+
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def taken() -> float:
+    """What a full cache of answers adds to the process, as a multiple of what it counts."""
+    exact = ExactCache(1 << 24, 3600.0)
+    kept = answers(cache=AnswerCache(exact, SemanticCache(1 << 20, 3600.0, 0.92, 1000)))
+    sizes = random.Random(1)
+    gc.collect()
+    before = resident()
+    for offset in range(9000):
+        asked = kept.look_up(query(offset, text=f"text {offset}"), MARK)
+        kept.keep(asked, {**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]})
+        kept.settle(asked.message.origin)
+    return (resident() - before) / exact.bytes
+
+
+@pytest.mark.slow
+def test_kept_answers_take_what_is_counted() -> None:
+    """In a process of its own, whose memory nothing else has used: a full cache is not several times its size."""
+    command = [sys.executable, "-c", "from tests.operators.test_lookup import taken; print(taken())"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.6
