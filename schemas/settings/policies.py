@@ -1,6 +1,7 @@
 """Sections `policies` and `firewall`: what a source may ask, how a source is known, and which documents it may see."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, get_args
 
 import orjson
@@ -81,6 +82,11 @@ class PolicySettings(Section):
     identity: IdentitySettings = IdentitySettings()
     default: SourcePolicy = Field(default=SourcePolicy(), description="Of a source that isn't in sources, or unknown.")
     sources: dict[str, SourcePolicy] = Field(default={}, description="By source; nothing is inherited from default.")
+
+    @property
+    def by_path(self) -> Mapping[str, SourcePolicy]:
+        """Every policy, by where the configuration has it."""
+        return {"default": self.default, **{f"sources.{name}": policy for name, policy in self.sources.items()}}
 
     def of(self, source: str | None) -> SourcePolicy:
         """The policy of this source; of an unknown one the default."""

@@ -92,6 +92,20 @@ class Settings(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _policed(self) -> Self:
+        """A policy that names what isn't there protects something else than was meant."""
+        if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
+            raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
+        for path, policy in self.policies.by_path.items():
+            denied = policy.deny
+            modes = {*policy.retrieval_modes, *policy.allowed_profiles, *denied.retrieval_modes, *denied.profiles}
+            if unknown := sorted(modes - self.profiles.keys()):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
+            if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -135,7 +149,7 @@ class Settings(BaseSettings):
         }
 
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 """Of what the indexing flow writes: raise it when that changes.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.

@@ -94,6 +94,15 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         (places(collections={"default": {"a": "b", "c": "b"}}), "default: two parts in one Qdrant collection"),
         (places(indexes={"_version": "integer"}), "indexes: _version: names that start with an underscore"),
         (places(indexes={"year": "text"}), "qdrant.indexes.year"),
+        ({**LEAST, "policies": {"default": {"deny": {"profiles": ["dep"]}}}}, "policies.default: dep: not in profiles"),
+        (
+            {**LEAST, "policies": {"sources": {"a": {"destinations": ["moon"]}}}},
+            "policies.sources.a: moon: not in qdrant.destinations",
+        ),
+        (
+            {**LEAST, "policies": {"identity": {"by": "topic", "topics": {"typo": "a"}}}},
+            "policies.identity.topics: typo: not kafka.topics.queries",
+        ),
         (places(indexes={"subject": "integer"}), "indexes: subject: these have an index of their own"),
         (places(indexes={"my field": "integer"}), "indexes: my field: no filter can name this field"),
         (places(columns={"head": "heading"}), "columns: head: not title or text"),
