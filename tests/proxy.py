@@ -37,7 +37,8 @@ class Proxy:
         self._latency = latency
         self._mode = Mode.PASS
         self._connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         # Bound and never listening: refuses while the listener is closed, and keeps the port for it.
@@ -68,17 +69,33 @@ class Proxy:
         for connection in list(self._connections):
             if mode is Mode.REFUSE or (mode in FORWARDING and connection.spoiled):
                 connection.reset()
-        if mode is Mode.REFUSE and self._server is not None:
-            self._server.close()
-            self._server = None
-        elif mode is not Mode.REFUSE and self._server is None:
-            self._server = await asyncio.start_server(self._serve, sock=_bound(self.port))
+        if mode is Mode.REFUSE and self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+            self._listening = None
+        elif mode is not Mode.REFUSE and self._listening is None:
+            listener = _bound(self.port)
+            listener.listen()
+            listener.setblocking(False)
+            self._listening = asyncio.create_task(self._listen(listener))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _listen(self, listener: socket.socket) -> None:
+        # Not asyncio's server: closed while it accepts a connection, it leaves that one open and unserved.
+        with listener:
+            while True:
+                client, _ = await asyncio.get_running_loop().sock_accept(listener)
+                task = asyncio.create_task(self._serve(client))
+                self._serving.add(task)
+                task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=client)
         connection = _Connection(writer)
         self._connections.add(connection)
         try:
-            if self._mode in FORWARDING:
+            if self._mode is Mode.REFUSE:
+                connection.reset()
+            elif self._mode in FORWARDING:
                 server_reader, connection.server = await asyncio.open_connection(*self._target)
                 await asyncio.gather(
                     self._pump(connection, reader, connection.server), self._pump(connection, server_reader, writer)

@@ -49,8 +49,8 @@ WAYS: dict[str, tuple[Json, list[str]]] = {
         ["policy", "exact_cache", "keyword", "hybrid_merge", "fetch"],
     ),
     "lookup": ({"namespace": "log", "actor_type": "user"}, ["policy", "exact_cache", "structured", "fetch"]),
-    "fast path": ({"namespace": "crew", "subject": "ada"}, ["policy", "exact_cache", "structured", "fetch"]),
-    "nothing": ({"namespace": "crew", "subject": "nobody"}, ["policy", "exact_cache", "structured"]),
+    "fast path": ({"namespace": "crew", "subject": "ada"}, ["policy", "structured", "fetch"]),
+    "nothing": ({"namespace": "crew", "subject": "nobody"}, ["policy", "structured"]),
     "denied": ({"text": "oven", "source": "read only"}, ["policy"]),
 }
 
