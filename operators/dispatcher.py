@@ -43,6 +43,14 @@ _LATE: Final = "no answer before the deadline"
 _HOPELESS: Final = "not asked: no answer could come before the deadline"
 
 
+def defect(error: BaseException) -> BackendBadResponse:
+    """Log what a call shouldn't have raised; what becomes of those who made it."""
+    # Not the error's own message: it may quote a query or a document.
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("defect in a call: %s\n%s", type(error).__name__, where)
+    return BackendBadResponse(f"a defect of ours: {type(error).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline.
@@ -235,10 +243,7 @@ class Dispatcher(Generic[T, Q, R]):
         except asyncio.CancelledError:
             pass
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            # Not the error's own message: it may quote a query.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("defect in a call: %s\n%s", type(error).__name__, where)
-            outcomes = [BackendBadResponse(f"a defect of ours: {type(error).__name__}")] * len(portions)
+            outcomes = [defect(error)] * len(portions)
         for portion, outcome in zip(portions, outcomes, strict=False):
             self._answer(call, portion, outcome)
         self._calls.wakeup.set()

@@ -5,10 +5,8 @@ that fails leaves the others; all that were asked lost: the query is answered as
 """
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from traceback import format_tb
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
@@ -19,7 +17,7 @@ from operators.cascade.canonical import Shape
 from operators.cascade.paging import turn
 from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient
-from operators.dispatcher import Bounds, Finished, Lane
+from operators.dispatcher import Bounds, Finished, Lane, defect
 from operators.event_loop import EventLoopThread
 from operators.inflight import Found, InFlight
 from operators.ordered import looked_up
@@ -27,11 +25,9 @@ from operators.ranking.candidate import Leg
 from operators.searches import MOST, Search, Searches, legs
 from operators.stage import Batch, Stage, stage
 from operators.telemetry import batch_span
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
-
-log = logging.getLogger(__name__)
 
 
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
@@ -122,19 +118,12 @@ class Retriever:
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
             lookups = (looked_up(self._qdrant, collection, each, timeout) for each in searches)
-            return [_its_own(each) for each in await asyncio.gather(*lookups, return_exceptions=True)]
+            found = await asyncio.gather(*lookups, return_exceptions=True)
+            # One that meets a defect leaves the others.
+            return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
         asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
         answers = iter(await self._qdrant.query_batch(collection, asked, timeout=timeout))
         return [_joined(search, answers) for search in searches]
-
-
-def _its_own(outcome: Found | BackendError | BaseException) -> Found | BackendError:
-    """A lookup's outcome: a defect that it meets is that of no other."""
-    if isinstance(outcome, Found | BackendError):
-        return outcome
-    # Not the error's own message: it may quote a document.
-    log.error("defect in a lookup: %s\n%s", type(outcome).__name__, "".join(format_tb(outcome.__traceback__)))
-    return BackendBadResponse(f"a defect of ours: {type(outcome).__name__}")
 
 
 def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:

@@ -1,12 +1,13 @@
 """Fixtures of the whole test suite."""
 
-import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.missing import missing
 
 # A machine that others use, too, is slow at any moment: no example is judged by its time.
 settings.register_profile("rankstream", deadline=None)
@@ -30,11 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def broker_tools() -> None:
     """What a real broker needs; its tests skip where it is missing, and fail on CI (environment CI)."""
-    if missing := missing_tools():
-        reason = f"a real broker needs {' and '.join(missing)}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    if lacking := missing_tools():
+        missing(f"a real broker needs {' and '.join(lacking)}")
 
 
 @pytest.fixture(scope="session")

@@ -8,16 +8,11 @@ from qdrant_client.http import models
 from operators.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
 from schemas.document import (
-    ACTOR_TYPE,
-    CLASSIFICATION,
     COLUMNS,
     CREATED,
-    DESTINATION,
-    LABELS,
+    INDEXED,
     NAMESPACE,
     PIECES,
-    SUBJECT,
-    TYPE,
     VERSION,
     WORDS,
 )
@@ -28,9 +23,6 @@ if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema
 
 _CONFLICT: Final = 409
-
-_FILTERED: Final = (DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS)
-"""Fields that filters of every leg may ask for."""
 
 _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
     "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
@@ -63,10 +55,9 @@ def indexes() -> dict[str, "IndexSchema"]:
     return {
         NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
-        TYPE: _keyword(),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         PIECES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
-        **{field: _keyword() for field in _FILTERED},
+        **{field: _keyword() for field in sorted(INDEXED - {NAMESPACE, *COLUMNS})},
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},
     }

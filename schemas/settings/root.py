@@ -153,6 +153,7 @@ _FORMAT: Final = 4
 """Of what the indexing flow writes: raise it when that changes.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
+4: texts and titles in NFC.
 """
 
 _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "weight", "max_doc_chars", "max_batch_chars"}

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kafka.admin import ConfigResource, ConfigResourceType
-
 from bench.stubs import DIMENSION, Stubs
 from tests.faults.fleet import Fleet
 from tests.faults.law import Asked, Place, Terminal
@@ -77,9 +75,7 @@ class Trial:
 
     def alter(self, role: str, config: str, value: int) -> None:
         """Set a configuration of the topic of that role."""
-        resource = ConfigResource(ConfigResourceType.TOPIC, self.topic(role), configs={config: str(value)})
-        with self.broker.admin() as admin:
-            admin.alter_configs([resource])
+        self.broker.alter_topic(self.topic(role), config, str(value))
 
     def asked(self) -> dict[Place, Asked]:
         """Every message of the queries topic."""

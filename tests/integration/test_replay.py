@@ -140,9 +140,7 @@ def test_one_place_and_a_limit(deployment: Deployment) -> None:
 def test_a_topic_that_takes_less_now_is_said(deployment: Deployment) -> None:
     """A record that its topic refuses is named, those after it are sent, and the exit code is 1."""
     poisoned(deployment)
-    with deployment.broker.admin() as admin:
-        resource = kafka.admin.ConfigResource("topic", deployment.names["queries"], {"max.message.bytes": "400"})
-        admin.alter_configs([resource])
+    deployment.broker.alter_topic(deployment.names["queries"], "max.message.bytes", "400")
     deployment.settings["kafka"]["compression"] = None
     done = replay(deployment, "--json")
     assert done.returncode == 1

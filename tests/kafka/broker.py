@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
 from kafka.errors import KafkaError
 
 from tests.kafka.certificates import HOST, Certificates
@@ -210,6 +211,13 @@ class Broker:
         with self.admin() as admin:
             topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config or {})}
             admin.create_topics({name: topic}, wait_for_metadata=True)
+
+    def alter_topic(self, name: str, config: str, value: str) -> None:
+        """Set one configuration of a topic and return once the broker has it, which is after it has agreed to it."""
+        with self.admin() as admin:
+            admin.alter_configs([ConfigResource("topic", name, {config: value})])
+            while admin.describe_configs([ConfigResource("topic", name)])["topic"][name][config]["value"] != value:
+                self.check()
 
     def admin(self, timeout_s: float = 10.0) -> KafkaAdminClient:
         """An admin client of this broker, for the caller to close; KafkaError without an answer in `timeout_s`."""

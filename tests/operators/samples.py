@@ -12,11 +12,12 @@ from operators.analysers import Analysers
 from operators.cascade.answer_cache import AnswerCache
 from operators.cascade.cursor import CursorCodec
 from operators.cascade.exact_cache import ExactCache
+from operators.cascade.keys import binding
 from operators.cascade.semantic_cache import SemanticCache
 from operators.decode import Decoder
 from operators.inflight import InFlight, Message, Origin, Terminal
 from operators.lookup import Answers
-from operators.normalise import Normaliser
+from operators.normalise import Normalised, Normaliser
 from operators.places import Places
 from operators.recipes import Planner
 from operators.telemetry import QueryTrace
@@ -99,6 +100,11 @@ def answers(**changes: Any) -> Answers:
 def query(offset: int = 0, tracer: Tracer = TRACER, **event: Any) -> InFlight:
     """A query in flight, as `decode` makes it."""
     return decoder(tracer)(message({"query_id": f"q{offset}", "text": "some text", **event}, offset))
+
+
+def bound(query: InFlight | Normalised) -> bytes:
+    """The query that its cursors continue."""
+    return binding(query.scope, query.canonical.text, query.canonical.vector)
 
 
 def terminal(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any) -> Terminal:

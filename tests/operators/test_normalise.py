@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.cascade.cursor import After, Cursor, CursorCodec, Offset
-from operators.cascade.keys import binding, exact_key, state
+from operators.cascade.keys import exact_key, state
 from operators.cascade.paging import MOST_SEEN
 from operators.normalise import Normalised, Normaliser, cursors
 from operators.places import Places
@@ -22,7 +22,7 @@ from schemas.recipes import Recipe
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy, load
 from schemas.settings.policies import IdentitySettings
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import CURSORS, normaliser
+from tests.operators.samples import CURSORS, bound, normaliser
 
 SENT = 1_700_000_000.0
 NORMALISE = normaliser()
@@ -42,11 +42,6 @@ def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLette
     with pytest.raises(InputError) as caught:
         normalised(normalise, **fields)
     return caught.value.kind, str(caught.value)
-
-
-def bound(query: Normalised) -> bytes:
-    """The query that its cursors continue."""
-    return binding(query.scope, query.canonical.text, query.canonical.vector)
 
 
 def key_of(query: Normalised) -> bytes:

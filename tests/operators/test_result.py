@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.cascade.cursor import After
-from operators.cascade.keys import binding, state
+from operators.cascade.keys import state
 from operators.clients.rerankers import Verdict
 from operators.delivery.record_size import record_size
 from operators.fuse import fused
@@ -23,7 +23,7 @@ from schemas.pool import CandidatePool
 from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
 from tests.operators.ranking.pools import keyword, leg, structured, vector
-from tests.operators.samples import CURSORS, query
+from tests.operators.samples import CURSORS, bound, query
 from tests.operators.test_publish import DENIAL, PUBLISHER, event_of, found, published, written
 
 NOW = 1_700_000_000.0
@@ -106,11 +106,6 @@ def test_a_refusal_says_why_and_nothing_else() -> None:
     assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
     assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
     assert "denied" not in published(query())
-
-
-def bound(asked: InFlight) -> bytes:
-    """The query that its cursors continue."""
-    return binding(asked.scope, asked.canonical.text, asked.canonical.vector)
 
 
 def test_the_next_page_begins_where_this_one_ends() -> None:

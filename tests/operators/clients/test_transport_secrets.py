@@ -13,6 +13,7 @@ from aiohttp import web
 
 from operators.clients.transport import Endpoint, http_transport
 from schemas.errors import BackendError, BackendUnavailable, ConfigError
+from tests.missing import missing
 from tests.operators.clients.faults import HEADERS, KEY, OK, TEXT, call, raw_failure_of, sending
 from tests.operators.clients.serving import answering, json_response
 
@@ -39,9 +40,10 @@ def test_errors_tell_no_secret(sent: bytes) -> None:
         assert secret not in told
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_untrusted_certificate_is_unavailable(tmp_path: Path) -> None:
     """A server whose certificate isn't trusted gets no request; one that `verify` trusts is answered."""
+    if shutil.which("openssl") is None:
+        missing("the certificate needs the command openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     named = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
