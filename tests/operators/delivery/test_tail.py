@@ -145,6 +145,9 @@ def test_added_partitions_are_found(tail: Tail, settings: KafkaSettings) -> None
         assert values(read(tail)) == [b"1"]
         admin = kafka.KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)
         admin.create_partitions({topic: NewPartitions(3)})
+        limit = time.monotonic() + WITHIN
+        while len(admin.describe_topics([topic])[0]["partitions"]) < 3:
+            assert time.monotonic() < limit
         admin.close()
     producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers)
     assert producer.send(topic, b"7", b"a|b|0", partition=2).get(WITHIN)
