@@ -1,13 +1,12 @@
 """The document event: an upsert or a delete, one JSON object a message on the documents topic."""
 
-import unicodedata
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from schemas.normalization import nfc
 from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
 from schemas.timestamp import Timestamp
 
@@ -58,7 +57,7 @@ REFLECTION: Final = "reflection"
 Finite = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
-Composed = Annotated[str, AfterValidator(partial(unicodedata.normalize, "NFC"))]
+Composed = Annotated[str, AfterValidator(nfc)]
 """As texts of queries are, so that the words of both are the same."""
 
 

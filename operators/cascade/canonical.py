@@ -1,6 +1,5 @@
 """The canonical query: what an event asks, normalised, with nothing left to a default. Every stage reads this one."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -8,6 +7,7 @@ from typing import Final
 
 from operators.cascade.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
+from schemas.normalization import nfc
 from schemas.query import QueryEvent
 
 
@@ -61,7 +61,7 @@ def canonical(
     event: QueryEvent, source: str | None, destination: str, namespace: str, now: float, cursor: Cursor | None = None
 ) -> Canonical:
     """The event's canonical query; `destination`, `namespace` and `now` stand in for what it doesn't say."""
-    text = unicodedata.normalize("NFC", event.text) if event.text is not None else None
+    text = nfc(event.text) if event.text is not None else None
     return Canonical(
         source=source,
         destination=event.destination if event.destination is not None else destination,

@@ -1,13 +1,13 @@
 """Dedupe: two documents that say the same are one result."""
 
 import hashlib
-import unicodedata
 from collections.abc import Sequence
 
 from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.fusion import cut
 from operators.ranking.run import Run
 from schemas.document import COLUMNS, CONTENT
+from schemas.normalization import nfkc
 from schemas.recipes.stages import Dedupe
 
 
@@ -16,7 +16,7 @@ def fingerprint(text: str) -> int | None:
 
     The index keeps it in each payload, so that ranking needs no texts.
     """
-    content = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    content = " ".join(nfkc(text).casefold().split())
     if not content:
         return None
     digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()

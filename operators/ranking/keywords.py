@@ -10,6 +10,8 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 
+from schemas.normalization import nfkc
+
 SHORTEST: Final = 3
 
 # Thai, Lao, Myanmar, Khmer, kana, Han: scripts that put no space between words.
@@ -82,7 +84,7 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     # Folding can undo a composition: normalise after it, too.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return nfkc(nfkc(text).casefold())
 
 
 @cache
