@@ -63,8 +63,7 @@ def search_replica(
     analysers = Analysers(clients.qdrant, settings.qdrant)
     _read(analysers, replica.calls, settings.qdrant.timeout)
     decoder = Decoder.of(settings, replica.tracer)
-    if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
-        log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
+    _warn(settings)
     publisher = Publisher(
         kafka.topics.results,
         kafka.topics.dead_letters,
@@ -127,6 +126,15 @@ def indexing_replica(
         dead_letters=kafka.topics.dead_letters,
     )
     return replica, indexing(parts)
+
+
+def _warn(settings: Settings) -> None:
+    """Say what protects less than it may seem to."""
+    if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
+        log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
+    hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
+    if hiding and not settings.firewall.enabled:
+        log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
 
 
 def _read(analysers: Analysers, calls: EventLoopThread, patience: float) -> None:

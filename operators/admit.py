@@ -68,7 +68,7 @@ class Admission:
     def _read(self, query: InFlight, text: str) -> None:
         bm25 = self.analysers.of(query.collection)
         parsed = query.parsed = parse(text, self.columns)
-        query.terms = bm25.query(parsed.terms)
+        query.terms, query.analyser = bm25.query(parsed.terms), bm25.name
         # Stop words are in the index of words, and not in BM25's.
         query.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         if parsed.warning is not None:
@@ -80,4 +80,4 @@ class Admission:
 @operator
 def admit(step_id: str, up: Stream[Batch], admission: Admission) -> Stage[InFlight]:
     """Queries in; those that are refused or past their deadline are answered, without any call."""
-    return stage("admit", up, lambda query: query.message, admission)
+    return stage("admit", up, lambda query: query, admission)

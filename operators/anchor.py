@@ -64,7 +64,7 @@ def anchor(
 ) -> Stage[InFlight]:
     """Queries in and on, with the time that they name where their recipe targets it."""
     if extractor is None:
-        return stage("anchor", up, lambda query: query.message, ruled)
+        return stage("anchor", up, lambda query: query, ruled)
 
     async def call(
         _: Lane, wanted: Sequence[tuple[str, float]], timeout: float
@@ -73,4 +73,4 @@ def anchor(
         return [await extractor.anchor(text, now, timeout=timeout) for text, now in wanted]
 
     done = async_io("chat", up, calls, plan, call, lambda query: query.deadline, bounds)
-    return stage("anchor", done, lambda done: done.item.message, lambda done: anchored(done, extractor.model))
+    return stage("anchor", done, lambda done: done.item, lambda done: anchored(done, extractor.model))

@@ -98,7 +98,7 @@ class Embeddings:
 def embed(step_id: str, up: Stream[Batch], embeddings: Embeddings, calls: EventLoopThread) -> Stage[InFlight]:
     """Queries in and on, with their vectors; a lost embedder is noted in the query."""
     if embeddings.embedder is None:
-        return stage("embed", up, lambda query: query.message, embeddings.missed)
+        return stage("embed", up, lambda query: query, embeddings.missed)
     bounds = embeddings.bounds
     done = async_io("embedder", up, calls, embeddings.plan, embeddings.call, lambda query: query.deadline, bounds)
-    return stage("embed", done, lambda done: done.item.message, embeddings.take)
+    return stage("embed", done, lambda done: done.item, embeddings.take)

@@ -78,4 +78,4 @@ def fetch(
         return [{id_: payloads[id_] for id_ in ids if id_ in payloads} for ids in wanted]
 
     done = async_io("payloads", up, calls, plan(depth), call, lambda query: query.deadline, bounds)
-    return stage("fetch", done, lambda done: done.item.message, lambda done: fetched(done, depth))
+    return stage("fetch", done, lambda done: done.item, lambda done: fetched(done, depth))

@@ -35,4 +35,4 @@ def fused(query: InFlight) -> InFlight:
 @operator
 def fuse(step_id: str, up: Stream[Batch]) -> Stage[InFlight]:
     """Queries in and on, with their candidates, best first."""
-    return stage("fuse", up, lambda query: query.message, fused)
+    return stage("fuse", up, lambda query: query, fused)

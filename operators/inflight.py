@@ -83,12 +83,13 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that could not become a query, on its way to the dead letters."""
+    """A message that can't be answered, on its way to the dead letters; `trace` is its query's, if it was one."""
 
     message: Message
     kind: DeadLetterClass
     stage: str
     reason: str
+    trace: QueryTrace | None = None
 
 
 class Found(NamedTuple):
@@ -125,9 +126,9 @@ class InFlight:
     `deadline`, and `started`, when the present stage took it on, are on the monotonic clock. `collection` is Qdrant's.
     `watermark` is how far its namespace was indexed before it was retrieved, None if that isn't known, and `era` how
     often watermarks had gone back then. `leads`: it doesn't wait for another's answer. With a `direction` the answer to
-    a query of almost the same one does. `uncovered`: what matches the keywords may hold none of `terms`. Of a lookup,
-    `ends` is where a page that ends with a record goes on, `end` where the next one begins, and `more` says that there
-    is one. `answered`: nothing is left to do but to publish.
+    a query of almost the same one does. `analyser` is what made its `terms`; `uncovered`: what matches the keywords may
+    hold none of these. Of a lookup, `ends` is where a page that ends with a record goes on, `end` where the next one
+    begins, and `more` says that there is one. `answered`: nothing is left to do but to publish.
     """
 
     message: Message
@@ -152,6 +153,7 @@ class InFlight:
     uncovered: bool = False
     embedding: Embedding | None = None
     terms: Sparse | None = None
+    analyser: str | None = None
     anchor: TimeAnchor | None = None
     legs: dict[str, Leg] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)

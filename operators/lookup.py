@@ -96,7 +96,7 @@ class Answers:
         query.watermark = watermark
         query.era = era
         bucket = int(query.canonical.now // self._clock_bucket) if _timed(query) else None
-        query.scope = replace(query.scope, watermark=watermark, clock=bucket)
+        query.scope = replace(query.scope, watermark=watermark, analyser=query.analyser, clock=bucket)
         self._check(query)
         # Without a watermark nobody says when the namespace changes.
         if not watermark or era < self._era or query.canonical.shape is Shape.FAST_PATH:
@@ -247,7 +247,7 @@ def lookup(
     # Who follows the topic ends a wait by itself, and knows then that it is behind.
     bounds = Bounds(2 * patience, _MOST, _CALLS)
     done = async_io("watermarks", up, calls, plan, call, lambda query: query.deadline, bounds)
-    parted = stage("lookup", done, lambda done: done.item.message, take)
+    parted = stage("lookup", done, lambda done: done.item, take)
     leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.leads] or None)
     return replace(parted, on=leading)
 
@@ -255,4 +255,4 @@ def lookup(
 @operator
 def recall(step_id: str, up: Stream[Batch], answers: Answers) -> Stage[InFlight]:
     """Queries in; on unless an answer to a similar one does."""
-    return stage("recall", up, lambda query: query.message, answers.recall)
+    return stage("recall", up, lambda query: query, answers.recall)

@@ -132,6 +132,7 @@ class Normaliser:
             config_hash=self.config_hash,
             policy_hash=self._allowed(query.source, policy),
             watermark=None,
+            analyser=None,
             clock=None,
         )
 

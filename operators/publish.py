@@ -24,7 +24,7 @@ from operators.cascade.paging import MOST_SEEN
 from operators.debug import debug
 from operators.delivery.dead_letters import dead_letter, without_payload
 from operators.delivery.record_size import record_size
-from operators.inflight import Headers, InFlight, Origin, Rejected, Terminal
+from operators.inflight import Headers, InFlight, Message, Origin, Rejected, Terminal
 from operators.lookup import Answers
 from operators.result import clock, page, pool, pooled, result
 from operators.stage import Batch, defect
@@ -172,18 +172,22 @@ def undeliverable(
     rejected: Rejected, topic: str, tracer: Tracer, max_bytes: Mapping[str, int] = MappingProxyType({})
 ) -> Terminal:
     """The dead letter of a message, as a part of its trace."""
-    message = rejected.message
+    trace = rejected.trace if rejected.trace is not None else _trace(rejected.message, tracer)
+    trace.rejected(rejected.kind)
+    letter = dead_letter(rejected, topic, trace.trace_id)
+    trace.send(topic, "dead_letter")
+    return replace(letter if fits(letter, max_bytes) else without_payload(letter, topic), trace=trace)
+
+
+def _trace(message: Message, tracer: Tracer) -> QueryTrace:
+    """The trace of a message that never was a query."""
     origin = message.origin
     attributes: Attributes = {
         "messaging.destination.partition.id": str(origin.partition),
         "messaging.kafka.offset": origin.offset,
     }
     headers = cloud_event.traced_rejected(message.headers, message.value)
-    trace = QueryTrace(tracer, headers, origin.topic, message.received, attributes)
-    trace.rejected(rejected.kind)
-    letter = dead_letter(rejected, topic, trace.trace_id)
-    trace.send(topic, "dead_letter")
-    return replace(letter if fits(letter, max_bytes) else without_payload(letter, topic), trace=trace)
+    return QueryTrace(tracer, headers, origin.topic, message.received, attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +204,11 @@ class Ending:
         try:
             event = query.kept.served if query.kept is not None else self.publisher.event(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return [self._letter(defect("publish", each.message, error)) for each in (query, *followers)]
+            return [self._letter(defect("publish", each, error)) for each in (query, *followers)]
         try:
             self.answers.keep(query, event)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
-            defect("keep", query.message, error)
+            defect("keep", query, error)
         for follower in followers:
             follower.kept = query.kept
         return [self._written(each, event) for each in (query, *followers)]
@@ -212,15 +216,15 @@ class Ending:
     def dead(self, rejected: Rejected) -> list[Terminal]:
         """The dead letters of a message and of the queries that followed it: what is identical fails alike."""
         followers = self.answers.settle(rejected.message.origin)
-        messages = (rejected.message, *(follower.message for follower in followers))
-        return [self._letter(replace(rejected, message=message)) for message in messages]
+        alike = (replace(rejected, message=each.message, trace=each.trace) for each in followers)
+        return [self._letter(each) for each in (rejected, *alike)]
 
     def _written(self, query: InFlight, event: Event) -> Terminal:
         publisher = self.publisher
         try:
             return publisher.record(query, publisher.own(query, event))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._letter(defect("publish", query.message, error))
+            return self._letter(defect("publish", query, error))
 
     def _letter(self, rejected: Rejected) -> Terminal:
         return undeliverable(rejected, self.publisher.dead_letters, self.tracer, self.publisher.max_bytes)

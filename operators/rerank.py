@@ -165,7 +165,7 @@ def judged(
 def rerank(step_id: str, up: Stream[Batch], reranking: Reranking, calls: EventLoopThread) -> Stage[InFlight]:
     """Queries in and on, reranked; a lost reranker leaves the fused order and is noted in the query."""
     if reranking.reranker is None:
-        return stage("rerank", up, lambda query: query.message, lambda query: query)
+        return stage("rerank", up, lambda query: query, lambda query: query)
     gathering = Candidates(reranking.reranker.capacity)
     observed = reranking.in_flight
     done = async_io(
@@ -179,4 +179,4 @@ def rerank(step_id: str, up: Stream[Batch], reranking: Reranking, calls: EventLo
         gathering,
         None if observed is None else lambda _, count: observed(count),
     )
-    return stage("rerank", done, lambda done: done.item.message, reranking.take)
+    return stage("rerank", done, lambda done: done.item, reranking.take)

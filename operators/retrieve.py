@@ -156,4 +156,4 @@ def retrieve(
 ) -> Stage[InFlight]:
     """Queries in; on with what their legs found, answered if every leg is lost."""
     found = async_io("legs", up, calls, searches, Retriever(qdrant, tracer), lambda query: query.deadline, bounds)
-    return stage("retrieve", found, lambda done: done.item.message, retrieved)
+    return stage("retrieve", found, lambda done: done.item, retrieved)

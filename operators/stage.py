@@ -29,6 +29,9 @@ I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
 
 Batch = list[InFlight]
 
+Source = Message | InFlight
+"""What is rejected where a step fails: a message, or the query that it became, with its trace."""
+
 
 @dataclass(frozen=True)
 class Stage(Generic[I]):
@@ -46,7 +49,7 @@ class _Sorted(Generic[I]):
     dead: list[Rejected] = field(default_factory=list)
 
 
-def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: Callable[[T], I]) -> _Sorted[I]:
+def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Callable[[T], I]) -> _Sorted[I]:
     """Apply `step` to each item; one that it can't be applied to is rejected alone.
 
     An InputError says what is wrong with the message. Anything else is a defect of ours: the message becomes a dead
@@ -57,28 +60,35 @@ def sort(name: str, items: Iterable[T], message: Callable[[T], Message], step: C
         try:
             done = step(item)
         except InputError as error:
-            out.dead.append(Rejected(message(item), error.kind, name, str(error)))
+            out.dead.append(_rejected(name, source(item), error.kind, str(error)))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            out.dead.append(defect(name, message(item), error))
+            out.dead.append(defect(name, source(item), error))
         else:
             (out.answered if done.answered else out.on).append(done)
     return out
 
 
-def defect(name: str, message: Message, error: Exception) -> Rejected:
+def defect(name: str, source: Source, error: Exception) -> Rejected:
     """Log what went wrong in our own code, and reject the message that met it."""
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
-    log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, message.origin, where)
-    return Rejected(message, DeadLetterClass.INTERNAL, name, type(error).__name__)
+    rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
+    log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, rejected.message.origin, where)
+    return rejected
+
+
+def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str) -> Rejected:
+    if isinstance(source, Message):
+        return Rejected(source, kind, name, reason)
+    return Rejected(source.message, kind, name, reason, source.trace)
 
 
 @operator
-def stage(step_id: str, up: Stream[list[T]], message: Callable[[T], Message], step: Callable[[T], I]) -> Stage[I]:
+def stage(step_id: str, up: Stream[list[T]], source: Callable[[T], Source], step: Callable[[T], I]) -> Stage[I]:
     """Apply a pure step to every item of every batch and part the outcome into a stage's streams."""
     # The engine's id of the step begins with the flow's and the operator's.
     name = step_id.rpartition(".")[2]
-    parted = op.map("apply", up, lambda items: sort(name, items, message, step))
+    parted = op.map("apply", up, lambda items: sort(name, items, source, step))
     return Stage(
         on=op.filter_map("on", parted, lambda out: out.on or None),
         answered=op.filter_map("answered", parted, lambda out: out.answered or None),

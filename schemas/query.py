@@ -63,9 +63,7 @@ class QueryEvent(BaseModel):
     subject: Name | None = Field(default=None, description="Only documents of this subject.")
     actor_type: Name | None = Field(default=None, description="Only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(
-        default=None, description="The order of a lookup without text and vector; missing: the newest first."
-    )
+    order_by: OrderBy | None = Field(default=None, description="The order of a lookup; missing: the newest first.")
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0,
         description=f"Results wanted: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
@@ -117,8 +115,8 @@ class QueryEvent(BaseModel):
         searched = self.vector is not None or bool(self.text and self.text.strip())
         if not (searched or self.filters or self.subject is not None or self.actor_type is not None):
             raise ValueError("text, vector, filters, subject or actor_type must be given")
-        if searched and self.order_by is not None:
-            raise ValueError("order_by is for lookups: with text or vector the recipe gives the order")
+        if self.order_by is not None and (searched or self.reflections_only):
+            raise ValueError("order_by is for lookups: text, vector and reflections are in the recipe's order")
         if self.now is not None and self.current_cycle is not None:
             raise ValueError("now and current_cycle are two clocks: at most one may be given")
         if self.reflections_only and self.include_reflections is False:

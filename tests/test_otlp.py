@@ -10,6 +10,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Link, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.util.types import AttributeValue
 
 from tests.otlp import Receiver
 
@@ -35,7 +36,7 @@ def test_spans_arrive_as_they_were_recorded(receiver: Receiver, compression: Com
     provider = exporting_to(receiver, compression)
     tracer = provider.get_tracer("test")
     linked = SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(1))
-    attributes = {"text": "é", "count": 3, "share": 0.5, "flag": False, "list": ["a", "b"]}
+    attributes: dict[str, AttributeValue] = {"text": "é", "count": 3, "share": 0.5, "flag": False, "list": ["a", "b"]}
     with (
         tracer.start_as_current_span("root", kind=SpanKind.CONSUMER) as root,
         tracer.start_as_current_span("child", attributes=attributes, links=[Link(linked)]) as child,

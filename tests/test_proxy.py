@@ -26,7 +26,7 @@ def proxy() -> Iterator[Proxy]:
     with ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        with Proxy(*server.server_address, latency=0.2) as running:
+        with Proxy("127.0.0.1", server.server_address[1], latency=0.2) as running:
             yield running
         server.shutdown()
         thread.join()

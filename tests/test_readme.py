@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 import yaml
+from typer.core import TyperGroup
 
 from flows.cli import app
 from schemas.query import QueryEvent
@@ -36,6 +37,7 @@ def test_commands_exist(command: list[str]) -> None:
         return
     assert Path(command[0]).name == "rankstream"
     click = typer.main.get_command(app)
+    assert isinstance(click, TyperGroup)
     context = click.make_context("rankstream", [command[1], "--help"], resilient_parsing=True)
     known = click.get_command(context, command[1])
     assert known is not None, command[1]

@@ -27,8 +27,8 @@ class Scope:
     """Everything but text and vector that can change an answer.
 
     `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
-    policy and the firewall; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal
-    reads it.
+    policy and the firewall; `analyser` names what made the text's terms; `now` is the event's own, in Unix seconds,
+    `clock` the bucket of the clock where a signal reads it.
     """
 
     source: str | None
@@ -56,11 +56,12 @@ class Scope:
     config_hash: str
     policy_hash: str
     watermark: tuple[str, ...] | None
+    analyser: str | None
     clock: int | None
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
-_STATE: Final = ("config_hash", "policy_hash", "watermark")
+_STATE: Final = ("config_hash", "policy_hash", "watermark", "analyser")
 _MOVING: Final = frozenset({"cursor", "clock", "now", *_STATE})
 """What may differ between the pages of one query."""
 
@@ -83,12 +84,12 @@ def scope_key(scope: Scope, vector: str) -> bytes:
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
-    """The query that a cursor continues: 16 bytes over all but cursor, clocks, configuration, policy and index."""
+    """The query that a cursor continues: 16 bytes over all but the cursor, the clocks and its state."""
     return _query("query", _lasting(scope), text, vector)[:_BRIEF]
 
 
 def state(scope: Scope) -> bytes:
-    """What a cursor's pages are cut from: 16 bytes over the configuration, the policy and the index."""
+    """What a cursor's pages are cut from: 16 bytes over the configuration, the policy, the index and its analyser."""
     return _digest("state", _state(scope), b"")[:_BRIEF]
 
 

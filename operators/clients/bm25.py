@@ -32,10 +32,14 @@ class Sparse:
 
 
 class Bm25:
-    """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses."""
+    """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
+
+    `name` tells it from every other.
+    """
 
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters or Bm25Parameters()
+        self.name = repr(self.parameters)
         try:
             self._model = qdrant_edge.Bm25(_config(self.parameters))
         except ValueError as error:

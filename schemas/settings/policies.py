@@ -49,6 +49,11 @@ class SourcePolicy(Section):
     required_labels: list[str] = Field(default=[], description="Documents without all of these are hidden.")
 
     @property
+    def hides(self) -> bool:
+        """Whether documents are hidden by it, with the firewall on."""
+        return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
+
+    @property
     def hash(self) -> str:
         """SHA-256 of everything that the policy says."""
         return hashlib.sha256(orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli import app
@@ -28,7 +29,9 @@ FLOWS = ("search", "indexing")
 def check_command(arguments: Iterable[str]) -> None:
     """Parse the arguments of `rankstream`; raises for a command or an option that there isn't."""
     name, *rest = arguments
-    get_command(app).commands[name].make_context(name, rest).close()
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
+    commands.commands[name].make_context(name, rest).close()
 
 
 @cache
@@ -42,7 +45,12 @@ def manifests() -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
-STATEFUL_SETS = [pytest.param(manifests()["StatefulSet", f"rankstream-{flow}"], id=flow) for flow in FLOWS]
+def stateful_set(flow: str) -> dict[str, Any]:
+    """What runs a flow."""
+    return manifests()["StatefulSet", f"rankstream-{flow}"]
+
+
+STATEFUL_SETS = [pytest.param(stateful_set(flow), id=flow) for flow in FLOWS]
 
 
 def pod(workload: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from schemas.settings import Settings, load
-from tests.deploy.files import EXAMPLE, PAGE, ROOT, STATEFUL_SETS, check_command, container, manifests, variables
+from tests.deploy.files import EXAMPLE, FLOWS, PAGE, ROOT, check_command, container, manifests, stateful_set, variables
 
 # The example configuration
 
@@ -81,10 +81,10 @@ def test_the_page_names_objects_that_there_are() -> None:
     assert named
     for kind, name in named:
         assert (kinds[kind], name) in manifests()
-    for workload in STATEFUL_SETS:
-        [optional] = container(workload.values[0])["envFrom"]
+    for workload in map(stateful_set, FLOWS):
+        [optional] = container(workload)["envFrom"]
         assert f"kubectl create configmap {optional['configMapRef']['name']} " in text
-        for variable in variables(workload.values[0]).values():
+        for variable in variables(workload).values():
             if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
                 assert f"kubectl create secret generic {reference['name']} " in text
                 assert f"{reference['key']}" in text

@@ -19,14 +19,14 @@ from tests.deploy.files import (
     last_stage,
     manifests,
     pod,
+    stateful_set,
     variables,
 )
 
 VERSIONS = ("1.31", kubernetes_validate.latest_version())
 OBJECTS = [pytest.param(item, id="/".join(key)) for key, item in manifests().items()]
-WORKLOADS = [
-    pytest.param(item, id="/".join(key)) for key, item in manifests().items() if key[0] in {"StatefulSet", "Job"}
-]
+WORKLOADS = {"/".join(key): item for key, item in manifests().items() if key[0] in {"StatefulSet", "Job"}}
+EVERY_WORKLOAD = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ def test_the_kustomization_has_every_manifest_and_the_image() -> None:
     kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     assert sorted([*kustomization["resources"], "kustomization.yaml"]) == sorted(p.name for p in KUBERNETES.iterdir())
     assert {image["name"] for image in kustomization["images"]} == {
-        container(workload.values[0])["image"].partition(":")[0] for workload in WORKLOADS
+        container(workload)["image"].partition(":")[0] for workload in WORKLOADS.values()
     }
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_are_restricted(workload: dict[str, Any]) -> None:
     """Pods satisfy the `restricted` Pod Security Standard, on a read-only file system."""
     context = pod(workload)["securityContext"]
@@ -68,14 +68,14 @@ def test_pods_are_restricted(workload: dict[str, Any]) -> None:
     assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod(workload).keys()
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_run_as_the_images_user(workload: dict[str, Any]) -> None:
     """The user and the group are those that the image was made for."""
     context = pod(workload)["securityContext"]
     assert f"{context['runAsUser']}:{context['runAsGroup']}" == last_stage().last("USER")
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_have_no_way_to_the_kubernetes_api(workload: dict[str, Any]) -> None:
     """They have an account of their own without a token, and no variables that describe other Services."""
     account = manifests()["ServiceAccount", pod(workload)["serviceAccountName"]]
@@ -84,7 +84,7 @@ def test_pods_have_no_way_to_the_kubernetes_api(workload: dict[str, Any]) -> Non
     assert pod(workload)["enableServiceLinks"] is False
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_keep_nothing(workload: dict[str, Any]) -> None:
     """The configuration is the only volume, read-only, mounted where the command looks for it."""
     assert "volumeClaimTemplates" not in workload["spec"]
@@ -99,14 +99,14 @@ def test_pods_keep_nothing(workload: dict[str, Any]) -> None:
     assert path.name in keys
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_run_commands_that_there_are(workload: dict[str, Any]) -> None:
     """Each container's arguments are a command of the command line with its options, for the image's entry point."""
     assert "command" not in container(workload)
     check_command(container(workload)["args"])
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_pods_ask_for_what_they_need(workload: dict[str, Any]) -> None:
     """CPU and memory are requested; memory is bounded, and the CPU isn't, so that no heartbeat is throttled."""
     resources = container(workload)["resources"]
@@ -114,7 +114,7 @@ def test_pods_ask_for_what_they_need(workload: dict[str, Any]) -> None:
     assert resources["limits"].keys() == {"memory"}
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@EVERY_WORKLOAD
 def test_keys_come_from_an_optional_secret(
     workload: dict[str, Any], configured: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +207,7 @@ def test_each_flow_has_a_headless_service(workload: dict[str, Any]) -> None:
 
 def test_the_flows_share_no_label_selector() -> None:
     """Neither flow's StatefulSet or Service selects the pods of the other."""
-    selectors = [workload.values[0]["spec"]["selector"]["matchLabels"] for workload in STATEFUL_SETS]
+    selectors = [stateful_set(flow)["spec"]["selector"]["matchLabels"] for flow in FLOWS]
     assert len({json.dumps(selector, sort_keys=True) for selector in selectors}) == len(FLOWS)
 
 

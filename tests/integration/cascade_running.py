@@ -87,7 +87,7 @@ def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "policies": {
             "identity": {"by": "topic", "topics": {"QUERIES": "bridge"}},
             "default": {"read": False},
-            "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {}},
+            "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {"clearance": "restricted"}},
         },
         "cache": {"patience": 1.0, "ttl": 2.0},
     }

@@ -79,7 +79,8 @@ class Flow:
         """Whether the health port says that it is in its group."""
         url = f"http://127.0.0.1:{self.port}/readyz"
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
-            return answer.status == 200
+            status: int = answer.status
+            return status == 200
         return False
 
     def wait_ready(self) -> Self:
@@ -169,7 +170,7 @@ class Deployment:
         self.flows.append(flow)
         return flow.wait_ready() if wait else flow
 
-    def produce(self, role: str, values: Sequence[bytes], headers: Headers | None = None) -> None:
+    def produce(self, role: str, values: Sequence[bytes | None], headers: Headers | None = None) -> None:
         """Produce raw values, spread over the partitions, and wait until the broker has them."""
         producer = kafka.KafkaProducer(bootstrap_servers=self.broker.bootstrap, acks="all", max_request_size=1 << 24)
         sent = [

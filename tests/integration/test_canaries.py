@@ -260,7 +260,7 @@ def test_no_secret_is_printed_about_a_wrong_file_or_a_broker_that_is_not_there(t
     ):
         config.write_text(text)
         assert found(run_commands(config, KEYS, {"run": 2})) == []
-    kafka = {"bootstrap_servers": f"localhost:{free_port()}", "security_protocol": "SASL_PLAINTEXT"}
+    kafka: dict[str, Any] = {"bootstrap_servers": f"localhost:{free_port()}", "security_protocol": "SASL_PLAINTEXT"}
     kafka |= {"sasl": {"mechanism": "PLAIN", "username": "u"}}
     config.write_text(yaml.safe_dump({"kafka": kafka, **backends(echo)}))
     assert found(run_commands(config, {**KEYS, **USER}, dict.fromkeys(("run", "topics"), 1))) == []

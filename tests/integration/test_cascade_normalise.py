@@ -107,6 +107,13 @@ def test_without_a_secret_cursors_are_checksummed(plain: System) -> None:
     assert "cursor.signing_secret isn't set" in plain.deployment.flows[-1].log.read_text()
 
 
+def test_a_clearance_without_the_firewall_is_said_at_start(plain: System) -> None:
+    """The process names the policies that hide nothing while the firewall is off."""
+    said = plain.deployment.flows[-1].log.read_text()
+    assert "firewall.enabled isn't set: clearances and labels hide nothing" in said
+    assert "sources.boss" in said
+
+
 def test_profiles(kitchen: System) -> None:
     """A missing profile is `balanced`, an unknown one too, with a warning; a known one is itself."""
     missing, unknown, known = kitchen.answers(

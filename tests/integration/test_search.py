@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.deployment import Deployment, Flow, assert_each_once
+from tests.integration.deployment import Deployment, assert_each_once
 from tests.integration.searching import Ask, asking, searching
 from tests.kafka.broker import Broker
 
@@ -90,7 +90,7 @@ def test_a_deadline_that_has_passed_is_expired(system: Deployment) -> None:
             assert flow.terminate() == 0
     before = len(system.places())
     system.ask([{"query_id": "late", "text": "zip", "timeout_ms": 1}])
-    flow: Flow = system.start("run", replica="s")
+    flow = system.start("run", replica="s")
     terminals = system.terminals(before + 1)
     assert_each_once(system, terminals)
     (late,) = [t.value for t in terminals if t.value.get("query_id") == "late"]

@@ -117,7 +117,7 @@ def expired(settings: dict[str, Any], _: Broker, directory: Path) -> None:
 
 def forged(settings: dict[str, Any], _: Broker, directory: Path) -> None:
     """Show a token that claims to be signed."""
-    _, claims, _ = unsigned_token(3600, canary="canary").split(".")
+    claims = unsigned_token(3600, canary="canary").split(".")[1]
     header = base64.urlsafe_b64encode(b'{"alg":"HS256"}').rstrip(b"=").decode()
     (directory / "token").write_text(f"{header}.{claims}.canary")
     settings["sasl"]["token_file"] = directory / "token"
@@ -215,6 +215,7 @@ def test_a_file_that_cannot_be_used_is_named_by_its_setting(
     if content is not None:
         path.write_bytes(content)
     settings = KafkaSettings(**document)
+    options: Callable[[], object]
     for options in (lambda: connection(settings, KAFKA), lambda: security(settings)):
         with pytest.raises(ConfigError, match=f"kafka.tls.key_(file|password_file)|kafka.tls.{setting}") as caught:
             options()

@@ -1,6 +1,7 @@
 """Admit: a query past its deadline is answered without a call; the others get their keyword terms."""
 
 import math
+from typing import Any
 
 import pytest
 from bytewax import operators as op
@@ -8,12 +9,14 @@ from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 from operators.admit import Admission, admit
+from operators.analysers import Analysers
 from operators.cascade.firewall import Guard
 from operators.clients.bm25 import Bm25
 from operators.inflight import InFlight
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
-from schemas.settings import FirewallSettings, load
+from schemas.settings import FirewallSettings, QdrantSettings, load
+from schemas.settings.backends import Bm25Settings
 from tests.operators.samples import admission, decoder, message, query
 
 ADMIT = admission()
@@ -74,6 +77,17 @@ def test_a_query_by_vector_alone_has_no_terms() -> None:
     """Without a text there is nothing to warn about."""
     asked = ADMIT(query(text=None, vector=[1.0, 0.0, 0.0]))
     assert (asked.terms, asked.warnings) == (None, [])
+
+
+def test_terms_come_with_their_analyser() -> None:
+    """A text's terms are told from those that other parameters would make of it; without a text there is none."""
+    unasked: Any = None
+    settings = QdrantSettings(url="http://q", bm25=Bm25Settings(k=1.5))
+    other = admission(analysers=Analysers(unasked, settings))(query()).analyser
+    ours = ADMIT(query()).analyser
+    assert ours is not None
+    assert other not in (None, ours)
+    assert ADMIT(query(text=None, subject="s")).analyser is None
 
 
 def test_who_is_refused_is_answered_first() -> None:

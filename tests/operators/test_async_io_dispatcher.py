@@ -141,13 +141,23 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     until(lambda: gate.calls)
     # The loop is held up over both deadlines: the first item's timer and the second item come in one turn.
     held = threading.Event()
-    calls.loop.call_soon_threadsafe(lambda: (held.set(), time.sleep(0.1)))
+
+    def hold() -> None:
+        held.set()
+        time.sleep(0.1)
+
+    calls.loop.call_soon_threadsafe(hold)
     held.wait()
     dispatcher.submit([2])
     late: list[Finished[int, int]] = []
-    until(lambda: late.extend(dispatcher.drain()) or len(late) == 2)
+
+    def finished() -> int:
+        late.extend(dispatcher.drain())
+        return len(late)
+
+    until(lambda: finished() == 2)
     gate.open = True
     dispatcher.submit([3])
-    until(lambda: late.extend(dispatcher.drain()) or len(late) == 3)
+    until(lambda: finished() == 3)
     assert late[-1].outcomes == {"a": -3}
     calls.close()

@@ -13,6 +13,7 @@ import pytest
 
 from operators.cascade.answer_cache import AnswerCache
 from operators.cascade.exact_cache import ExactCache
+from operators.cascade.keys import state
 from operators.cascade.semantic_cache import SemanticCache
 from operators.clients.embedders import Embedding
 from operators.inflight import InFlight
@@ -66,6 +67,20 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
         kept = answers()
         kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
         assert kept.look_up(asked(1, timeout_ms=1000), MARK).leads is leads
+
+
+def test_answers_by_another_analyser_are_no_answers() -> None:
+    """What was answered with configured parameters isn't served once the collection's own are read, nor its pages."""
+    kept = answers()
+    first = asked(0)
+    first.analyser = "guessed"
+    kept.keep(kept.look_up(first, MARK), EVENT)
+    kept.settle(first.message.origin)
+    for analyser, served in (("read", False), ("guessed", True)):
+        later = asked(1)
+        later.analyser = analyser
+        assert (kept.look_up(later, MARK).kept is not None) is served
+    assert state(replace(first.scope, analyser="read")) != state(first.scope)
 
 
 def test_without_a_watermark_nothing_is_shared() -> None:

@@ -44,7 +44,7 @@ def messages(seed: int, count: int) -> list[Message]:
 def terminals(read: list[Message]) -> list[Terminal]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
     decoded = sort("decode", read, lambda sent: sent, DECODE)
-    ready = sort("admit", decoded.on, lambda query: query.message, admission())
+    ready = sort("admit", decoded.on, lambda query: query, admission())
     dead: list[Rejected] = decoded.dead + ready.dead
     records = [written(query, PUBLISH) for query in ready.on + ready.answered]
     return records + [undeliverable(rejected, "dead-letters", TRACER, PUBLISH.max_bytes) for rejected in dead]

@@ -29,7 +29,7 @@ from tests.operators.samples import DIMENSION, query
 pytestmark = pytest.mark.slow
 
 KINDS = {"size": "integer", "price": "float", "due": "datetime"}
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "size": [-3, 0, 1, 2**53],
     "price": [-0.5, 0.0, 1.0, 1.5],
     "due": ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z", "1969-12-31T23:59:59.5Z", "2026-07-01T00:00:00Z"],
@@ -99,7 +99,7 @@ def test_pages_hold_each_record_once(engine: Engine, drawn: list[int], field: st
 def test_times_of_any_year_are_paged(engine: Engine) -> None:
     """Qdrant has years that Python's calendar hasn't: those that are equal are asked for again all the same."""
     times = [f"{year}-02-28T23:59:59.000001Z" for year in ("-0500", "0000", "1969", "9999", "+12000")]
-    written = [
+    written: list[dict[str, Any]] = [
         {"id": str(uuid.uuid4()), "vector": {}, "payload": {"namespace": "aeons", "due": time}}
         for time in times
         for _ in range(3)

@@ -104,13 +104,14 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
     """The dead letter of a query that led is theirs, too, each with its own bytes; nobody waits any longer."""
     to = ending()
     leader = led(to, 0)
-    following(leader, 1)
-    letters = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why"))
+    (follower,) = following(leader, 1)
+    letters = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
     assert [(letter.origin, letter.topic) for letter in letters] == [
         (origin(0), "dead-letters"),
         (origin(1), "dead-letters"),
     ]
     assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
+    assert [letter.trace for letter in letters] == [leader.trace, follower.trace]
     assert to.answers.leading == 0
 
 
@@ -133,7 +134,8 @@ def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
     broken.canonical = replace(broken.canonical, now=float("nan"))
     flow = Dataflow("publish")
     answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
-    dead = op.input("dead", flow, TestingSource([]))
+    nothing: list[list[Rejected]] = []
+    dead = op.input("dead", flow, TestingSource(nothing))
     op.output("out", publish("publish", answered, dead, ending()), TestingSink(out))
     run_main(flow)
     assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [

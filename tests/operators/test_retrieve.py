@@ -1,5 +1,6 @@
 """Retrieve and fetch: what is asked of Qdrant for a query, and what its answers do to it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,11 @@ import numpy as np
 from operators.clients.bm25 import Sparse
 from operators.clients.embedders import Embedding
 from operators.clients.qdrant.answers import Hits
-from operators.dispatcher import Finished
+from operators.dispatcher import Finished, Lane
 from operators.fetch import fetched
-from operators.inflight import InFlight
+from operators.inflight import Found, InFlight
 from operators.ranking.candidate import Candidate
-from operators.retrieve import Found, retrieved
+from operators.retrieve import retrieved
 from operators.searches import Searches
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
@@ -30,24 +31,33 @@ def embedded(**event: Any) -> InFlight:
     return asked
 
 
+def bodies(**event: Any) -> dict[Lane, Mapping[str, Any]]:
+    """What each leg is asked for such a query."""
+    found = {}
+    for lane, search in SEARCHES(embedded(**event)).items():
+        assert search.body is not None
+        found[lane] = search.body
+    return found
+
+
 def test_every_search_stays_in_the_namespace() -> None:
     """Both legs, and the frequencies of the terms, see the query's namespace and nothing else."""
-    searches = SEARCHES(embedded(namespace="acme"))
+    searches = bodies(namespace="acme")
     tenant = {"must": [{"key": "namespace", "match": {"value": "acme"}}]}
     assert searches.keys() == {VECTOR, KEYWORD}
-    assert [search.body["filter"] for search in searches.values()] == [tenant, tenant]
-    assert searches[KEYWORD].body["params"] == {"idf": {"corpus": tenant}}
+    assert [body["filter"] for body in searches.values()] == [tenant, tenant]
+    assert searches[KEYWORD]["params"] == {"idf": {"corpus": tenant}}
 
 
 def test_a_page_is_never_larger_than_what_is_asked() -> None:
     """A leg is asked for the over-sample, or the page if that is more."""
-    assert {search.body["limit"] for search in SEARCHES(embedded(limit=5)).values()} == {100}
-    assert {search.body["limit"] for search in SEARCHES(embedded(limit=150)).values()} == {150}
+    assert {body["limit"] for body in bodies(limit=5).values()} == {100}
+    assert {body["limit"] for body in bodies(limit=150).values()} == {150}
 
 
 def test_the_querys_own_vector_goes_first() -> None:
     """A vector in the event is searched with as it is; a zero vector isn't searched with."""
-    assert SEARCHES(embedded(vector=[0.5, 0.0, 0.0]))[VECTOR].body["query"] == [0.5, 0.0, 0.0]
+    assert bodies(vector=[0.5, 0.0, 0.0])[VECTOR]["query"] == [0.5, 0.0, 0.0]
     assert VECTOR not in SEARCHES(embedded(vector=[0.0, 0.0, 0.0]))
 
 
@@ -62,8 +72,7 @@ def test_a_lost_leg_is_not_an_empty_one() -> None:
 
 def test_all_legs_lost_is_failed() -> None:
     """With every leg lost the query is answered at once, as failed."""
-    lost = {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")}
-    asked = retrieved(Finished(embedded(), lost))
+    asked = retrieved(Finished(embedded(), {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")}))
     assert asked.failed
     assert asked.answered
 

@@ -43,15 +43,20 @@ def step(item: Item) -> Item:
     return item
 
 
-def ran(batches: list[list[Item]], do: Callable[[Item], Item] = step) -> tuple[list[list[Item]], ...]:
+def ran(
+    batches: list[list[Item]], do: Callable[[Item], Item] = step
+) -> tuple[list[list[Item]], list[list[Item]], list[list[Rejected]]]:
     """Run a stage in a flow: what came out of on, answered and dead."""
-    out: tuple[list[list[Item]], list[list[Item]], list[list[Rejected]]] = ([], [], [])
+    on: list[list[Item]] = []
+    answered: list[list[Item]] = []
+    dead: list[list[Rejected]] = []
     flow = Dataflow("stage")
     made = stage("work", op.input("in", flow, TestingSource(batches)), lambda item: item.message, do)
-    for name, stream, sink in zip(("on", "answered", "dead"), (made.on, made.answered, made.dead), out, strict=True):
-        op.output(name, stream, TestingSink(sink))
+    op.output("on", made.on, TestingSink(on))
+    op.output("answered", made.answered, TestingSink(answered))
+    op.output("dead", made.dead, TestingSink(dead))
     run_main(flow)
-    return out
+    return on, answered, dead
 
 
 def test_a_batch_is_parted_into_three_streams() -> None:

@@ -4,15 +4,14 @@ import time
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 
-from operators.inflight import Rejected
+from operators.inflight import InFlight, Rejected
 from operators.publish import Publisher, undeliverable
+from operators.stage import sort
 from operators.telemetry import QueryTrace, batch_span, tracer_provider
-from schemas.errors import ConfigError, DeadLetterClass, Reason
+from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason
+from tests.operators.recorded import Recorded
 from tests.operators.samples import CURSORS, decoder, message, query
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -21,42 +20,6 @@ CANARY = "the secret text of a query"
 PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None, CURSORS)
 
 Headers = tuple[tuple[str, bytes], ...]
-
-
-class Dropping(Sampler):
-    """Samples nothing, and counts the spans that were begun."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-
-    def should_sample(self, parent_context: object, *args: object, **kwargs: object) -> SamplingResult:
-        """No."""
-        self.begun += 1
-        return SamplingResult(Decision.DROP)
-
-    def get_description(self) -> str:
-        """Its name."""
-        return "dropping"
-
-
-class Recorded:
-    """A tracer and the spans that it has ended."""
-
-    def __init__(self, *, sampled: bool = True) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.sampler = Dropping()
-        provider = TracerProvider() if sampled else TracerProvider(sampler=self.sampler)
-        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.tracer: Tracer = provider.get_tracer("test")
-
-    @property
-    def spans(self) -> dict[str, ReadableSpan]:
-        """The spans by name."""
-        return {span.name: span for span in self.exporter.get_finished_spans()}
-
-    def trace(self, *headers: tuple[str, bytes]) -> QueryTrace:
-        """A query's trace."""
-        return QueryTrace(self.tracer, headers, "queries", time.time(), {"rankstream.query_id": "q"})
 
 
 @pytest.fixture
@@ -216,6 +179,25 @@ def test_a_dead_letter_is_an_error_in_its_messages_trace(recorded: Recorded) -> 
     assert (process.status.status_code, process.status.description) == (StatusCode.ERROR, "not_json")
     assert dict(record.headers)["__connect.errors.trace.id"] == TRACE.encode()
     assert CANARY not in shown(recorded)
+
+
+def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) -> None:
+    """Its one span of processing, with what was done until then, ends as an error, and the letter continues it."""
+
+    def failing(_: InFlight) -> InFlight:
+        raise InputError(DeadLetterClass.CURSOR_EXPIRED, "why")
+
+    asked = decoder(recorded.tracer)(message({"query_id": "q", "text": CANARY}, headers=(TRACEPARENT,)))
+    asked.trace.child("embed", time.monotonic(), {})
+    (rejected,) = sort("lookup", [asked], lambda query: query, failing).dead
+    record = undeliverable(rejected, "dead-letters", recorded.tracer)
+    assert record.trace is not None
+    record.trace.sent()
+    names = [span.name for span in recorded.exporter.get_finished_spans()]
+    assert sorted(names) == ["embed", "process queries", "receive queries", "send dead-letters"]
+    process = recorded.spans["process queries"]
+    assert (process.status.description, (process.attributes or {})["rankstream.query_id"]) == ("cursor_expired", "q")
+    assert dict(record.headers)["__connect.errors.trace.id"] == TRACE.encode()
 
 
 def shown(recorded: Recorded) -> str:

@@ -3,6 +3,7 @@
 import math
 import unicodedata
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -122,6 +123,7 @@ def test_moving_the_border_between_names_makes_another_point(first: str, second:
     joined = first + second
     cut = data.draw(st.integers(0, len(joined)))
     moved = (joined[:cut], joined[cut:])
+    build: Callable[[str, str], str]
     for build in (lambda a, b: point_id(a, b, "x"), lambda a, b: point_id("x", a, b), lambda a, b: point_id(a, "x", b)):
         assert (build(first, second) == build(*moved)) == (moved == (first, second))
 

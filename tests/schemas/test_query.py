@@ -107,6 +107,7 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
 def test_a_query_asks_for_something(text: str | None) -> None:
     """A text of white space alone is no query, nor is an order or a cursor; whatever narrows the documents is one."""
     message = "text, vector, filters, subject or actor_type must be given"
+    fields: dict[str, Any]
     for fields in ({}, {"filters": []}, {"order_by": {"field": "year"}}, {"cursor": "c"}, {"namespace": "n"}):
         assert message in refusal(text=text, **fields)
     year = {"field": "year", "op": "eq", "value": 1}
@@ -114,9 +115,9 @@ def test_a_query_asks_for_something(text: str | None) -> None:
         assert event(text=text, **fields).text == text
 
 
-@pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}])
+@pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}, {"text": None, "reflections_only": True}])
 def test_what_is_searched_has_the_recipes_order(searched: dict[str, Any]) -> None:
-    """An order is refused beside a text or a vector; a lookup may have one, and a text of white space is none."""
+    """An order is refused beside what is ranked; a lookup may have one, and a text of white space is none."""
     order = {"field": "year", "direction": "desc"}
     assert "order_by is for lookups" in refusal(**searched, subject="s", order_by=order)
     asked = event(text=" ", subject="s", order_by=order)

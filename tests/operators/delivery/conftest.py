@@ -1,6 +1,7 @@
 """Each Kafka client, and topics for it on a real broker."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 @pytest.fixture
 def settings(broker: Broker, topic_names: Callable[[str], str]) -> KafkaSettings:
     """Settings of topics that exist, of two partitions each."""
-    names = {role: topic_names(role.replace("_", "-")) for role in Topics.model_fields if role != "reply_to"}
+    names: dict[str, Any] = {role: topic_names(role.replace("_", "-")) for role in Topics.model_fields if role != "reply_to"}
     kafka_settings = KafkaSettings(
         bootstrap_servers=broker.bootstrap,
         group_id=topic_names("group"),

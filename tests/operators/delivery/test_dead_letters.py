@@ -1,5 +1,7 @@
 """Dead letters: the original message untouched, and headers that say what was wrong with it."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ bytes_or_none = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=8), st.binary(max_size=8)), max_size=4).map(tuple)
 
 
-def rejected(reason: str = "why", **changes: object) -> Rejected:
+def rejected(reason: str = "why", **changes: Any) -> Rejected:
     """A message that `decode` rejected."""
     return Rejected(message(**changes), DeadLetterClass.NOT_JSON, "decode", reason)
 

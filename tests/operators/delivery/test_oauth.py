@@ -5,6 +5,7 @@ import json
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -168,7 +169,9 @@ def test_a_file_that_holds_no_token_is_named_by_its_setting(tmp_path: Path, cont
 @pytest.mark.parametrize("section", ["token_file", "client_secret_file"])
 def test_a_file_that_is_not_there_is_named_by_its_setting(tmp_path: Path, issuer: Issuer, section: str) -> None:
     """A missing file is the operator's fault."""
-    other = {} if section == "token_file" else {"token_url": issuer.url, "client_id": "c"}
-    source = TokenSource(SaslSettings(mechanism="OAUTHBEARER", **{section: tmp_path / "none"}, **other))
+    fields: dict[str, Any] = {section: tmp_path / "none"}
+    if section == "client_secret_file":
+        fields |= {"token_url": issuer.url, "client_id": "c"}
+    source = TokenSource(SaslSettings(mechanism="OAUTHBEARER", **fields))
     with pytest.raises(ConfigError, match=f"kafka.sasl.{section}: No such file"):
         source.token()

@@ -1,6 +1,7 @@
 """Replay: a dead letter becomes the message that it was made of, and is chosen by filters that must all hold."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -46,7 +47,7 @@ def read(record: Outgoing) -> Letter | None:
     return Letter.read(record.key, record.value, record.headers, stamp_ms)
 
 
-def letter(topic: str = QUERIES, **changes: object) -> Letter:
+def letter(topic: str = QUERIES, **changes: Any) -> Letter:
     """The letter of a message of the topic."""
     rejected = Rejected(
         message(origin=origin(5, topic=topic), **{"timestamp": STAMP, **changes}),

@@ -123,7 +123,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
         ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
         ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
-        ({**LEAST, 1: 2}, "not a mapping of sections"),
+        ({"qdrant": LEAST["qdrant"], 1: 2}, "not a mapping of sections"),
         ("- a\n- b\n", "not a mapping of sections"),
         ("just text", "not a mapping of sections"),
         ("a: [\n", "not YAML at line 2"),

@@ -12,7 +12,6 @@ import pytest
 from operators.clients.guarded import Guarded
 from operators.clients.rerankers import Reranker, RerankRequest, Scores
 from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
-from operators.clients.rerankers.dialect import HttpReranker
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.clients.transport import Endpoint
@@ -46,7 +45,7 @@ class Dialect:
     pairs: bool = False
     verdicts: bool = False
 
-    def over(self, endpoint: Endpoint, documents: int | None = None) -> HttpReranker:
+    def over(self, endpoint: Endpoint, documents: int | None = None) -> Reranker:
         """A new client."""
         return self.client(Guarded(endpoint), MODEL, documents=documents)
 
@@ -139,8 +138,7 @@ def scored(
 
     async def scenario() -> Sequence[Scores | BackendError]:
         async with answering(handler) as url, backend(f"{url}/base") as endpoint:
-            reranker: Reranker = dialect.over(endpoint, documents)
-            return await reranker.score(requests, timeout=timeout)
+            return await dialect.over(endpoint, documents).score(requests, timeout=timeout)
 
     return asyncio.run(scenario())
 
