@@ -53,8 +53,6 @@ _MOST: Final = int(_PATIENCE * RATE)
 
 DIALECTS: Final = {"cohere": CohereReranker, "vllm_score": VllmPairReranker}
 
-_run: Callable[[Dataflow], None] = run_main
-
 
 class Counted(httpx.AsyncBaseTransport):
     """A transport that counts the calls made through it."""
@@ -154,7 +152,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     gc.freeze()
     with ThreadPoolExecutor(1) as driver:
         driven = driver.submit(run.drive)
-        _run(flow)
+        run_main(flow)
         driven.result()
     gc.unfreeze()
     calls.run(reranker.aclose(), 10)

@@ -50,8 +50,6 @@ BUDGETS: Final = (128, 256, 512, 1024, 2048)
 MOST_PAIRS: Final = 1000
 FOREVER: Final = math.inf
 
-_run: Callable[[Dataflow], None] = run_main
-
 
 def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InFlight]:
     """Fetched queries of six words, their documents of 5 to 30, all of them different."""
@@ -82,7 +80,7 @@ class Operator:
         flow = Dataflow("reranking")
         reranked = rerank("rerank", op.input("in", flow, source), self._reranking, calls)
         op.output("out", reranked.on, sink)
-        _run(flow)
+        run_main(flow)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Rules
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from bytewax.dataflow import Dataflow
@@ -107,7 +107,7 @@ class Replica:
         self.intake.start(self.delivery.flush)
         self.delivery.start()
         try:
-            _run(flow)
+            run_main(flow)
             self.delivery.close()
         finally:
             self.intake.close()
@@ -144,9 +144,6 @@ class Replica:
         except (BackendError, TimeoutError):
             return False
         return True
-
-
-_run: Callable[[Dataflow], None] = run_main
 
 
 def _kafka_client(kafka: KafkaSettings, dialect: Dialect) -> KafkaClient:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,11 @@ QUERIES = 2000
 def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> Iterator[Deployment]:
     """The search flow before backends that take their time."""
     with stub_backends(qdrant_latency=0.01, rerank_latency=0.03) as stubs:
-        sections: dict[str, dict[str, Any]] = {"qdrant": {"url": stubs.qdrant}, "rerank": {"kind": "cohere", "url": stubs.rerank}}
-        sections["limits"] = {"timeout": 60}
+        sections = {
+            "qdrant": {"url": stubs.qdrant},
+            "rerank": {"kind": "cohere", "url": stubs.rerank},
+            "limits": {"timeout": 60},
+        }
         with Deployment.on(broker, tmp_path, topic_names, sections) as running:
             yield running
 

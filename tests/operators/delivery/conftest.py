@@ -24,7 +24,9 @@ def make(request: pytest.FixtureRequest) -> Make:
 @pytest.fixture
 def settings(broker: Broker, topic_names: Callable[[str], str]) -> KafkaSettings:
     """Settings of topics that exist, of two partitions each."""
-    names: dict[str, Any] = {role: topic_names(role.replace("_", "-")) for role in Topics.model_fields if role != "reply_to"}
+    names: dict[str, Any] = {
+        role: topic_names(role.replace("_", "-")) for role in Topics.model_fields if role != "reply_to"
+    }
     kafka_settings = KafkaSettings(
         bootstrap_servers=broker.bootstrap,
         group_id=topic_names("group"),
