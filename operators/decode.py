@@ -17,6 +17,7 @@ from operators.normalise import Normaliser
 from operators.stage import Stage, stage
 from operators.telemetry import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
+from schemas.normalization import nfc
 from schemas.query import SCHEMA_VERSION, QueryEvent
 from schemas.settings import Limits, Settings
 from schemas.timestamp import unix_seconds
@@ -177,9 +178,9 @@ class Decoder:
 
 
 def check_text(text: object, limits: Limits) -> None:
-    """Raise InputError `too_large` for a query's text that is too long."""
-    if isinstance(text, str) and len(text) > limits.max_text_chars:
-        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {len(text)} characters, at most {limits.max_text_chars}")
+    """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
+    if isinstance(text, str) and (length := len(nfc(text))) > limits.max_text_chars:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}")
 
 
 def _clock(message: Message) -> float:

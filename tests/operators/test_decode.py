@@ -72,6 +72,7 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
         pytest.param({"query_id": "q", "vector": [1.0, 2.0]}, Kind.VECTOR_DIMENSION, id="a dimension too few"),
         pytest.param({"query_id": "q", "vector": [1.0] * 4}, Kind.VECTOR_DIMENSION, id="a dimension too many"),
         pytest.param({"query_id": "q", "text": "t" * 501}, Kind.TOO_LARGE, id="a text too long"),
+        pytest.param({"query_id": "q", "text": "\u0958" * 251}, Kind.TOO_LARGE, id="a text too long when composed"),
         pytest.param(b" " * 10_001, Kind.TOO_LARGE, id="a message too long"),
     ],
 )
@@ -88,7 +89,8 @@ def test_a_text_of_five_megabytes_is_refused_unread() -> None:
 
 def test_the_limits_themselves_are_allowed() -> None:
     """A text, a message and a nesting exactly at their limits are a query."""
-    assert DECODE(message({"query_id": "q", "text": "ü" * 500})).event.text == "ü" * 500
+    for text in ("ü" * 500, "u\u0308" * 500):
+        assert DECODE(message({"query_id": "q", "text": text})).canonical.text == "ü" * 500
     query = b'{"query_id": "q", "text": "t"}'
     assert DECODE(message(query + b" " * (10_000 - len(query)))).canonical.text == "t"
     assert DECODE(message(nested(MAX_DEPTH - 2))).event.metadata
