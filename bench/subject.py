@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from schemas.settings import KafkaSettings
-from tests.kafka.broker import free_port
+from tests.ports import free_port
 
 
 @dataclass(frozen=True, slots=True)

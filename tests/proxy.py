@@ -97,6 +97,8 @@ class Proxy:
                 connection.reset()
             elif self._mode in FORWARDING:
                 server_reader, connection.server = await asyncio.open_connection(*self._target)
+                if writer.transport.is_closing():
+                    connection.reset()
                 await asyncio.gather(
                     self._pump(connection, reader, connection.server), self._pump(connection, server_reader, writer)
                 )

@@ -18,7 +18,8 @@ from tests.faults.reader import longest_gap
 from tests.faults.scenario import Scenario
 from tests.faults.trial import Host, Trial, trial
 from tests.faults.volume import CannotMount, Volume
-from tests.kafka.broker import REPOSITORY, Broker, free_port
+from tests.kafka.broker import REPOSITORY, Broker
+from tests.ports import free_port
 from tests.proxy import Proxy
 
 CLIENTS: Final = ("kafka-python", "librdkafka")

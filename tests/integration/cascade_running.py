@@ -70,7 +70,7 @@ def kitchen(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "defaults": {"namespace": "kitchen"},
         "policies": {"sources": SOURCES, "default": {"deny": {"namespaces": ["forbidden"]}}},
         "profiles": {"widest": {"over_sample": 1000}},
-        "cache": {"patience": 1.0},
+        "cache": {"patience": 10.0},
         "cursor": {"signing_secret_file": str(directory / "secret")},
     }
     (directory / "secret").write_text(SECRET)
@@ -81,7 +81,7 @@ def kitchen(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """No embedder, reranker or secret; sources by the topic, words without an analyser, answers kept for 2 seconds."""
+    """No embedder, reranker or secret; sources by the topic, words without an analyser, answers kept for 5 seconds."""
     sections = {
         "qdrant": {"bm25": {"language": "none"}},
         "policies": {
@@ -89,7 +89,7 @@ def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             "default": {"read": False},
             "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {"clearance": "restricted"}},
         },
-        "cache": {"patience": 1.0, "ttl": 2.0},
+        "cache": {"patience": 10.0, "ttl": 5.0},
     }
     with running(broker, tmp_path_factory.mktemp("plain"), sections, namespace="plain") as system:
         system.write(PLAIN)
@@ -116,7 +116,7 @@ def vault(
     """The firewall on, sources by a header, an embedder that fails on demand, a reranker that keeps what it reads."""
     with backends.serving() as (embedder, reranker):
         sections = {
-            "embedder": {"kind": "openai", "url": embedder, "timeout": 1.0},
+            "embedder": {"kind": "openai", "url": embedder, "timeout": 5.0},
             "rerank": {"kind": "cohere", "url": reranker, "timeout": 20, "cache": 0},
             "firewall": {
                 "enabled": True,
@@ -125,7 +125,7 @@ def vault(
                 "namespaces": {"board": "confidential"},
             },
             "policies": {"identity": {"by": "header", "header": IDENTITY}, "sources": SEEING},
-            "cache": {"patience": 1.0},
+            "cache": {"patience": 10.0},
             "telemetry": {"host": "127.0.0.1", "record_content": True},
         }
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}

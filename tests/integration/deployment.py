@@ -20,7 +20,8 @@ import yaml
 from operators.inflight import Origin
 from operators.publish import result_id
 from schemas import dead_letter
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker
+from tests.ports import free_port
 
 PARTITIONS = 4
 _CONFIGS = {"watermarks": {"cleanup.policy": "compact"}, "dead_letters": {"max.message.bytes": "1200000"}}
@@ -208,11 +209,10 @@ class Deployment:
         """The committed watermark of each key."""
         consumer = self._reader([self.names["watermarks"]])
         marks = {}
-        quiet = 0
-        while quiet < 5:
+        ends = consumer.end_offsets(list(consumer.assignment()))
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
             polled = consumer.poll(timeout_ms=200)
             marks.update({r.key.decode(): r.value.decode() for records in polled.values() for r in records})
-            quiet = 0 if polled else quiet + 1
         consumer.close()
         return marks
 

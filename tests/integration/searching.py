@@ -32,6 +32,8 @@ def searching(
             "qdrant": {"url": qdrant, "timeout": 20},
             "embedder": {"kind": "minilm", "timeout": 20},
             "rerank": {"kind": "late_interaction", "timeout": 20},
+            "limits": {"timeout": 60},
+            "cache": {"patience": 10},
             "cache_dir": str(CACHE),
             **(sections or {}),
         }

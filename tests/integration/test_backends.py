@@ -48,10 +48,14 @@ def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], s
                 qdrant = faulty(stubs.qdrant, fault)
             embed = faulty(stubs.embed, fault) if backend == "embedder" else stubs.embed
             rerank = faulty(stubs.rerank, fault) if backend == "reranker" else stubs.rerank
+
+            def patience(*names: str) -> float:
+                return 1 if backend in names and fault == "hang" else 20
+
             sections = {
-                "qdrant": {"url": qdrant, "timeout": 1, "dimension": DIMENSION},
-                "embedder": {"kind": "openai", "url": embed, "timeout": 1},
-                "rerank": {"kind": "cohere", "url": rerank, "timeout": 1},
+                "qdrant": {"url": qdrant, "timeout": patience("qdrant", "dense", "bm25"), "dimension": DIMENSION},
+                "embedder": {"kind": "openai", "url": embed, "timeout": patience("embedder")},
+                "rerank": {"kind": "cohere", "url": rerank, "timeout": patience("reranker")},
                 # The queries wait for the flow's start.
                 "limits": {"timeout": 60},
             }

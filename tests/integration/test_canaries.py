@@ -17,12 +17,13 @@ import pytest
 import yaml
 
 from tests.integration.deployment import PATIENCE, Deployment
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker
 from tests.kafka.certificates import KEY_PASSWORD
 from tests.kafka.issuer import Issuer
 from tests.kafka.listeners import PASSWORD, unsigned_token
 from tests.loopback import LoopbackServer
 from tests.otlp import Receiver
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -202,7 +203,7 @@ def run_commands(config: Path, environment: Mapping[str, str], codes: Mapping[st
             stack.callback(process.wait)
             stack.callback(process.kill)
         for name, process in processes.items():
-            printed[name] = process.communicate(timeout=PATIENCE)[0]
+            printed[name] = process.communicate(timeout=2 * PATIENCE)[0]
     assert {name: process.returncode for name, process in processes.items()} == codes, printed
     assert "Traceback" not in "".join(printed.values())
     return "".join(printed.values())

@@ -36,7 +36,7 @@ def system(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     unique = uuid.uuid4().hex[:8]
     directory = tmp_path_factory.mktemp("chat")
     with chat_server(reply) as url:
-        chat = {"kind": "openai", "url": url, "model": "stub"}
+        chat = {"kind": "openai", "url": url, "model": "stub", "timeout": 20}
         sections: dict[str, Any] = {"chat": chat, "recipes": RECIPES}
         with searching(broker, directory, lambda word: f"{word}-{unique}", DOCUMENTS, sections) as deployment:
             yield deployment

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,27 +13,16 @@ import yaml
 from bench.stubs import DIMENSION, stub_backends
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker
+from tests.ports import free_port
 
 
 def rankstream(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; it must succeed."""
     command = [sys.executable, "-m", "flows.cli", *arguments, "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done
-
-
-def two_free_ports() -> int:
-    """A port that nobody listens on, nor on the next: two replicas take one each."""
-    while True:
-        port = free_port()
-        with socket.socket() as following:
-            try:
-                following.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
@@ -42,7 +30,6 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
     roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
-        port = two_free_ports()
         settings = {
             "kafka": {
                 "bootstrap_servers": broker.bootstrap,
@@ -50,10 +37,13 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
                 "topics": {role: topic_names(role.replace("_", "-")) for role in roles},
                 "partitions": 2,
             },
-            "qdrant": {"url": qdrant, "dimension": DIMENSION},
-            "embedder": {"kind": "openai", "url": stubs.embed},
-            "rerank": {"kind": "cohere", "url": stubs.rerank},
-            "telemetry": {"host": "127.0.0.1", "port": port},
+            "qdrant": {"url": qdrant, "dimension": DIMENSION, "timeout": 20},
+            "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
+            "rerank": {"kind": "cohere", "url": stubs.rerank, "timeout": 20},
+            # Two replicas take one each.
+            "telemetry": {"host": "127.0.0.1", "port": free_port(1)},
+            # The query waits for the replicas' start.
+            "limits": {"timeout": 60},
         }
         config.write_text(yaml.safe_dump(settings))
         documents = tmp_path / "documents.jsonl"
@@ -70,7 +60,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         running = subprocess.Popen([*command, "run", "--replicas", "2", "--config", str(config)])
         try:
             assert "indexed 30 documents" in rankstream(config, "index", "--from", str(documents)).stdout
-            answer = json.loads(rankstream(config, "query", "blue lantern 7", "--json").stdout)
+            answer = json.loads(rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60").stdout)
             assert answer["status"] == "ok"
             assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
             for process in (indexing, running):

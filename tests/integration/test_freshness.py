@@ -80,7 +80,7 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """All that the lanes wrote and asked."""
     directory = tmp_path_factory.mktemp("freshness")
     with qdrant_server.serve(directory / "engine") as qdrant:
-        settings = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "cache": {"patience": 1.0}}
+        settings = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "cache": {"patience": 10.0}}
         settings["limits"] = {"timeout": 60}
         with (
             Deployment.on(broker, directory, lambda word: f"{word}-{directory.name}", settings) as system,

@@ -26,8 +26,9 @@ from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment, wait_until
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker
 from tests.operators.samples import answers, query
+from tests.ports import free_port
 from tests.proxy import Mode, Proxy
 
 MARK = ("0:7",)
@@ -57,7 +58,7 @@ class Hanging(Known):
         await asyncio.Event().wait()
 
 
-def looked_up(watermarks: Watermarks) -> tuple[list[InFlight], list[InFlight]]:
+def looked_up(watermarks: Watermarks, patience: float) -> tuple[list[InFlight], list[InFlight]]:
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
     first = kept.look_up(query(100), MARK)
@@ -68,7 +69,7 @@ def looked_up(watermarks: Watermarks) -> tuple[list[InFlight], list[InFlight]]:
     calls = EventLoopThread(Wakeup())
     flow = Dataflow("lookup")
     queries = op.input("queries", flow, TestingSource([[query(1), query(2)], [query(3)], [query(4)], [query(5)]]))
-    stage = lookup("lookup", queries, kept, watermarks, calls, 0.05)
+    stage = lookup("lookup", queries, kept, watermarks, calls, patience)
     op.output("on", stage.on, TestingSink(on))
     op.output("answered", stage.answered, TestingSink(answered))
     op.output("dead", stage.dead, TestingSink([]))
@@ -82,7 +83,7 @@ def looked_up(watermarks: Watermarks) -> tuple[list[InFlight], list[InFlight]]:
 
 def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
     """After its patience each goes on to be computed, without a watermark: neither kept answers nor leaders count."""
-    on, answered = looked_up(Hanging())
+    on, answered = looked_up(Hanging(), 0.05)
     assert sorted(each.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
     assert not answered
     assert all(each.watermark is None and each.key is None and each.kept is None for each in on)
@@ -90,7 +91,7 @@ def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
 
 def test_with_a_reader_that_knows_the_kept_answer_serves() -> None:
     """The same queries are answered from the cache where nothing hangs."""
-    on, answered = looked_up(Known())
+    on, answered = looked_up(Known(), 60.0)
     assert not on
     assert len(answered) == 5
 

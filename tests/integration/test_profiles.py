@@ -14,7 +14,7 @@ from tests.kafka.broker import Broker
 
 SECTIONS: dict[str, Any] = {
     "profiles": {"balanced": {"recipe": "rrf"}, "narrow": {"over_sample": 1, "rerank_top": 0}},
-    "limits": {"overrides": {"rrf.k": {"min": 1, "max": 60}, "reflections.reflection_boost": {}}},
+    "limits": {"timeout": 60, "overrides": {"rrf.k": {"min": 1, "max": 60}, "reflections.reflection_boost": {}}},
 }
 
 

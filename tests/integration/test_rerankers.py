@@ -42,7 +42,7 @@ TEXTS = {
 """Documents by namespace and id; three of four have the first word, once to three times."""
 
 QUERY = f"{WORDS[0]} {WORDS[3]}"
-CHAT = {"kind": "openai", "model": "stub"}
+CHAT = {"kind": "openai", "model": "stub", "timeout": 20}
 
 Running = Callable[..., AbstractContextManager[tuple[Deployment, Ask]]]
 

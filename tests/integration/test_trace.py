@@ -16,9 +16,10 @@ def test_one_trace_from_producer_to_result(broker: Broker, tmp_path: Path, topic
     """A query's spans continue the producer's, and its result's headers continue them; texts are in none."""
     with stub_backends() as stubs, Receiver() as collector:
         sections = {
-            "qdrant": {"url": stubs.qdrant, "dimension": DIMENSION},
-            "embedder": {"kind": "openai", "url": stubs.embed},
-            "rerank": {"kind": "cohere", "url": stubs.rerank},
+            "qdrant": {"url": stubs.qdrant, "dimension": DIMENSION, "timeout": 20},
+            "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
+            "rerank": {"kind": "cohere", "url": stubs.rerank, "timeout": 20},
+            "limits": {"timeout": 60},
         }
         with Deployment.on(broker, tmp_path, topic_names, sections) as running:
             running.environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}

@@ -7,6 +7,7 @@ import argparse
 import fcntl
 import hashlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -16,7 +17,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +26,7 @@ from kafka.errors import KafkaError
 
 from tests.kafka.certificates import HOST, Certificates
 from tests.kafka.listeners import Listeners
+from tests.ports import free_port
 
 POM = Path(__file__).with_name("pom.xml")
 REPOSITORY = Path(__file__).parents[2]
@@ -62,14 +63,6 @@ broker.heartbeat.interval.ms=500
 
 class BrokerError(Exception):
     """The broker did not start, or is gone; the message ends with the last lines of its log."""
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nothing listened on a moment ago."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def missing_tools() -> list[str]:
@@ -213,11 +206,14 @@ class Broker:
             admin.create_topics({name: topic}, wait_for_metadata=True)
 
     def alter_topic(self, name: str, config: str, value: str) -> None:
-        """Set one configuration of a topic and return once the broker has it, which is after it has agreed to it."""
+        """Set one configuration of a topic and return once the broker goes by it, some time after it agreed to it."""
+        # It shows a change before its logs have it, and takes the next one up after that.
+        following = ("file.delete.delay.ms", str(random.randrange(60_000, 600_000)))
         with self.admin() as admin:
-            admin.alter_configs([ConfigResource("topic", name, {config: value})])
-            while admin.describe_configs([ConfigResource("topic", name)])["topic"][name][config]["value"] != value:
-                self.check()
+            for key, wanted in ((config, value), following):
+                admin.alter_configs([ConfigResource("topic", name, {key: wanted})])
+                while admin.describe_configs([ConfigResource("topic", name)])["topic"][name][key]["value"] != wanted:
+                    self.check()
 
     def admin(self, timeout_s: float = 10.0) -> KafkaAdminClient:
         """An admin client of this broker, for the caller to close; KafkaError without an answer in `timeout_s`."""

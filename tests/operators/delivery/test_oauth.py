@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from operators.delivery.oauth import TokenSource
 from schemas.errors import ConfigError, RankstreamError, RetriableDelivery
 from schemas.settings.security import SaslSettings
-from tests.kafka.broker import free_port
 from tests.kafka.issuer import Issuer
 from tests.kafka.listeners import unsigned_token
+from tests.ports import free_port
 
 SECRET = "canary:client secret/ä"
 ISSUED = "canary-token-1"

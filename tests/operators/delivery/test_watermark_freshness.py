@@ -22,9 +22,10 @@ from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermarks import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
 from schemas.settings import KafkaSettings, Topics
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker
 from tests.operators.delivery.catching_up import WITHIN, fails_at_once, on_a_loop, recovered
 from tests.operators.delivery.transactions import indexing
+from tests.ports import free_port
 from tests.proxy import Mode, Proxy
 
 pytestmark = pytest.mark.slow
