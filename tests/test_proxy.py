@@ -8,6 +8,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
+from tests.operators.delivery.scripted import until
 from tests.proxy import GARBAGE, Proxy
 
 
@@ -41,9 +42,9 @@ def client(proxy: Proxy) -> Iterator[socket.socket]:
 
 
 def connect(proxy: Proxy) -> socket.socket:
-    """A new connection to the proxy, whose receiving gives up after a second."""
-    connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=1)
-    connection.settimeout(1)
+    """A new connection to the proxy, whose receiving gives up after five seconds."""
+    connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=5)
+    connection.settimeout(5)
     return connection
 
 
@@ -79,8 +80,10 @@ def test_a_connection_with_a_hole_is_reset_when_forwarding_resumes(proxy: Proxy,
     """A client never sees a stream from which bytes are missing."""
     proxy.switch("hang")
     client.settimeout(0.3)
+    before = proxy.requests
     with pytest.raises(TimeoutError):
         exchange(client, b"lost")
+    until(lambda: proxy.requests > before)
     proxy.switch("pass")
     with pytest.raises(ConnectionResetError):
         client.recv(1)
@@ -98,9 +101,14 @@ def test_slow_delays_old_and_new_connections(proxy: Proxy, client: socket.socket
     proxy.switch("slow")
     with connect(proxy) as new:
         for connection in (client, new):
-            began = time.monotonic()
-            assert exchange(connection, b"late") == b"late"
-            assert 0.4 <= time.monotonic() - began < 0.9
+            took: list[float] = []
+            # Again where it was late: whatever else runs may make any one so.
+            while len(took) < 3 and (not took or took[-1] >= 0.9):
+                began = time.monotonic()
+                assert exchange(connection, b"late") == b"late"
+                took.append(time.monotonic() - began)
+            assert min(took) >= 0.4
+            assert min(took) < 0.9
 
 
 def test_garbage_answers_old_and_new_connections(proxy: Proxy, client: socket.socket) -> None:

@@ -84,7 +84,7 @@ def scope_key(scope: Scope, vector: str) -> bytes:
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
-    """The query that a cursor continues: 16 bytes over all but the cursor, the clocks and its state."""
+    """The query that a cursor continues: 16 bytes over all but the cursor, the clocks and the state."""
     return _query("query", _lasting(scope), text, vector)[:_BRIEF]
 
 

@@ -90,11 +90,13 @@ def test_what_the_server_does_is_what_it_was_told() -> None:
     """Each fault looks from outside as its name says, healthy again in between."""
     body = {"query": "q", "documents": ["a"]}
     seen: dict[Fault, object] = {}
-    with failing_reranker() as server, httpx.Client(timeout=0.5) as client:
+    with failing_reranker() as server, httpx.Client(timeout=10) as client:
         for fault in Fault:
             server.turn(fault)
             try:
-                response = client.post(f"{server.url}/rerank", json=body)
+                # Only the answer that never comes is given up: any other may be late.
+                timeout = httpx.Timeout(10, read=0.5 if fault is Fault.HANG else 10)
+                response = client.post(f"{server.url}/rerank", json=body, timeout=timeout)
                 late = response.elapsed.total_seconds() > rerank_faults.DEADLINE
                 seen[fault] = response.status_code, "NaN" in response.text, "<html>" in response.text, late
             except httpx.TransportError as error:

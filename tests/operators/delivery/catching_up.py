@@ -10,6 +10,8 @@ from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.delivery.scripted import until
 
 WITHIN = 30.0
+NOTICED_WITHIN = 5.0
+"""Less than a reader bears with a tail that stands still, after which it notices in any case."""
 
 
 def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
@@ -40,6 +42,14 @@ def fails_at_once(reader: WatermarkReader) -> bool:
     except BackendUnavailable:
         return True
     return False
+
+
+async def fallen_behind(reader: WatermarkReader) -> None:
+    """Return once calls fail at once; a tail that stands still isn't made anew so soon."""
+    limit = time.monotonic() + NOTICED_WITHIN
+    while not fails_at_once(reader):
+        assert time.monotonic() < limit, "the reader never noticed"
+        await asyncio.sleep(0.01)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

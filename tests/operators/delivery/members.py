@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import kafka
@@ -115,18 +115,23 @@ def produce(settings: KafkaSettings, count: int, partition: int = 0) -> None:
 
 
 def results(settings: KafkaSettings, topic: str | None = None) -> list[bytes | None]:
-    """What a reader of committed records sees in the results topic, in any order."""
-    consumer = kafka.KafkaConsumer(bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed")
+    """What a reader of committed records sees in the results topic up to its present end, in any order."""
     partitions = [kafka.TopicPartition(topic or settings.topics.results, number) for number in range(2)]
-    consumer.assign(partitions)
-    consumer.seek_to_beginning()
+    # The ends of all that was written: a transaction's marks may come after the producer has its answer, and a reader
+    # of committed records has no end beyond what they decide.
+    with closing(kafka.KafkaConsumer(bootstrap_servers=settings.bootstrap_servers)) as uncommitted:
+        ends = uncommitted.end_offsets(partitions)
     values: list[bytes | None] = []
-    quiet = 0
-    while quiet < 3:
-        polled = consumer.poll(timeout_ms=200)
-        values += [record.value for records in polled.values() for record in records]
-        quiet = 0 if polled else quiet + 1
-    consumer.close()
+    limit = time.monotonic() + WITHIN
+    with closing(
+        kafka.KafkaConsumer(bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed")
+    ) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            assert time.monotonic() < limit, f"a transaction below {ends} never ended"
+            polled = consumer.poll(timeout_ms=50)
+            values += [record.value for records in polled.values() for record in records]
     return values
 
 

@@ -96,7 +96,7 @@ def test_partitions_are_revoked_before_another_has_them(make: Make, settings: Ka
         def last_commit(partitions: Partitions) -> None:
             thread = threading.Thread(target=deliver)
             thread.start()
-            thread.join(0.9)
+            thread.join(5)
             committed.append(not thread.is_alive())
             told(partitions)
 

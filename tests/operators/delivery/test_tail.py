@@ -182,7 +182,7 @@ def test_an_unreachable_broker_is_retriable(refused_sockets: None) -> None:
     with ThreadPoolExecutor() as pool:
         tries = [pool.submit(make(nobody).tail, "watermarks") for make in MAKERS.values()]
         assert [type(one.exception()) for one in tries] == [RetriableDelivery] * len(MAKERS)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The embedder in this process: shapes, order, time-outs."""
 
 import asyncio
-import time
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from operators.clients.embedders import Embedder, Embedding
 from operators.clients.minilm.model import MiniLM
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
+from tests.operators.delivery.scripted import until
 
 weighty = pytest.mark.weights
 
@@ -78,16 +79,17 @@ def test_embed_answers_in_order_from_its_own_thread(minilm: MiniLM) -> None:
 
 
 class Slow(MiniLM):
-    """The model, recording what it was asked to compute and taking its time over it."""
+    """The model, recording what it was asked to compute and going on with it when it is let."""
 
     def __init__(self, cache: Path) -> None:
         super().__init__(cache)
         self.begun: list[Sequence[str]] = []
+        self.let = threading.Event()
 
     def encode(self, texts: Sequence[str]) -> list[Embedding]:
         """Record, wait and embed."""
         self.begun.append(texts)
-        time.sleep(0.3)
+        assert self.let.wait(60)
         return super().encode(texts)
 
 
@@ -98,9 +100,10 @@ def test_a_timeout_drops_what_has_not_begun(cache: Path) -> None:
     async def scenario() -> list[Sequence[str]]:
         slow = Slow(cache)
         first = asyncio.create_task(slow.embed(["first"], timeout=60))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(until, lambda: slow.begun)
         with pytest.raises(BackendTimeout):
             await slow.embed(["second"], timeout=0.05)
+        slow.let.set()
         await first
         await slow.embed(["third"], timeout=60)
         await slow.aclose()
