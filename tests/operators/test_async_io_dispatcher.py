@@ -71,17 +71,17 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
 
 
 def test_whatever_finishes_wakes_the_process() -> None:
-    """An answer, a passing deadline and an item without a request each set the wake-up event."""
+    """An answer, a deadline that has passed or passes, and an item without a request each set the wake-up event."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
+    deadlines = {2: -1.0}
 
     def dispatching(*, asks: bool = True) -> Dispatcher[int, int, int]:
-        # Even items have passed their deadline.
         return Dispatcher(
             calls,
             lambda item: {"a": item} if asks else {},
             gate,
-            lambda item: math.inf if item % 2 else -1.0,
+            lambda item: deadlines.get(item, math.inf),
             WIDE,
             Whole(64),
         )
@@ -102,6 +102,8 @@ def test_whatever_finishes_wakes_the_process() -> None:
     until(lambda: gate.calls)
     woken(busy, 2)
     woken(dispatching(asks=False), 3)
+    deadlines[4] = time.monotonic() + 0.2
+    woken(busy, 4)
     gate.open = True
     drained(busy)
     woken(dispatching(), 5)
@@ -110,7 +112,8 @@ def test_whatever_finishes_wakes_the_process() -> None:
 
 def test_outstanding_is_what_was_not_drained() -> None:
     """An item counts until it is picked up, finished or not."""
-    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
     dispatcher: Dispatcher[int, int, int] = Dispatcher(
         calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
     )
@@ -118,6 +121,8 @@ def test_outstanding_is_what_was_not_drained() -> None:
     until(lambda: gate.calls)
     assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
     gate.open = True
+    until(lambda: wakeup.times)
+    assert dispatcher.outstanding == 2
     picked_up: list[Finished[int, int]] = []
 
     def all_picked_up() -> bool:
