@@ -53,7 +53,12 @@ def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], s
                 return 1 if backend in names and fault == "hang" else 20
 
             sections = {
-                "qdrant": {"url": qdrant, "timeout": patience("qdrant", "dense", "bm25"), "dimension": DIMENSION},
+                # Its time-out is also what the flow's start waits for it.
+                "qdrant": {
+                    "url": qdrant,
+                    "timeout": 3 if backend == "qdrant" else patience("dense", "bm25"),
+                    "dimension": DIMENSION,
+                },
                 "embedder": {"kind": "openai", "url": embed, "timeout": patience("embedder")},
                 "rerank": {"kind": "cohere", "url": rerank, "timeout": patience("reranker")},
                 # The queries wait for the flow's start.
