@@ -207,14 +207,17 @@ class Deployment:
 
     def watermarks(self) -> dict[str, str]:
         """The committed watermark of each key."""
-        consumer = self._reader([self.names["watermarks"]])
-        marks = {}
+        return {record.key.decode(): record.value.decode() for record in self.records("watermarks")}
+
+    def records(self, role: str) -> list[Any]:
+        """Every committed record of the topic of that role."""
+        consumer = self._reader([self.names[role]])
         ends = consumer.end_offsets(list(consumer.assignment()))
+        found: list[Any] = []
         while any(consumer.position(partition) < end for partition, end in ends.items()):
-            polled = consumer.poll(timeout_ms=200)
-            marks.update({r.key.decode(): r.value.decode() for records in polled.values() for r in records})
+            found += [record for polled in consumer.poll(timeout_ms=200).values() for record in polled]
         consumer.close()
-        return marks
+        return found
 
     def places(self, role: str = "queries") -> set[Place]:
         """Every place that the topic holds."""

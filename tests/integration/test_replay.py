@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import kafka
 import pytest
 import yaml
 
 from bench.stubs import stub_backends
-from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, assert_each_once
+from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
 from tests.kafka.broker import Broker
 
 HEADERS = [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("x", b"\x00\xff"), ("x", b"")]
@@ -49,24 +48,6 @@ def reported(deployment: Deployment, *arguments: str) -> dict[str, Any]:
     return summary
 
 
-def records(deployment: Deployment, role: str) -> list[Any]:
-    """Every committed record of the topic."""
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=deployment.broker.bootstrap,
-        group_id=None,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    )
-    partitions = [kafka.TopicPartition(deployment.names[role], number) for number in range(PARTITIONS)]
-    consumer.assign(partitions)
-    ends = consumer.end_offsets(partitions)
-    found: list[Any] = []
-    while any(consumer.position(partition) < end for partition, end in ends.items()):
-        found += [record for polled in consumer.poll(timeout_ms=100).values() for record in polled]
-    consumer.close()
-    return found
-
-
 def poisoned(deployment: Deployment) -> None:
     """Dead letters of three kinds, made by a flow that has ended since."""
     flow = deployment.start()
@@ -79,7 +60,7 @@ def poisoned(deployment: Deployment) -> None:
 def test_from_poison_to_answers(deployment: Deployment) -> None:
     """A dry run sends nothing; after a change of the configuration the letters go back, once, and are answered."""
     poisoned(deployment)
-    before = records(deployment, "queries")
+    before = deployment.records("queries")
 
     done = replay(deployment, "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
@@ -88,7 +69,7 @@ def test_from_poison_to_answers(deployment: Deployment) -> None:
     assert {row["place"] for row in rows} == {f"{r.topic}:{r.partition}:{r.offset}" for r in before}
     (stage,) = {row["stage"] for row in rows}
     assert "11 matched; 11 would be sent" in done.stderr
-    assert len(records(deployment, "queries")) == len(before)
+    assert len(deployment.records("queries")) == len(before)
 
     deployment.settings["limits"] = {"max_message_bytes": 100_000}
     deployment.settings["qdrant"]["destinations"] = {"default": "documents", "late": "documents"}
@@ -112,10 +93,10 @@ def test_from_poison_to_answers(deployment: Deployment) -> None:
 def test_what_goes_back_is_the_message_itself(deployment: Deployment) -> None:
     """Key, value and headers are the original's, byte for byte; the timestamp is new."""
     poisoned(deployment)
-    before = records(deployment, "queries")
+    before = deployment.records("queries")
     assert reported(deployment, "--rate", "1000")["sent"] == len(before)
     places = {(record.partition, record.offset) for record in before}
-    after = [r for r in records(deployment, "queries") if (r.partition, r.offset) not in places]
+    after = [r for r in deployment.records("queries") if (r.partition, r.offset) not in places]
     originals = {record.value: record for record in before}
     assert {record.value for record in after} == originals.keys()
     assert len(after) == len(before)
@@ -134,7 +115,7 @@ def test_one_place_and_a_limit(deployment: Deployment) -> None:
     assert reported(deployment, "--limit", "3")["sent"] == 3
     assert reported(deployment, "--since", "2100-01-01T00:00:00Z")["matched"] == 0
     assert reported(deployment, "--until", "946684800")["matched"] == 0
-    assert len(records(deployment, "queries")) == 11 + 1 + 3
+    assert len(deployment.records("queries")) == 11 + 1 + 3
 
 
 def test_a_topic_that_takes_less_now_is_said(deployment: Deployment) -> None:
@@ -162,7 +143,7 @@ def test_letters_that_cannot_go_back_are_counted(deployment: Deployment) -> None
         "3 matched; 1 sent; 1 skipped, without payload; 1 skipped, from a topic that isn't configured",
         "no dead letters: 1",
     ]
-    assert [record.value for record in records(deployment, "queries")] == [b"{}"]
+    assert [record.value for record in deployment.records("queries")] == [b"{}"]
 
 
 def test_without_the_topic_it_is_named(deployment: Deployment) -> None:

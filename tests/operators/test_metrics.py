@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from bench.stubs import DIMENSION, stub_backends
 from operators.metrics import meter_provider, rerank_in_flight
@@ -36,12 +36,18 @@ def reader() -> InMemoryMetricReader:
     return InMemoryMetricReader()
 
 
+def value(point: object) -> float:
+    """A gauge's."""
+    assert isinstance(point, NumberDataPoint)
+    return point.value
+
+
 def read(reader: InMemoryMetricReader) -> dict[tuple[str, Any], float]:
     """The gauges' values by name and stage."""
     data = reader.get_metrics_data()
     assert data is not None
     return {
-        (metric.name, (point.attributes or {})["rankstream.stage"]): point.value  # type: ignore[union-attr]
+        (metric.name, (point.attributes or {})["rankstream.stage"]): value(point)
         for resource in data.resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics

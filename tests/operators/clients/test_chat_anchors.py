@@ -292,4 +292,4 @@ def test_an_object_is_read_in_any_prose(before: str, days: object, tolerance: ob
     ]
     right = all(whole) and days in range(MAX_DAYS + 1) and tolerance in range(1, MAX_TOLERANCE + 1)
     assert (found is not None) == right
-    assert not right or found == TimeAnchor(days, tolerance)  # type: ignore[arg-type]
+    assert found is None or (found.days, found.tolerance) == (days, tolerance)

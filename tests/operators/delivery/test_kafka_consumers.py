@@ -86,7 +86,9 @@ def test_a_pause_loses_nothing(make: Make, settings: KafkaSettings) -> None:
         reader.until(lambda: reader.offsets(0) == list(range(10)))
 
 
-def test_partitions_are_revoked_before_another_has_them(make: Make, settings: KafkaSettings) -> None:
+def test_partitions_are_revoked_before_another_has_them(
+    make: Make, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When a second member joins, the first is told before, may still commit, and each ends up with one partition."""
     client = make(settings)
     producer = client.transactional_producer("replica", MAX_BATCH)
@@ -104,7 +106,8 @@ def test_partitions_are_revoked_before_another_has_them(make: Make, settings: Ka
             group = reader.consumer.group_metadata()
             producer.deliver(answers(settings, b"last"), {first(settings): Commit(1, "")}, group)
 
-        told, reader._revoked = reader._revoked, last_commit  # type: ignore[method-assign]
+        told = reader._revoked
+        monkeypatch.setattr(reader, "_revoked", last_commit)
         reader.consumer.subscribe(reader.topic, Rebalance(reader._assigned, last_commit, reader._lost))
         with member_beside(client, settings, reader) as other:
             assert len(reader.owned) == len(other.owned) == 1

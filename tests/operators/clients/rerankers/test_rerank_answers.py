@@ -119,6 +119,11 @@ def _renamed(answer: Any) -> Any:
     return {f"_{name}": value for name, value in answer.items()} if isinstance(answer, dict) else {"results": answer}
 
 
+def _more(answer: Any, entries: list[Any], entry: Any) -> Any:
+    entries.append(entry)
+    return answer
+
+
 CONTAINERS: dict[str, Callable[[Any, list[Any]], Any]] = {
     "null": lambda answer, entries: None,
     "number": lambda answer, entries: 1,
@@ -131,8 +136,8 @@ CONTAINERS: dict[str, Callable[[Any, list[Any]], Any]] = {
     "entries by index": lambda answer, entries: {str(place): entry for place, entry in enumerate(entries)},
     "scores alone": lambda answer, entries: [0.5] * len(entries),
     "an error": lambda answer, entries: {"error": "overloaded", "message": "overloaded"},
-    "entry of null": lambda answer, entries: entries.append(None) or answer,  # type: ignore[func-returns-value]
-    "entry of a list": lambda answer, entries: entries.append([0, 0.5]) or answer,  # type: ignore[func-returns-value]
+    "entry of null": lambda answer, entries: _more(answer, entries, None),
+    "entry of a list": lambda answer, entries: _more(answer, entries, [0, 0.5]),
 }
 
 
