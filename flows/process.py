@@ -36,7 +36,7 @@ from operators.indexing.decode import DocumentDecoder
 from operators.publish import Ending, Publisher
 from operators.searches import Searches
 from operators.wakeup import Wakeup
-from schemas.errors import BackendError, FatalDelivery
+from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -53,7 +53,7 @@ Build = Callable[[Settings, Resources], Built]
 def search_replica(
     settings: Settings, resources: Resources, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
 ) -> Built:
-    """A replica of the search flow. Raises ConfigError and FatalDelivery."""
+    """A replica of the search flow. Raises ConfigError and DeliveryError."""
     kafka = settings.kafka
     clients = Clients.of(settings, resources)
     writes = [kafka.topics.results, *kafka.topics.reply_to]
@@ -105,7 +105,7 @@ def indexing_replica(
 ) -> Built:
     """A replica of the indexing flow, in a group of its own; makes the collections that don't exist.
 
-    Raises ConfigError, FatalDelivery and BackendError.
+    Raises ConfigError, DeliveryError and BackendError.
     """
     ensure_collections(settings, resources)
     kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-indexing"})
@@ -167,7 +167,7 @@ def serve(settings: Settings, build: Build) -> int:
     resources = Resources(settings)
     try:
         replica, flow = build(settings, resources)
-    except (FatalDelivery, BackendError) as error:
+    except (DeliveryError, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
     # What there is now stays: the collector needn't look at it again. What a query makes is freed without it.

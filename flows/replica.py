@@ -21,7 +21,8 @@ from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.backends import Clients
 from operators.delivery import topics
-from operators.delivery.client import KafkaClient
+from operators.delivery.client import KafkaClient, Producer
+from operators.delivery.fencing import FencedProducer
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
@@ -29,7 +30,7 @@ from operators.delivery.sink import Delivery
 from operators.delivery.source import Intake
 from operators.delivery.watermarks import WatermarkReader
 from operators.event_loop import EventLoopThread
-from operators.metrics import meter_provider
+from operators.metrics import meter_provider, producer_replacements
 from operators.telemetry import tracer_provider
 from operators.wakeup import Wakeup
 from schemas.errors import BackendError
@@ -46,7 +47,7 @@ _CLOSE_TIMEOUT: Final = 10.0
 class Replica:
     """The Kafka side of one process, and the loop on which its calls run.
 
-    Raises ConfigError and FatalDelivery if it can't start.
+    Raises ConfigError and DeliveryError if it can't start.
     """
 
     def __init__(
@@ -83,7 +84,11 @@ class Replica:
         ledger = Ledger(delivery.max_in_flight)
         if delivery.mode == "exactly_once":
             # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
-            producer = client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch)
+            producer: Producer = FencedProducer(
+                lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
+                client.name,
+                producer_replacements(self.meter, client.name, topic),
+            )
             consumer = client.consumer()
         else:
             consumer = client.consumer()

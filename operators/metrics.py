@@ -62,3 +62,18 @@ def rerank_in_flight(meter: Meter, stage: str, most: int) -> Callable[[int], Non
 
     report(0)
     return report
+
+
+def producer_replacements(meter: Meter, client: str, topic: str) -> Callable[[], None]:
+    """Count the transactional producers of `client`, for what is read from `topic`, that had to be replaced.
+
+    Counter `rankstream_producer_replacements_total`, in producers.
+    """
+    attributes = {"messaging.destination.name": topic, "rankstream.kafka.client": client}
+    count = meter.create_counter("rankstream_producer_replacements_total", "{producer}", "Producers replaced")
+
+    def replaced() -> None:
+        count.add(1, attributes)
+
+    count.add(0, attributes)
+    return replaced

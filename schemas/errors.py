@@ -10,6 +10,7 @@ RankstreamError
 ├── DeliveryError     Kafka's fault          -> never swallowed
 │   ├── RetriableDelivery                       the transaction is aborted and tried again
 │   └── FatalDelivery                           the process ends non-zero; its successor re-reads
+│       └── Fenced
 └── ConfigError       the operator's fault   -> exit code 2 before anything starts
 """
 
@@ -124,6 +125,16 @@ class RetriableDelivery(DeliveryError):
 
 class FatalDelivery(DeliveryError):
     """The producer is fenced, or its state is lost: the process must end."""
+
+
+class Fenced(FatalDelivery):
+    """The broker has given a producer's transactional id to a later one."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            f"fenced: another process with the transactional id {transactional_id} has started; "
+            "delivery.replica must differ from replica to replica"
+        )
 
 
 class ConfigError(RankstreamError):

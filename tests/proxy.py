@@ -36,7 +36,7 @@ class Proxy:
         self._target = (target_host, target_port)
         self._latency = latency
         self._mode = Mode.PASS
-        self._connections: set[_Connection] = set()
+        self._connections: set[Connection] = set()
         self._listening: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -90,7 +90,7 @@ class Proxy:
 
     async def _serve(self, client: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=client)
-        connection = _Connection(writer)
+        connection = Connection(writer)
         self._connections.add(connection)
         try:
             if self._mode is Mode.REFUSE:
@@ -111,17 +111,26 @@ class Proxy:
             self._connections.discard(connection)
             connection.close()
 
+    async def _read(self, source: asyncio.StreamReader) -> bytes:
+        """The next piece of what is sent; empty at the end."""
+        return await source.read(CHUNK)
+
+    async def _passes(self, connection: "Connection", chunk: bytes, *, answer: bool) -> bool:
+        """Whether a piece is forwarded, a client's or an `answer`; may take its time, and break the connection."""
+        return True
+
     async def _pump(
-        self, connection: "_Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
+        self, connection: "Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
     ) -> None:
-        while chunk := await source.read(CHUNK):
+        while chunk := await self._read(source):
             self.requests += sink is not connection.client
             if self._mode is Mode.SLOW:
                 await asyncio.sleep(self._latency)
             # Read again: the mode may have changed while the chunk was held back.
             if self._mode in FORWARDING and sink is not None:
-                sink.write(chunk)
-                await sink.drain()
+                if await self._passes(connection, chunk, answer=sink is connection.client):
+                    sink.write(chunk)
+                    await sink.drain()
                 continue
             connection.spoiled = True
             if self._mode is Mode.GARBAGE and sink is not connection.client:
@@ -131,7 +140,7 @@ class Proxy:
             sink.write_eof()
 
 
-class _Connection:
+class Connection:
     """One client's connection and, where there is one, the proxy's own to the target."""
 
     def __init__(self, client: asyncio.StreamWriter) -> None:

@@ -153,12 +153,40 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """What makes records and offsets durable together. One thread calls it."""
 
+    def prepare(self) -> None:
+        """Be ready for the next `deliver`.
+
+        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
+        """
+        ...
+
     def deliver(
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
 
         Raises RecordTooLarge, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections; what is under way is lost."""
+        ...
+
+
+class TransactionalProducer(Protocol):
+    """A producer in transactions, from its initialisation until it retires: see `fencing`. One thread calls it."""
+
+    def retired(self) -> str | None:
+        """Why it may begin no further transaction; None while it may."""
+        ...
+
+    def deliver(
+        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+    ) -> None:
+        """Produce the records and commit the offsets in one transaction; when it returns, it is committed.
+
+        Raises RecordTooLarge, RetriableDelivery, Fenced or another FatalDelivery; neither is done then.
         """
         ...
 
@@ -201,6 +229,11 @@ class KafkaClient(Protocol):
     """What makes consumers and producers of one kind, and what suits that kind."""
 
     @property
+    def name(self) -> str:
+        """What `kafka.client` calls it."""
+        ...
+
+    @property
     def transaction_interval(self) -> float:
         """Seconds from one transaction's begin to the next's."""
         ...
@@ -213,10 +246,10 @@ class KafkaClient(Protocol):
         """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         ...
 
-    def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
 
-        Raises FatalDelivery.
+        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
         """
         ...
 

@@ -116,6 +116,8 @@ class Delivery:
 
     def _deliver(self, answers: Sequence[Terminal]) -> list[Terminal]:
         while True:
+            if not self._prepared():
+                continue
             settlement = self._ledger.settle(answers, self._consumer)
             if settlement.dropped:
                 self._abandon(settlement.dropped)
@@ -142,6 +144,19 @@ class Delivery:
                 return list(settlement.waiting)
             finally:
                 self._began = None
+
+    def _prepared(self) -> bool:
+        self._began = time.monotonic()
+        try:
+            self._producer.prepare()
+        except RetriableDelivery as error:
+            log.warning("%s; trying again", error)
+            time.sleep(_RETRY)
+            return False
+        else:
+            return True
+        finally:
+            self._began = None
 
     def _abandon(self, answers: Sequence[Terminal]) -> None:
         log.info("dropped %d answers of partitions that were taken away", len(answers))

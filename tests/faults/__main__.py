@@ -1,6 +1,6 @@
 """The fault harness: the real flow on a real broker, hurt in every way of the catalogue, and the law checked each time.
 
-    python -m tests.faults [--client NAME ...] [--scenario NAME ...] [--kind KIND ...] [--json] [--list]
+    python -m tests.faults [--client NAME ...] [--scenario NAME ...] [--only KIND ...] [--json] [--list]
 
 Exit code 1 if a row broke the law or its promise.
 """
@@ -33,12 +33,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--client", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--scenario", nargs="+", choices=list(CATALOGUE), default=[], metavar="NAME")
-    parser.add_argument("--kind", nargs="+", default=[], choices=sorted({s.kind for s in CATALOGUE.values()}))
+    parser.add_argument("--only", nargs="+", default=[], choices=sorted({s.kind for s in CATALOGUE.values()}))
     parser.add_argument("--json", action="store_true", help="a JSON object a line instead of the table")
     parser.add_argument("--list", action="store_true", help="name the scenarios and run none")
+    parser.add_argument("--seconds", type=float, help="of a scenario without an end of its own, such as the storm")
     parser.add_argument("--logs", type=Path, help="where the logs of every process are kept")
     arguments = parser.parse_args()
-    scenarios = chosen(arguments.scenario, arguments.kind)
+    scenarios = chosen(arguments.scenario, arguments.only)
     if arguments.list:
         for scenario in scenarios:
             print(f"{scenario.kind:8} {scenario.name:28} {scenario.promise}")
@@ -52,7 +53,7 @@ def main() -> int:
     with surroundings() as around:
         for scenario in scenarios:
             for client in arguments.client:
-                row = around.run(scenario, client, arguments.logs)
+                row = around.run(scenario, client, arguments.logs, arguments.seconds)
                 rows.append(row)
                 print(json.dumps(row.as_json()) if arguments.json else line(row), flush=True)
                 if not arguments.json:

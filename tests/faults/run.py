@@ -19,6 +19,7 @@ from tests.faults.scenario import Scenario
 from tests.faults.trial import Host, Trial, trial
 from tests.faults.volume import CannotMount, Volume
 from tests.kafka.broker import REPOSITORY, Broker
+from tests.kafka.interceptor import Interceptor
 from tests.ports import free_port
 from tests.proxy import Proxy
 
@@ -70,13 +71,13 @@ class Surroundings:
         self._stack = stack
         self._shared: Broker | None = None
 
-    def run(self, scenario: Scenario, client: str, logs: Path | None = None) -> Row:
-        """Do it; the row. What a scenario raises is a breach, too."""
+    def run(self, scenario: Scenario, client: str, logs: Path | None = None, seconds: float | None = None) -> Row:
+        """Do it, for `seconds` where it has no end of its own; the row. What a scenario raises is a breach, too."""
         began = time.monotonic()
         try:
             with self._hosting(scenario) as host:
                 seed = zlib.crc32(scenario.name.encode())
-                with trial(client, host, self._stubs, scenario.settings, seed) as run:
+                with trial(client, host, self._stubs, scenario.settings, seed, seconds) as run:
                     breaches = _act(run, scenario)
                     row = _row(run, scenario, breaches, time.monotonic() - began)
                     if logs is not None:
@@ -98,6 +99,10 @@ class Surroundings:
             case "proxied":
                 target = free_port()
                 with Proxy("127.0.0.1", target, LINK_LATENCY) as link, Broker(proxied=(target, link.port)) as broker:
+                    yield Host(broker, link=link)
+            case "intercepted":
+                target = free_port()
+                with Interceptor("127.0.0.1", target) as link, Broker(proxied=(target, link.port)) as broker:
                     yield Host(broker, link=link)
             case "volume":
                 with Volume() as volume, Broker(data=volume.path / "data") as broker:
@@ -176,4 +181,6 @@ def _keep(run: Trial, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for log in run.fleet.logs():
         (directory / log.name).write_bytes(log.read_bytes())
+    if isinstance(run.host.link, Interceptor):
+        (directory / "wire.log").write_text("\n".join(run.host.link.seen))
     (directory / "broker.log").write_bytes(run.broker.log_path.read_bytes())

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from tests.faults.trial import Trial
 
-Kind = Literal["process", "broker", "topics", "storage", "backend", "clock", "input", "load"]
-Hosting = Literal["shared", "own", "proxied", "volume"]
+Kind = Literal["process", "broker", "topics", "storage", "backend", "clock", "input", "load", "late"]
+Hosting = Literal["shared", "own", "proxied", "intercepted", "volume"]
 Act = Callable[[Trial], None]
 
 

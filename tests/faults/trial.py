@@ -19,6 +19,7 @@ from tests.faults.reader import Reader, contents
 from tests.faults.volume import Volume
 from tests.integration.deployment import Deployment, wait_until
 from tests.kafka.broker import Broker
+from tests.kafka.interceptor import Interceptor
 from tests.proxy import Proxy
 
 RECOVERY: Final = 100.0
@@ -49,6 +50,8 @@ class Trial:
     reader: Reader
     rng: random.Random
     directory: Path
+    seconds: float | None = None
+    """How long what has no end of its own goes on; None for as long as it does by itself."""
     figures: dict[str, str] = field(default_factory=dict)
     """What the scenario measured, by name."""
 
@@ -61,6 +64,12 @@ class Trial:
     def network(self) -> Proxy:
         """The proxy between the flow and the broker."""
         assert self.host.link is not None, "the scenario isn't proxied"
+        return self.host.link
+
+    @property
+    def wire(self) -> Interceptor:
+        """The same, where it reads frames."""
+        assert isinstance(self.host.link, Interceptor), "the scenario isn't intercepted"
         return self.host.link
 
     @property
@@ -85,6 +94,10 @@ class Trial:
         """The results that have arrived since then, in Unix seconds."""
         return [terminal for terminal in list(self.reader.terminals) if terminal.arrival >= since and not terminal.dead]
 
+    def replaced(self) -> int:
+        """How often a process has replaced its producer, by the logs."""
+        return sum(log.read_text(errors="replace").count("producer replaced") for log in self.fleet.logs())
+
     def await_answer(self) -> None:
         """Return once another record has arrived."""
         count = len(self.reader.terminals)
@@ -105,7 +118,9 @@ class Trial:
 
 
 @contextlib.contextmanager
-def trial(client: str, host: Host, stubs: Stubs, settings: Mapping[str, Any], seed: int) -> Iterator[Trial]:
+def trial(
+    client: str, host: Host, stubs: Stubs, settings: Mapping[str, Any], seed: int, seconds: float | None
+) -> Iterator[Trial]:
     """Topics, proxies before the backends, a fleet without a process, a load that is off, and a reader."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankstream-faults-")))
@@ -132,7 +147,7 @@ def trial(client: str, host: Host, stubs: Stubs, settings: Mapping[str, Any], se
         reader = stack.enter_context(Reader(host.broker.bootstrap, results, letters))
         load = stack.enter_context(Load(host.broker.bootstrap, deployment.names["queries"]))
         fleet = stack.enter_context(Fleet(deployment))
-        yield Trial(client, host, backends, deployment, fleet, load, reader, random.Random(seed), directory)
+        yield Trial(client, host, backends, deployment, fleet, load, reader, random.Random(seed), directory, seconds)
 
 
 def _names() -> Callable[[str], str]:

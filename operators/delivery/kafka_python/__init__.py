@@ -26,7 +26,7 @@ from operators.delivery.kafka_python import records  # noqa: F401  mends the rea
 from operators.delivery.kafka_python.connection import EMBEDDED, KAFKA, Dialect, connection, naming
 from operators.delivery.kafka_python.consumer import KafkaPythonConsumer
 from operators.delivery.kafka_python.kafka_client import KafkaPython
-from operators.delivery.kafka_python.producer import AcknowledgedProducer, TransactionalProducer
+from operators.delivery.kafka_python.producer import AcknowledgedProducer, KafkaPythonTransactions
 
 __all__ = [
     "EMBEDDED",
@@ -35,7 +35,7 @@ __all__ = [
     "Dialect",
     "KafkaPython",
     "KafkaPythonConsumer",
-    "TransactionalProducer",
+    "KafkaPythonTransactions",
     "connection",
     "naming",
 ]

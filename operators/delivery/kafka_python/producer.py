@@ -5,19 +5,48 @@ from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
+from kafka.errors import (
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    NodeNotReadyError,
+    ProducerFencedError,
+    RetriableError,
+)
+from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
-from operators.delivery.kafka_python.connection import Dialect, connection, offsets
+from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
+_FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 _BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
 _RETRY_BACKOFF_MS: Final = 5
 _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 """Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
+
+
+class _Requests(KafkaNetClient):  # type: ignore[misc]
+    """Notes the first request that got no answer."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.unanswered: str | None = None
+
+    def send(self, node_id: Any, request: Any, **options: Any) -> Any:
+        """Send a request of the producer; the future of its answer."""
+        answer = super().send(node_id, request, **options)
+        answer.add_errback(self._note, request.name)
+        return answer
+
+    def _note(self, request: str, error: Exception) -> None:
+        # Not ready: the request was not sent.
+        if self.unanswered is None and not isinstance(error, NodeNotReadyError):
+            self.unanswered = f"{request}: {type(error).__name__}"
 
 
 class _Sending:
@@ -30,6 +59,7 @@ class _Sending:
             "retry_backoff_ms": _RETRY_BACKOFF_MS,
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
+            "bootstrap_timeout_ms": int(PATIENCE * 1000),
             **connection(settings, dialect),
             **own,
         }
@@ -42,7 +72,16 @@ class _Sending:
         self._producer.close(timeout=1)
 
     def _made(self) -> Any:
-        return kafka.KafkaProducer(**self._config)
+        try:
+            return kafka.KafkaProducer(**self._config, kafka_client=self._connected)
+        except KafkaError as error:
+            # What found no broker leaves its sockets behind.
+            self._requests.close()
+            raise _failure(",".join(self._config["bootstrap_servers"]), error) from error
+
+    def _connected(self, **options: Any) -> _Requests:
+        self._requests = _Requests(**options)
+        return self._requests
 
     def _send(self, records: Sequence[Outgoing]) -> None:
         self._sent, self._refused = [], {}
@@ -57,11 +96,6 @@ class _Sending:
             future.add_errback(partial(self._note, record))
             self._sent.append(future)
 
-    def _renew(self) -> None:
-        # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
-        self.close()
-        self._producer = self._made()
-
     def _raise_failed(self) -> None:
         for future in self._sent:
             if not future.succeeded():
@@ -73,20 +107,36 @@ class _Sending:
             self._refused.setdefault(id(error), record)
 
 
-class TransactionalProducer(_Sending):
+class KafkaPythonTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int, dialect: Dialect) -> None:
-        """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
+        """Fence the predecessor of the same id.
+
+        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
+        """
         self._timeout = settings.transaction_timeout
+        patience = int(min(settings.request_timeout, settings.transaction_timeout) * 1000)
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
             # No record may be tried for longer than its transaction lasts.
             "delivery_timeout_ms": int(settings.transaction_timeout * 1000),
-            "request_timeout_ms": int(min(settings.request_timeout, settings.transaction_timeout) * 1000) - _LINGER_MS,
+            "request_timeout_ms": patience - _LINGER_MS,
+            "max_block_ms": patience,
         }
+        self._id = transactional_id
+        self._unfit: str | None = None
         super().__init__(settings, max_batch, dialect, own)
+        try:
+            self._producer.init_transactions()
+        except KafkaError as error:
+            self.close()
+            raise _failure("init_transactions", error) from error
+
+    def retired(self) -> str | None:
+        """Why it may begin no further transaction; None while it may."""
+        return self._unfit or self._requests.unanswered
 
     def deliver(
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -103,24 +153,19 @@ class TransactionalProducer(_Sending):
             self._producer.send_offsets_to_transaction(offsets(commits), group)
             self._producer.commit_transaction()
         except KafkaError as error:
+            # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
+            self._unfit = f"a transaction failed: {type(error).__name__}"
             self._abort(error)
-            self._renew()
             if refused := list(self._refused.values()):
                 raise RecordTooLarge(refused) from error
             raise RetriableDelivery(f"transaction: {type(error).__name__}") from error
-
-    def _made(self) -> Any:
-        producer = super()._made()
-        try:
-            producer.init_transactions()
-        except KafkaError as error:
-            raise FatalDelivery(f"init_transactions: {type(error).__name__}") from error
-        return producer
 
     def _abort(self, cause: KafkaError) -> None:
         try:
             self._producer.abort_transaction()
         except KafkaError as error:
+            if isinstance(self._producer._transaction_manager.last_error, _FENCED):
+                raise Fenced(self._id) from cause
             raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
 
 
@@ -130,6 +175,17 @@ class AcknowledgedProducer(_Sending):
     def __init__(self, settings: KafkaSettings, consumer: Consumer, max_batch: int, dialect: Dialect) -> None:
         super().__init__(settings, max_batch, dialect, {"enable_idempotence": True})
         self._consumer = consumer
+        self._failed = False
+
+    def prepare(self) -> None:
+        """Make the producer anew after a failure: what that leaves in queues and sequence numbers disturbs later sends.
+
+        Raises RetriableDelivery and FatalDelivery.
+        """
+        if self._failed:
+            self.close()
+            self._producer = self._made()
+            self._failed = False
 
     def deliver(
         self,
@@ -142,9 +198,14 @@ class AcknowledgedProducer(_Sending):
             self._send(records)
             self._producer.flush()
             if refused := list(self._refused.values()):
-                self._renew()
+                self._failed = True
                 raise RecordTooLarge(refused)
             self._raise_failed()
         except KafkaError as error:
             raise RetriableDelivery(f"produce: {type(error).__name__}") from error
         self._consumer.commit(commits)
+
+
+def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
+    kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
+    return kind(f"{what}: {type(error).__name__}")

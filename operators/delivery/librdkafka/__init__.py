@@ -13,6 +13,6 @@
 from operators.delivery.librdkafka.connection import connection
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.kafka_client import Librdkafka
-from operators.delivery.librdkafka.producer import AcknowledgedProducer, TransactionalProducer
+from operators.delivery.librdkafka.producer import AcknowledgedProducer, LibrdkafkaTransactions
 
-__all__ = ["AcknowledgedProducer", "Librdkafka", "LibrdkafkaConsumer", "TransactionalProducer", "connection"]
+__all__ = ["AcknowledgedProducer", "Librdkafka", "LibrdkafkaConsumer", "LibrdkafkaTransactions", "connection"]

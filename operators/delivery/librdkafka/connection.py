@@ -1,6 +1,7 @@
 """How every client of a broker is made, and how its errors are read."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -56,6 +57,31 @@ class _Connections(logging.Filter):
 
 
 log.addFilter(_Connections())
+
+
+class Connections:
+    """A client's logger that notes the first of its connections that broke."""
+
+    def __init__(self) -> None:
+        self.broke: str | None = None
+        """What librdkafka says of it."""
+
+    def log(self, level: int, text: str, *arguments: str) -> None:
+        """Note and drop what is only for noting; log the rest."""
+        if level > logging.DEBUG:
+            log.log(level, text, *arguments)
+            return
+        event, *_, message = arguments
+        if self.broke is None and event == "FAIL" and not _UNUSED.search(message):
+            self.broke = message
+
+
+_UNUSED: Final = re.compile(
+    r"in state (INIT|DOWN|TRY_CONNECT|CONNECT|SSL_HANDSHAKE|APIVERSION_QUERY|AUTH_HANDSHAKE|AUTH_LEGACY|AUTH_REQ)[,)]"
+    r"|/bootstrap: .*\(_DESTROY\w*\)"
+)
+"""Connections that carried no request of a transaction: those that weren't up yet, and the bootstrap address's, which
+is given up once its broker is known."""
 
 
 def _log_error(error: KafkaError) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from operators.delivery.client import Consumer, Producer, Tail
+from operators.delivery.client import Consumer, Producer, Tail, TransactionalProducer
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
-from operators.delivery.librdkafka.producer import AcknowledgedProducer, TransactionalProducer
+from operators.delivery.librdkafka.producer import AcknowledgedProducer, LibrdkafkaTransactions
 from operators.delivery.librdkafka.tail import LibrdkafkaTail
 from schemas.settings import KafkaSettings
 
@@ -12,6 +12,7 @@ from schemas.settings import KafkaSettings
 class Librdkafka:
     """Makes consumers, tails and producers by librdkafka."""
 
+    name: Final = "librdkafka"
     transaction_interval: Final = 0.01
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -25,9 +26,9 @@ class Librdkafka:
         """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         return LibrdkafkaTail(self._settings, topic)
 
-    def transactional_producer(self, transactional_id: str, max_batch: int) -> Producer:
-        """A producer in transactions; fences the predecessor of that id. Raises FatalDelivery."""
-        return TransactionalProducer(self._settings, transactional_id, max_batch)
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
+        """A producer in transactions; fences the predecessor of that id. Raises RetriableDelivery and FatalDelivery."""
+        return LibrdkafkaTransactions(self._settings, transactional_id, max_batch)
 
     def acknowledged_producer(self, consumer: Consumer, max_batch: int) -> Producer:
         """A producer that commits by `consumer` what was acknowledged."""

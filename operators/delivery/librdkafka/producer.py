@@ -7,9 +7,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
-from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log, offsets
+from operators.delivery.librdkafka.connection import PATIENCE, Connections, connection, error_of, log, offsets
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _LARGEST: Final = 1_000_000_000
@@ -21,14 +21,15 @@ _RETRY_BACKOFF_MS: Final = 5
 second would be waited for that at each transaction."""
 
 _BATCH_SIZE: Final = 1_000_000
+_FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _NOW: Final = 0
 _LINGER_MS: Final = 1000
 """A transaction's records are flushed by its commit: until then they gather into batches."""
 
 
 class _Sending:
-    def __init__(self, settings: KafkaSettings, max_batch: int, own: Mapping[str, Any]) -> None:
-        self._config = {
+    def __init__(self, settings: KafkaSettings, max_batch: int, own: Mapping[str, Any], logger: Any = log) -> None:
+        config = {
             **connection(settings),
             "acks": "all",
             "retry.backoff.ms": _RETRY_BACKOFF_MS,
@@ -40,7 +41,7 @@ class _Sending:
             "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
             **own,
         }
-        self._producer = self._made()
+        self._producer = Producer(config, logger=logger)
         self._refused: list[Outgoing] = []
         self._failures: list[KafkaError] = []
 
@@ -49,9 +50,6 @@ class _Sending:
         # One that was fenced says so once more.
         with contextlib.suppress(KafkaException):
             self._producer.close()
-
-    def _made(self) -> Producer:
-        return Producer(self._config, logger=log)
 
     def _send(self, records: Sequence[Outgoing]) -> None:
         self._refused, self._failures = [], []
@@ -76,19 +74,42 @@ class _Sending:
         return note
 
 
-class TransactionalProducer(_Sending):
+class LibrdkafkaTransactions(_Sending):
     """Records and offsets in one transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
-        """Fence the predecessor of the same id. Raises FatalDelivery if the broker has no transactions for us."""
-        self._patience = settings.request_timeout
+        """Fence the predecessor of the same id.
+
+        Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
+        """
+        # No request may outlive its transaction.
+        patience = min(settings.request_timeout, settings.transaction_timeout)
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
-            # No request may outlive its transaction.
-            "socket.timeout.ms": int(min(settings.request_timeout, settings.transaction_timeout) * 1000),
+            "socket.timeout.ms": int(patience * 1000),
+            # Says of each connection that it broke; without it, only of the first in half a minute.
+            "debug": "broker",
         }
-        super().__init__(settings, max_batch, own)
+        self._id = transactional_id
+        self._connections = Connections()
+        self._unfit: str | None = None
+        super().__init__(settings, max_batch, own, self._connections)
+        try:
+            # Without a connection it would look for its coordinator only half a second later.
+            self._producer.list_topics(settings.topics.dead_letters, PATIENCE)
+            self._producer.init_transactions(patience)
+        except KafkaException as error:
+            self.close()
+            reason = error_of(error)
+            kind = RetriableDelivery if reason.retriable() else FatalDelivery
+            raise kind(f"init_transactions: {reason.name()}") from error
+
+    def retired(self) -> str | None:
+        """Why it may begin no further transaction; None while it may."""
+        # What its threads have to log is handed over by this.
+        self._producer.poll(0)
+        return self._unfit or self._connections.broke
 
     def deliver(
         self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -105,28 +126,24 @@ class TransactionalProducer(_Sending):
         except KafkaException as error:
             reason = error_of(error)
             if reason.fatal() or not reason.txn_requires_abort():
-                raise FatalDelivery(f"transaction: {reason.name()}") from error
+                raise self._fatal(reason) from error
             self._abort(reason)
             if self._refused:
-                # The sequence of its partition has a hole that the next transaction would fail by: start afresh.
-                self.close()
-                self._producer = self._made()
+                # The sequence of its partition has a hole that the next transaction would fail by.
+                self._unfit = "a record was refused"
                 raise RecordTooLarge(self._refused) from error
             raise RetriableDelivery(f"transaction: {reason.name()}") from error
-
-    def _made(self) -> Producer:
-        producer = super()._made()
-        try:
-            producer.init_transactions(self._patience)
-        except KafkaException as error:
-            raise FatalDelivery(f"init_transactions: {error_of(error).name()}") from error
-        return producer
 
     def _abort(self, cause: KafkaError) -> None:
         try:
             self._insisting(self._producer.abort_transaction)
         except KafkaException as error:
-            raise FatalDelivery(f"transaction: {cause.name()}, abort: {error_of(error).name()}") from error
+            raise self._fatal(cause, f", abort: {error_of(error).name()}") from error
+
+    def _fatal(self, reason: KafkaError, more: str = "") -> FatalDelivery:
+        if reason.code() in _FENCED:
+            return Fenced(self._id)
+        return FatalDelivery(f"transaction: {reason.name()}{more}")
 
     def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
         while True:
@@ -147,6 +164,9 @@ class AcknowledgedProducer(_Sending):
     def __init__(self, settings: KafkaSettings, consumer: Consumer, max_batch: int) -> None:
         super().__init__(settings, max_batch, {"message.timeout.ms": int(settings.request_timeout * 1000)})
         self._consumer = consumer
+
+    def prepare(self) -> None:
+        """Nothing: a request that arrives late takes no answer back."""
 
     def deliver(
         self,

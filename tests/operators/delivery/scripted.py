@@ -30,6 +30,9 @@ class ScriptedProducer:
         self.began: list[float] = []
         self.closed = False
 
+    def prepare(self) -> None:
+        """Nothing to do."""
+
     def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """Follow the script."""
         self.began.append(time.monotonic())

@@ -1,0 +1,76 @@
+"""The end of a transaction is never in doubt: a producer that may have left a request on its way is replaced.
+
+The danger: a request that a client sent on a connection that then broke, and sent again on another, may still arrive.
+If it ends a transaction (EndTxn) or carries its offsets (TxnOffsetCommit) and arrives inside a later transaction of the
+same producer epoch, it ends that one early, or puts older offsets over its own: queries are lost, or answered twice.
+Brokers of KIP-890 prevent this for clients that speak its protocol; neither of ours does.
+
+Rules
+-----
+- A producer *retires* when a connection of its own broke, when a request of its was left without an answer, or when a
+  failure left it unfit. Each client says only how it sees that.
+- A retired producer begins no transaction. Before the next one it is closed, and another of the same transactional id
+  is initialised: the broker raises the epoch, and refuses whatever the earlier one left on its way.
+- A replacement that has retired already is replaced in its turn, before any transaction.
+- A replacement that the broker's absence prevents is tried again, as a delivery is; one try takes no longer than a
+  transaction may. A producer that was not initialised is never used.
+- Each replacement is one line in the log, and is counted.
+- A producer that the broker calls fenced ends the process: another with its transactional id has started. Only where
+  the initialisation of a retired producer may itself arrive late is it replaced instead, once for each of these.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from operators.delivery.client import GroupMetadata, Outgoing, TopicPartition, TransactionalProducer
+from operators.delivery.tracker import Commit
+from schemas.errors import RetriableDelivery
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class FencedProducer:
+    """Delivers by one transactional producer after another, each fencing the one before. One thread calls it."""
+
+    def __init__(self, make: Callable[[], TransactionalProducer], client: str, replaced: Callable[[], None]) -> None:
+        """Make the first producer by `make`; `replaced` is called after each replacement.
+
+        Raises RetriableDelivery and FatalDelivery.
+        """
+        self._make = make
+        self._client = client
+        self._replaced = replaced
+        self._producer: TransactionalProducer | None = make()
+        self._reason = ""
+
+    def prepare(self) -> None:
+        """Replace the producer if it has retired.
+
+        Raises RetriableDelivery, also if the replacement has retired already, and FatalDelivery.
+        """
+        if self._producer is not None and (reason := self._producer.retired()) is not None:
+            self._reason = reason
+            self._producer.close()
+            self._producer = None
+        if self._producer is None:
+            self._producer = self._make()
+            log.warning("producer replaced", client=self._client, reason=self._reason)
+            self._replaced()
+            if (reason := self._producer.retired()) is not None:
+                raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
+
+    def deliver(
+        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+    ) -> None:
+        """Produce the records and commit the offsets in one transaction, after `prepare`.
+
+        Raises RecordTooLarge, RetriableDelivery or FatalDelivery; neither is done then.
+        """
+        assert self._producer is not None, "prepare comes first"
+        self._producer.deliver(records, commits, group)
+
+    def close(self) -> None:
+        """Release connections; what is under way is lost."""
+        if self._producer is not None:
+            self._producer.close()
