@@ -88,9 +88,15 @@ class Load:
         left = self._producer.flush(_FLUSH)
         assert not left, f"the broker didn't take {left} messages of the load"
 
-    def ask(self, count: int, *, timestamp_ms: int = 0, timeout_ms: int | None = None) -> None:
-        """Send `count` queries at once; the broker has them on return. `timestamp_ms` 0 is now."""
-        self.send([query(next(self._numbers), timeout_ms) for _ in range(count)], timestamp_ms=timestamp_ms)
+    def ask(
+        self, count: int, *, key: bytes | None = None, timestamp_ms: int = 0, timeout_ms: int | None = None
+    ) -> None:
+        """Send `count` queries at once, in one partition if they share a `key`; the broker has them on return.
+
+        `timestamp_ms` 0 is now.
+        """
+        queries = [query(next(self._numbers), timeout_ms) for _ in range(count)]
+        self.send([(key or own, value) for own, value in queries], timestamp_ms=timestamp_ms)
 
     def send(
         self,

@@ -92,7 +92,7 @@ def _first(body: Any, *names: str) -> Any:
 
 def _codes(value: Any) -> list[int]:
     if isinstance(value, dict):
-        own = [code for name, code in value.items() if name == "error_code" and isinstance(code, int)]
+        own = [code for name, code in value.items() if name.endswith("error_code") and isinstance(code, int)]
         return own + [code for inner in value.values() for code in _codes(inner)]
     if isinstance(value, list | tuple):
         return [code for inner in value for code in _codes(inner)]

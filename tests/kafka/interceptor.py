@@ -18,6 +18,7 @@ DELAY: Final = 0.3
 _ANSWER: Final = 5.0
 _LENGTH: Final = 4
 _KEPT: Final = 100_000
+_FORWARDED: Final = 100
 
 
 class Fate(StrEnum):
@@ -82,6 +83,8 @@ class Interceptor(Proxy):
         super().__init__(target_host, target_port, latency)
         self._orders: list[Order] = []
         self._asked: WeakKeyDictionary[Connection, dict[int, Request]] = WeakKeyDictionary()
+        self.forwarded: deque[Request] = deque(maxlen=_FORWARDED)
+        """The latest requests that were forwarded undisturbed."""
         self.seen: deque[str] = deque(maxlen=_KEPT)
         """What passed, in words, the latest last."""
 
@@ -116,6 +119,7 @@ class Interceptor(Proxy):
         order = next((order for order in self._orders if order.wants(request)), None)
         if order is None:
             self._note(connection, f"{request}")
+            self.forwarded.append(request)
             return True
         order.caught = request
         self._note(connection, f"{request}: {order.fate}")

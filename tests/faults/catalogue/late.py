@@ -54,8 +54,23 @@ def late_abort(trial: Trial) -> None:
 
 @scenario("late", broker="intercepted")
 def late_offsets(trial: Trial) -> None:
-    """A transaction's offsets arrive once more at each point of the next."""
-    late(trial, Api.TXN_OFFSET_COMMIT)
+    """A transaction's offsets arrive once more at each point of the next, the last before a restart."""
+    outcomes: Counter[str] = Counter()
+    alone = trial.fleet["a"]
+    trial.load.stop()
+    for point, fate in itertools.product(POINTS, LATE):
+        trial.await_all()
+        order = Order(fate, Api.TXN_OFFSET_COMMIT, point)
+        trial.wire.order(order)
+        for _ in range(2):
+            trial.load.ask(1, key=b"one partition")
+            trial.await_all()
+        assert order.fulfilled.wait(_WITHIN), f"nothing came late at {point.name}"
+        outcomes[_said(order)] += 1
+        # Who takes over reads what is committed.
+        assert alone.stop() == 0
+        alone.start()
+    _note(trial, outcomes)
 
 
 @scenario("late", broker="intercepted")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import kafka
 
 from operators.delivery.client import Consumer, KafkaClient, Partitions, Rebalance, Record, TopicPartition
+from operators.delivery.fencing import FencedProducer
 from operators.inflight import Terminal
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -100,6 +101,13 @@ def member_beside(client: KafkaClient, settings: KafkaSettings, beside: Member) 
         keeper.join()
     yield second
     consumer.close()
+
+
+def fenced(
+    client: KafkaClient, replica: str = "replica", replaced: Callable[[], None] = lambda: None
+) -> FencedProducer:
+    """A producer in transactions, as a flow of that replica makes it."""
+    return FencedProducer(lambda: client.transactional_producer(replica, MAX_BATCH), client.name, replaced)
 
 
 def produce(settings: KafkaSettings, count: int, partition: int = 0) -> None:

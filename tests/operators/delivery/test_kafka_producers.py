@@ -9,7 +9,7 @@ import pytest
 
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.tracker import Commit
-from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
+from schemas.errors import DeliveryError, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.broker import Broker
 from tests.operators.delivery.members import (
@@ -17,6 +17,7 @@ from tests.operators.delivery.members import (
     WITHIN,
     Make,
     answers,
+    fenced,
     first,
     keep_polling,
     member,
@@ -31,7 +32,7 @@ def test_records_and_offsets_are_committed_together(make: Make, settings: KafkaS
     """After `deliver` the records are there and the next owner is told the offsets with their metadata."""
     produce(settings, 5)
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     with member(client, settings) as reader:
         assert reader.consumer.committed(sorted(reader.owned)) == dict.fromkeys(reader.owned)
         commit = Commit(3, "rs1:AAE=")
@@ -42,9 +43,9 @@ def test_records_and_offsets_are_committed_together(make: Make, settings: KafkaS
 
 
 def test_a_record_too_large_is_named_and_the_rest_can_be_tried_again(make: Make, settings: KafkaSettings) -> None:
-    """The broker's refusal says which records; nothing was committed; the same producer then delivers the rest."""
+    """The broker's refusal says which records; nothing was committed; the next transaction delivers the rest."""
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     with member(client, settings) as reader:
         # Bytes that don't compress: the broker measures what is sent.
         records = answers(settings, b"a", random.Random(0).randbytes(2_000_000), b"c")
@@ -53,6 +54,7 @@ def test_a_record_too_large_is_named_and_the_rest_can_be_tried_again(make: Make,
             producer.deliver(records, {first(settings): Commit(3, "")}, group)
         assert list(refused.value.records) == [records[1]]
         assert reader.consumer.committed([first(settings)]) == {first(settings): None}
+        producer.prepare()
         producer.deliver([records[0], records[2]], {first(settings): Commit(3, "")}, group)
     producer.close()
     assert sorted(results(settings), key=str) == [b"a", b"c"]
@@ -61,13 +63,14 @@ def test_a_record_too_large_is_named_and_the_rest_can_be_tried_again(make: Make,
 def test_a_membership_that_is_over_commits_nothing(make: Make, settings: KafkaSettings) -> None:
     """Offsets under an earlier generation are refused with the records; under the present one they are taken."""
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     with member(client, settings) as reader:
         over = reader.consumer.group_metadata()
         with member_beside(client, settings, reader):
             with pytest.raises(RetriableDelivery):
                 producer.deliver(answers(settings, b"old"), {first(settings): Commit(9, "")}, over)
             present = reader.consumer.group_metadata()
+            producer.prepare()
             producer.deliver(answers(settings, b"new"), {first(settings): Commit(1, "")}, present)
             assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
     producer.close()
@@ -77,7 +80,7 @@ def test_a_membership_that_is_over_commits_nothing(make: Make, settings: KafkaSe
 def test_out_of_the_group_nothing_is_committed(make: Make, settings: KafkaSettings) -> None:
     """A consumer that hasn't joined has no membership that a transaction could be committed under."""
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     consumer = client.consumer()
     with pytest.raises(RetriableDelivery, match="not a member"):
         producer.deliver(answers(settings, b"a"), {first(settings): Commit(1, "")}, consumer.group_metadata())
@@ -87,14 +90,14 @@ def test_out_of_the_group_nothing_is_committed(make: Make, settings: KafkaSettin
 
 
 def test_a_successor_fences_its_predecessor(make: Make, settings: KafkaSettings) -> None:
-    """A producer with the same transactional id ends what the former left open; the former can't go on."""
+    """A producer with the same transactional id ends what the former left open; the former says what fenced it."""
     client = make(settings)
-    former = client.transactional_producer("replica", MAX_BATCH)
+    former = fenced(client)
     with member(client, settings) as reader:
         group = reader.consumer.group_metadata()
         former.deliver(answers(settings, b"a"), {first(settings): Commit(1, "")}, group)
-        successor = client.transactional_producer("replica", MAX_BATCH)
-        with pytest.raises(FatalDelivery):
+        successor = fenced(client)
+        with pytest.raises(Fenced, match="transactional id replica has started"):
             former.deliver(answers(settings, b"b"), {first(settings): Commit(2, "")}, group)
         successor.deliver(answers(settings, b"c"), {first(settings): Commit(2, "")}, group)
         former.close()
@@ -105,7 +108,7 @@ def test_a_successor_fences_its_predecessor(make: Make, settings: KafkaSettings)
 def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSettings, broker: Broker) -> None:
     """Without its topic a record isn't delivered and nothing is committed; once the topic is there, it is."""
     client = make(settings.model_copy(update={"transaction_timeout": 3}))
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     later = f"{settings.topics.results}-later"
     records = [terminal(0, topic=later, value=b"a")]
     with member(client, settings) as reader:
@@ -120,6 +123,7 @@ def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSetti
             keeper = threading.Thread(target=keep_polling, args=(reader, polling))
             keeper.start()
             try:
+                producer.prepare()
                 producer.deliver(records, {first(settings): Commit(1, "")}, group)
                 delivered = True
             except RetriableDelivery:
@@ -156,7 +160,7 @@ def test_acknowledged_records_come_before_their_offsets(make: Make, settings: Ka
 def test_offsets_are_not_committed_without_their_record(make: Make, settings: KafkaSettings, broker: Broker) -> None:
     """With a record whose topic went no offset is committed, whether the client says so or waits until it's ended."""
     client = make(settings.model_copy(update={"transaction_timeout": 4, "request_timeout": 3}))
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = fenced(client)
     gone = f"{settings.topics.results}-gone"
     broker.create_topic(gone, 2)
     with member(client, settings) as reader:

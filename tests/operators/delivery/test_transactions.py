@@ -45,7 +45,7 @@ class Drawn:
         """The next request's."""
         if self.data is None or not self.left:
             return Fate.DELIVERED
-        fate = self.data.draw(st.sampled_from([Fate.DELIVERED, Fate.DELIVERED, Fate.DELIVERED, *Fate]))
+        fate: Fate = self.data.draw(st.sampled_from([Fate.DELIVERED, Fate.DELIVERED, Fate.DELIVERED, *Fate]))
         self.left -= fate is not Fate.DELIVERED
         return fate
 
@@ -145,7 +145,7 @@ def test_the_law_holds_by_the_rule(records_first: bool) -> None:
         pass
 
     Ruled.records_first = records_first
-    run_state_machine_as_test(Ruled, settings=SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Ruled, settings=SETTINGS)
 
 
 @pytest.mark.parametrize("records_first", [True, False])
@@ -157,4 +157,4 @@ def test_the_law_fails_without_the_rule(records_first: bool) -> None:
 
     Unruled.records_first = records_first
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Unruled, settings=UNTIL_IT_FAILS)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(Unruled, settings=UNTIL_IT_FAILS)
