@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.backends import Clients
-from operators.delivery import topics
+from operators.delivery import topics, versions
 from operators.delivery.client import KafkaClient, Producer
 from operators.delivery.fencing import FencedProducer
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
@@ -83,6 +83,7 @@ class Replica:
         delivery = settings.delivery
         ledger = Ledger(delivery.max_in_flight)
         if delivery.mode == "exactly_once":
+            versions.warn_of_untried(kafka, client.name)
             # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
             producer: Producer = FencedProducer(
                 lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),

@@ -132,8 +132,8 @@ class Fenced(FatalDelivery):
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
-            f"fenced: another process with the transactional id {transactional_id} has started; "
-            "delivery.replica must differ from replica to replica"
+            f"fenced: another process with the transactional id {transactional_id} has started, "
+            "or an initialisation of this one came late; delivery.replica must differ from replica to replica"
         )
 
 

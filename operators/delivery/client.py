@@ -141,8 +141,11 @@ class Consumer(Protocol):
         """The membership under which offsets are committed; from any thread."""
         ...
 
-    def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
-        """Commit offsets outside a transaction; from any thread. Raises RetriableDelivery."""
+    def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Commit offsets outside a transaction, under that membership; from any thread.
+
+        Raises RetriableDelivery, also if the membership is over.
+        """
         ...
 
     def close(self) -> None:
@@ -167,6 +170,10 @@ class Producer(Protocol):
 
         Raises RecordTooLarge, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
         """
+        ...
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Before partitions go: see to it that no earlier commit of theirs is the last. Raises RetriableDelivery."""
         ...
 
     def close(self) -> None:

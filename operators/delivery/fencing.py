@@ -15,8 +15,9 @@ Rules
 - A replacement that the broker's absence prevents is tried again, as a delivery is; one try takes no longer than a
   transaction may. A producer that was not initialised is never used.
 - Each replacement is one line in the log, and is counted.
-- A producer that the broker calls fenced ends the process: another with its transactional id has started. Only where
-  the initialisation of a retired producer may itself arrive late is it replaced instead, once for each of these.
+- A producer that the broker calls fenced ends the process: another with its transactional id has started. So does an
+  initialisation that its connection's end delayed until after a later one: whether the transaction that it cut off was
+  committed isn't known here, and the process's successor reads it from the broker.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,9 @@ class FencedProducer:
         """
         assert self._producer is not None, "prepare comes first"
         self._producer.deliver(records, commits, group)
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Nothing: what arrives late is refused, or finds nothing to end."""
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""

@@ -123,6 +123,15 @@ class Ledger:
             waiting = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.waiting]
             return Settlement(records, plans, member.group_metadata(), waiting, dropped)
 
+    def standing(self, member: Membership) -> Settlement:
+        """All that is committed of what is owned now, to be committed once more."""
+        with self._lock:
+            plans = {
+                partition: (assignment.epoch, assignment.tracker.plan(()))
+                for partition, assignment in self._assignments.items()
+            }
+            return Settlement((), plans, member.group_metadata(), (), ())
+
     def confirm(self, settlement: Settlement) -> None:
         """Take over what the broker has committed."""
         with self._lock:

@@ -8,6 +8,7 @@ Rules
 - A record that is refused for its size becomes a dead letter without payload; the rest is tried again. Where it could
   be any of several, they are tried in halves.
 - Whatever may be tried again is, for ever; whatever may not ends the process.
+- Before partitions go, and at the end, the producer concludes: it has the last word on their offsets.
 """
 
 import logging
@@ -52,8 +53,7 @@ class Delivery:
         self._queue: deque[Terminal] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._hurried = False
-        self._idle = True
+        self._flushing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._began: float | None = None
 
@@ -68,12 +68,12 @@ class Delivery:
             self._changed.notify_all()
 
     def flush(self, patience: float) -> None:
-        """Deliver what is queued without gathering more; returns when it is durable, or after `patience` seconds."""
+        """Deliver what is queued without gathering more, and conclude; returns then, or after `patience` seconds."""
         with self._changed:
-            self._hurried = True
+            self._flushing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._idle and not self._queue, patience)
-            self._hurried = False
+            self._changed.wait_for(lambda: not self._flushing, patience)
+            self._flushing = False
 
     def stuck_for(self) -> float:
         """Seconds that the present try has taken; 0 between tries."""
@@ -95,24 +95,39 @@ class Delivery:
         try:
             while True:
                 with self._changed:
-                    while not self._queue and not self._closing:
-                        self._changed.wait()
-                    if self._closing and not self._queue:
-                        return
-                    # Until the interval is over, more gathers.
-                    left = began + self._interval - time.monotonic()
-                    self._changed.wait_for(lambda: self._closing or self._hurried, left)
+                    self._changed.wait_for(lambda: self._queue or self._ending)
+                    if self._queue:
+                        # Until the interval is over, more gathers.
+                        left = began + self._interval - time.monotonic()
+                        self._changed.wait_for(lambda: self._ending, left)
                     answers = waiting + list(self._queue)
                     self._queue.clear()
-                    self._idle = False
-                began = time.monotonic()
-                waiting = self._deliver(answers)
+                if answers:
+                    began = time.monotonic()
+                    waiting = self._deliver(answers)
                 with self._changed:
-                    self._idle = True
+                    if self._queue or not self._ending:
+                        continue
+                self._conclude()
+                with self._changed:
+                    self._flushing = False
                     self._changed.notify_all()
+                    if self._closing:
+                        return
         except Exception as error:  # noqa: BLE001  the process ends with it
             log.error("delivery failed: %s: %s", type(error).__name__, error)
             self._failed(error)
+
+    @property
+    def _ending(self) -> bool:
+        return self._closing or self._flushing
+
+    def _conclude(self) -> None:
+        standing = self._ledger.standing(self._consumer)
+        try:
+            self._producer.conclude(standing.commits, standing.group)
+        except RetriableDelivery as error:
+            log.warning("%s; not tried again", error)
 
     def _deliver(self, answers: Sequence[Terminal]) -> list[Terminal]:
         while True:

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from operators.delivery.kafka_python import KAFKA, connection
+from operators.delivery.kafka_python.admin import Admin
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
@@ -19,7 +18,7 @@ DEAD_LETTER_ROOM: Final = 65_536
 
 def require(settings: KafkaSettings, names: Sequence[str]) -> None:
     """Raise FatalDelivery, naming them, if some of the topics don't exist or the broker can't be asked."""
-    with _Admin(settings) as admin:
+    with Admin(settings) as admin:
         there = set(admin.list_topics())
     if missing := [name for name in names if name not in there]:
         raise FatalDelivery(f"topics that don't exist: {', '.join(missing)}; `rankstream topics` creates them")
@@ -37,7 +36,7 @@ def require_room(settings: KafkaSettings, topic: str) -> None:
 
 def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str, int]:
     """The largest record batch that each topic takes, in bytes. Raises FatalDelivery."""
-    with _Admin(settings) as admin:
+    with Admin(settings) as admin:
         return _max_message_bytes(admin, names)
 
 
@@ -52,7 +51,7 @@ def create(settings: KafkaSettings) -> list[str]:
         roles.dead_letters: {},
         roles.watermarks: _COMPACTED,
     }
-    with _Admin(settings) as admin:
+    with Admin(settings) as admin:
         there = set(admin.list_topics())
         if missing := [name for name in wanted if name not in there]:
             if roles.dead_letters in missing:
@@ -89,20 +88,3 @@ def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
         return {}
     described = admin.describe_configs(resources, config_filter="all")["topic"]
     return {name: int(config[_MAX]["value"]) for name, config in described.items()}
-
-
-class _Admin:
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-
-    def __enter__(self) -> Any:
-        try:
-            self._client = KafkaAdminClient(**connection(self._settings, KAFKA))
-        except KafkaError as error:
-            raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error
-        return self._client
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._client.close()
-        if isinstance(error, KafkaError):
-            raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error

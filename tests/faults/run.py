@@ -28,6 +28,8 @@ LINK_LATENCY: Final = 0.05
 
 _SECOND_ANSWERS: Final = 1.5
 """Seconds to wait for them."""
+_BROKEN: Final = REPOSITORY / ".cache" / "faults"
+"""Where the logs of a row that is broken are kept."""
 _NAMES: Final = "abcdefgh"
 _QDRANT_MS, _RERANK_MS, _EMBED_MS = 10, 30, 5
 
@@ -66,8 +68,9 @@ class Row:
 class Surroundings:
     """What scenarios share: stub backends, and a broker that none of them hurts."""
 
-    def __init__(self, stubs: Stubs, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stubs: Stubs, stack: contextlib.ExitStack, transactions: int | None) -> None:
         self._stubs = stubs
+        self._transactions = transactions
         self._stack = stack
         self._shared: Broker | None = None
 
@@ -80,8 +83,8 @@ class Surroundings:
                 with trial(client, host, self._stubs, scenario.settings, seed, seconds) as run:
                     breaches = _act(run, scenario)
                     row = _row(run, scenario, breaches, time.monotonic() - began)
-                    if logs is not None:
-                        _keep(run, logs / f"{scenario.name}-{client}")
+                    if logs is not None or row.breaches:
+                        _keep(run, (logs or _BROKEN) / f"{scenario.name}-{client}-{int(began)}")
                     return row
         except CannotMount as reason:
             return Row(scenario.name, scenario.kind, client, skipped=str(reason))
@@ -102,7 +105,10 @@ class Surroundings:
                     yield Host(broker, link=link)
             case "intercepted":
                 target = free_port()
-                with Interceptor("127.0.0.1", target) as link, Broker(proxied=(target, link.port)) as broker:
+                with (
+                    Interceptor("127.0.0.1", target) as link,
+                    Broker(proxied=(target, link.port), transaction_version=self._transactions) as broker,
+                ):
                     yield Host(broker, link=link)
             case "volume":
                 with Volume() as volume, Broker(data=volume.path / "data") as broker:
@@ -110,8 +116,11 @@ class Surroundings:
 
 
 @contextlib.contextmanager
-def surroundings() -> Iterator[Surroundings]:
-    """Stub backends as a process of their own, and a broker once one is needed."""
+def surroundings(transactions: int | None = None) -> Iterator[Surroundings]:
+    """Stub backends as a process of their own, and a broker once one is needed.
+
+    `transactions`: the broker's transaction version where requests are intercepted, None for the newest.
+    """
     command = [sys.executable, "-m", "bench.stubs", "--qdrant-latency-ms", str(_QDRANT_MS)]
     command += ["--rerank-latency-ms", str(_RERANK_MS), "--embed-latency-ms", str(_EMBED_MS)]
     with contextlib.ExitStack() as stack:
@@ -119,7 +128,7 @@ def surroundings() -> Iterator[Surroundings]:
         stack.callback(process.terminate)
         assert process.stdout is not None
         urls = dict(line.split() for line in itertools.islice(process.stdout, 3))
-        yield Surroundings(Stubs(urls["qdrant"], urls["rerank"], urls["embed"]), stack)
+        yield Surroundings(Stubs(urls["qdrant"], urls["rerank"], urls["embed"]), stack, transactions)
 
 
 def _act(run: Trial, scenario: Scenario) -> list[str]:

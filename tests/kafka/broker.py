@@ -110,7 +110,8 @@ class Broker:
 
     `port` 0 chooses a free one; `secure` adds the listeners of `tests.kafka.listeners`, which need the command openssl;
     `proxied` adds one on its first port that sends clients to its second, where a proxy should be; `data` is the
-    directory of the logs. Topics are never created by themselves.
+    directory of the logs; `transaction_version` is the level of that feature, None for the newest. Topics are never
+    created by themselves.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Broker:
         secure: bool = False,
         proxied: tuple[int, int] | None = None,
         data: Path | None = None,
+        transaction_version: int | None = None,
     ) -> None:
         self.port = port or free_port()
         # 16 bytes in base64, as Kafka wants its ids: hexadecimal digits and an end without surplus bits are that too.
@@ -130,6 +132,7 @@ class Broker:
         if secure:
             certificates = Certificates(self._directory / "certificates")
             self._secure = Listeners(certificates, {name: free_port() for name in Listeners.names()})
+        self._features = [] if transaction_version is None else ["-f", f"transaction.version={transaction_version}"]
         self._data = data or self._directory / "data"
         listener, proxy = (f",PROXIED://127.0.0.1:{port}" for port in proxied) if proxied else ("", "")
         self._properties.write_text(
@@ -165,6 +168,7 @@ class Broker:
         """
         if not (self._data / "meta.properties").exists():
             arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties)]
+            arguments += self._features
             arguments += self._secure.format_arguments if self._secure else ()
             formatted = self._java("kafka.tools.StorageTool", *arguments)
             if formatted.wait():

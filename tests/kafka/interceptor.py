@@ -66,7 +66,7 @@ class Order:
         caught = self.caught
         if caught is None or self.fate not in LATE or self.fulfilled.is_set():
             return False
-        if answered.transactional_id != caught.transactional_id or answered.frame == caught.frame:
+        if answered.transactional_id != caught.transactional_id:
             return False
         if self.over:
             return answered.api is self.point

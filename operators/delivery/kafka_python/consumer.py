@@ -155,8 +155,11 @@ class KafkaPythonConsumer:
         """The member's id and generation."""
         return self._consumer.group_metadata()
 
-    def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
+    def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
         """Commit offsets outside a transaction. Raises RetriableDelivery."""
+        present = self.group_metadata()
+        if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
+            raise RetriableDelivery("commit: the membership is over")
         try:
             self._consumer.commit(offsets(commits), timeout_ms=PATIENCE * 1000)
         except KafkaError as error:

@@ -191,7 +191,7 @@ class AcknowledgedProducer(_Sending):
         self,
         records: Sequence[Outgoing],
         commits: Mapping[TopicPartition, Commit],
-        group: GroupMetadata,  # noqa: ARG002  the consumer knows its own
+        group: GroupMetadata,
     ) -> None:
         """Produce, wait for every acknowledgement, then commit."""
         try:
@@ -203,7 +203,11 @@ class AcknowledgedProducer(_Sending):
             self._raise_failed()
         except KafkaError as error:
             raise RetriableDelivery(f"produce: {type(error).__name__}") from error
-        self._consumer.commit(commits)
+        self._consumer.commit(commits, group)
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Commit once more: an earlier commit that arrived late may have gone over a later one."""
+        self._consumer.commit(commits, group)
 
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:

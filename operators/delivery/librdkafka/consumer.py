@@ -1,13 +1,15 @@
 """A member of a consumer group, by librdkafka."""
 
 import queue
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
-from operators.delivery.client import METADATA_AGE, GroupMetadata, Rebalance, Record
+from operators.delivery.client import METADATA_AGE, GroupMetadata, Partitions, Rebalance, Record
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log, offsets
 from operators.delivery.tracker import Commit
@@ -20,6 +22,15 @@ _COMMIT_WAIT: Final = 0.01
 
 _FETCHED_KIB: Final = 4096
 """What is fetched ahead of a partition at most, unless a single record is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit that another thread asks for, and its outcome."""
+
+    commits: Mapping[Partition, Commit]
+    group: GroupMetadata
+    done: Future[None] = field(default_factory=Future)
 
 
 class LibrdkafkaConsumer:
@@ -47,7 +58,7 @@ class LibrdkafkaConsumer:
             logger=log,
         )
         self._membership: GroupMetadata = None
-        self._commits: queue.SimpleQueue[tuple[Mapping[Partition, Commit], Future[None]]] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[_Commit] = queue.SimpleQueue()
         self._longest_poll = float("inf")
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
@@ -59,7 +70,7 @@ class LibrdkafkaConsumer:
             rebalance.assigned(_named(partitions))
 
         def revoked(_: Any, partitions: Sequence[TopicPartition]) -> None:
-            rebalance.revoked(_named(partitions))
+            self._tell(rebalance.revoked, _named(partitions))
             self._membership = None
 
         def lost(_: Any, partitions: Sequence[TopicPartition]) -> None:
@@ -135,13 +146,13 @@ class LibrdkafkaConsumer:
         """The member's id and generation; None outside of the group."""
         return self._membership
 
-    def commit(self, commits: Mapping[Partition, Commit]) -> None:
+    def commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
         """Commit offsets outside a transaction, by the polling thread. Raises RetriableDelivery."""
         self._longest_poll = _COMMIT_WAIT
-        done: Future[None] = Future()
-        self._commits.put((commits, done))
+        asked = _Commit(commits, group)
+        self._commits.put(asked)
         try:
-            done.result(PATIENCE)
+            asked.done.result(PATIENCE)
         except TimeoutError as error:
             raise RetriableDelivery("commit: nobody polls") from error
         except KafkaException as error:
@@ -151,15 +162,26 @@ class LibrdkafkaConsumer:
         """Leave the group."""
         self._consumer.close()
 
+    def _tell(self, what: Callable[[Partitions], None], partitions: Partitions) -> None:
+        """Tell of partitions, and meanwhile commit what other threads ask for: this one alone may."""
+        telling = threading.Thread(target=what, args=(partitions,), name="rebalance", daemon=True)
+        telling.start()
+        while telling.is_alive():
+            self._commit_waiting()
+            telling.join(_COMMIT_WAIT)
+
     def _commit_waiting(self) -> None:
         while not self._commits.empty():
-            commits, done = self._commits.get()
+            asked = self._commits.get()
+            if asked.group is not self._membership:
+                asked.done.set_exception(RetriableDelivery("commit: the membership is over"))
+                continue
             try:
-                self._consumer.commit(offsets=offsets(commits), asynchronous=False)
+                self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
             except KafkaException as error:
-                done.set_exception(error)
+                asked.done.set_exception(error)
             else:
-                done.set_result(None)
+                asked.done.set_result(None)
 
 
 def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:

@@ -169,13 +169,13 @@ class AcknowledgedProducer(_Sending):
         self._consumer = consumer
 
     def prepare(self) -> None:
-        """Nothing: a request that arrives late takes no answer back."""
+        """Nothing: it goes on after any failure that isn't fatal."""
 
     def deliver(
         self,
         records: Sequence[Outgoing],
         commits: Mapping[TopicPartition, Commit],
-        group: GroupMetadata,  # noqa: ARG002  the consumer knows its own
+        group: GroupMetadata,
     ) -> None:
         """Produce, wait for every acknowledgement, then commit."""
         try:
@@ -190,4 +190,8 @@ class AcknowledgedProducer(_Sending):
             if fatal:
                 raise FatalDelivery(f"produce: {fatal[0].name()}")
             raise RetriableDelivery(f"produce: {self._failures[0].name()}")
-        self._consumer.commit(commits)
+        self._consumer.commit(commits, group)
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Commit once more: an earlier commit that arrived late may have gone over a later one."""
+        self._consumer.commit(commits, group)

@@ -49,7 +49,7 @@ def broker_slow(trial: Trial) -> None:
     time.sleep(2)
 
 
-@scenario("broker", broker="proxied")
+@scenario("broker", broker="intercepted")
 def connections_reset(trial: Trial) -> None:
     """Three times all connections to the broker are reset and refused, for three seconds each."""
     for _ in range(3):
@@ -60,7 +60,7 @@ def connections_reset(trial: Trial) -> None:
         time.sleep(1)
 
 
-@scenario("broker", broker="proxied")
+@scenario("broker", broker="intercepted")
 def connections_flapping(trial: Trial) -> None:
     """For ten seconds the connections to the broker hold for half a second each."""
     ends = time.monotonic() + AWAY

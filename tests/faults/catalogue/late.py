@@ -193,7 +193,8 @@ def storm(trial: Trial) -> None:
         if trial.rng.random() < 0.2:
             next(changes)()
     _note(trial, outcomes)
-    latencies = sorted(answer.arrival - trial.asked()[answer.place].timestamp for answer in trial.answers(began))
+    asked = trial.asked()
+    latencies = sorted(answer.arrival - asked[answer.place].timestamp for answer in trial.answers(began))
     trial.figures["p50, p99, ms"] = ", ".join(
         f"{1000 * latencies[int(part * len(latencies))]:.0f}" for part in (0.5, 0.99)
     )

@@ -26,6 +26,7 @@ class ScriptedProducer:
     def __init__(self, *script: BaseException | Callable[[Sequence[Outgoing]], BaseException | None] | None) -> None:
         self.script = list(script)
         self.taken: list[tuple[list[Outgoing], dict[TopicPartition, Commit], Any]] = []
+        self.concluded: list[dict[TopicPartition, Commit]] = []
         self.tries = 0
         self.began: list[float] = []
         self.closed = False
@@ -43,6 +44,10 @@ class ScriptedProducer:
         if step is not None:
             raise step
         self.taken.append((list(records), dict(commits), group))
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: Any) -> None:
+        """Note it."""
+        self.concluded.append(dict(commits))
 
     def close(self) -> None:
         """Note it."""
@@ -156,7 +161,7 @@ class ScriptedConsumer:
         """The generation."""
         return self.generation
 
-    def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
+    def commit(self, commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """Take it."""
         self.commits.update(commits)
 
