@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from bench.stubs import DIMENSION, stub_backends
-from operators.metrics import meter_provider, rerank_in_flight
+from operators.metrics import meter_provider, producer_replacements, rerank_in_flight
 from schemas.errors import ConfigError
 from tests.integration.deployment import Deployment
 from tests.kafka.broker import Broker
@@ -67,6 +67,31 @@ def test_calls_in_flight_are_told_by_stage(environment: pytest.MonkeyPatch, read
     assert read(reader) == {(NOW, "rerank"): 2, (MOST, "rerank"): 8, (NOW, "pick"): 5, (MOST, "pick"): 0}
     rerank(0)
     assert read(reader)[NOW, "rerank"] == 0
+
+
+def test_replaced_producers_are_counted_from_nought(
+    environment: pytest.MonkeyPatch, reader: InMemoryMetricReader
+) -> None:
+    """The counter is there before anything was replaced, and says which client's it is and what it delivers for."""
+    replaced = producer_replacements(meter_provider([reader]).get_meter("rankstream"), "librdkafka", "queries")
+    assert replacements(reader) == {("librdkafka", "queries"): 0}
+    replaced()
+    replaced()
+    assert replacements(reader) == {("librdkafka", "queries"): 2}
+
+
+def replacements(reader: InMemoryMetricReader) -> dict[tuple[Any, Any], float]:
+    """The counter by client and topic."""
+    data = reader.get_metrics_data()
+    assert data is not None
+    return {
+        ((point.attributes or {})["rankstream.kafka.client"], (point.attributes or {})["messaging.destination.name"]): (
+            value(point)
+        )
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        if metric.name == "rankstream_producer_replacements_total"
+        for point in metric.data.data_points
+    }
 
 
 def test_gauges_have_units_and_say_whose_they_are(

@@ -27,12 +27,16 @@ class ScriptedProducer:
         self.script = list(script)
         self.taken: list[tuple[list[Outgoing], dict[TopicPartition, Commit], Any]] = []
         self.concluded: list[dict[TopicPartition, Commit]] = []
+        self.conclusion: BaseException | None = None
+        self.unprepared: list[BaseException] = []
         self.tries = 0
         self.began: list[float] = []
         self.closed = False
 
     def prepare(self) -> None:
-        """Nothing to do."""
+        """Raise the next of `unprepared`, while there is one."""
+        if self.unprepared:
+            raise self.unprepared.pop(0)
 
     def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """Follow the script."""
@@ -46,8 +50,10 @@ class ScriptedProducer:
         self.taken.append((list(records), dict(commits), group))
 
     def conclude(self, commits: Mapping[TopicPartition, Commit], group: Any) -> None:
-        """Note it."""
+        """Note it, and raise what the test says."""
         self.concluded.append(dict(commits))
+        if self.conclusion is not None:
+            raise self.conclusion
 
     def close(self) -> None:
         """Note it."""

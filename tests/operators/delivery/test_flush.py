@@ -4,8 +4,9 @@ import threading
 from collections.abc import Sequence
 
 from operators.delivery.client import Outgoing
+from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
-from tests.operators.delivery.deliveries import delivering, read
+from tests.operators.delivery.deliveries import PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedProducer, until
 
 
@@ -45,3 +46,38 @@ def test_a_flush_with_nothing_queued_returns() -> None:
     ledger, _ = read(0)
     with delivering(ScriptedProducer(), ledger, interval=3600) as (delivery, _):
         delivery.flush(3600)
+
+
+def test_a_flush_has_the_last_word() -> None:
+    """After what is queued, the producer is told all that stands of the partitions that are owned, each time anew."""
+    ledger, answers = read(3)
+    producer = ScriptedProducer()
+    with delivering(producer, ledger, interval=3600) as (delivery, _):
+        delivery.put(answers)
+        delivery.flush(WITHIN)
+        assert producer.concluded == [{PARTITION: Commit(3, "")}]
+        ledger.revoke([PARTITION])
+        delivery.flush(WITHIN)
+        assert producer.concluded[1:] == [{}]
+
+
+def test_the_end_has_the_last_word() -> None:
+    """Closed with answers queued, delivery concludes once they are durable."""
+    ledger, answers = read(2)
+    producer = ScriptedProducer()
+    with delivering(producer, ledger, interval=3600) as (delivery, _):
+        delivery.put(answers)
+    assert producer.concluded == [{PARTITION: Commit(2, "")}]
+
+
+def test_a_last_word_that_is_not_taken_holds_nothing_up() -> None:
+    """Where the membership is over there is no word to be had: what was delivered is delivered, and closing ends."""
+    ledger, answers = read(1)
+    producer = ScriptedProducer()
+    producer.conclusion = RetriableDelivery("the membership is over")
+    with delivering(producer, ledger) as (delivery, failures):
+        delivery.put(answers)
+        delivery.flush(WITHIN)
+        assert len(producer.records) == 1
+    assert len(producer.concluded) == 2
+    assert not failures

@@ -2,11 +2,13 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 import kafka
 import pytest
 
-from operators.delivery.client import Partitions, Rebalance, Record
+from operators.delivery.client import GroupMetadata, Partitions, Rebalance, Record, TopicPartition
+from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -14,6 +16,7 @@ from tests.operators.delivery.members import (
     MAX_BATCH,
     NOW_MS,
     Make,
+    Member,
     answers,
     first,
     forgiving,
@@ -116,6 +119,53 @@ def test_partitions_are_revoked_before_another_has_them(
     producer.close()
     assert committed[0]
     assert set(reader.revoked) == {first(settings), first(settings)._replace(partition=1)}
+
+
+def test_offsets_are_committed_under_their_own_membership(make: Make, settings: KafkaSettings) -> None:
+    """Outside of transactions, too, offsets that were chosen under a membership that is over aren't committed."""
+    client = make(settings)
+    with member(client, settings) as reader:
+        over = reader.consumer.group_metadata()
+        with member_beside(client, settings, reader):
+            assert committing(reader, {first(settings): Commit(1, "")}, over) == ["commit: the membership is over"]
+            assert not committing(reader, {first(settings): Commit(2, "")}, reader.consumer.group_metadata())
+            assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(2, "")}
+
+
+def committing(reader: Member, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> list[str]:
+    """What a commit by another thread fails with, while the member is polled."""
+    failures = []
+
+    def commit() -> None:
+        try:
+            reader.consumer.commit(commits, group)
+        except RetriableDelivery as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    reader.until(lambda: not thread.is_alive())
+    return failures
+
+
+def test_while_partitions_go_another_thread_may_commit(settings: KafkaSettings) -> None:
+    """librdkafka's consumer serves one thread at a time, and commits for others in the midst of a rebalance."""
+    client = Librdkafka(settings)
+    with member(client, settings) as reader:
+        failed: list[BaseException] = []
+
+        def last_commit(partitions: Partitions) -> None:
+            try:
+                reader.consumer.commit({first(settings): Commit(1, "")}, reader.consumer.group_metadata())
+            except RetriableDelivery as error:
+                failed.append(error)
+            told(partitions)
+
+        told = reader._revoked
+        reader.consumer.subscribe(reader.topic, Rebalance(reader._assigned, last_commit, reader._lost))
+        with member_beside(client, settings, reader) as other:
+            assert other.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
+        assert not failed
 
 
 def test_a_member_that_does_not_poll_loses_its_partitions(make: Make, settings: KafkaSettings) -> None:

@@ -239,3 +239,15 @@ def test_the_membership_is_read_with_the_choice() -> None:
     member.generation = 7
     assert ledger.settle([terminal(0, epoch=epoch)], member).group == 7
     assert member.revocation_waited
+
+
+def test_what_stands_is_what_was_confirmed_of_what_is_owned() -> None:
+    """Each owned partition stands where the last confirmed commit left it, answers on their way left out."""
+    ledger = Ledger(10)
+    epoch = reading(ledger, FIRST, 3)
+    reading(ledger, SECOND, 1)
+    settlement = settled(ledger, terminal(0, epoch=epoch), terminal(2, epoch=epoch))
+    ledger.settle([terminal(1, epoch=epoch)], Member())
+    assert ledger.standing(Member()).commits == {FIRST: settlement.commits[FIRST], SECOND: START}
+    ledger.revoke([FIRST])
+    assert ledger.standing(Member()).commits == {SECOND: START}

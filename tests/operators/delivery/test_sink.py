@@ -259,3 +259,27 @@ def test_a_dead_letter_that_is_refused_without_payload_is_fatal() -> None:
     assert isinstance(failures[0], FatalDelivery)
     assert producer.taken == []
     assert ledger.in_flight == 1
+
+
+def test_a_producer_that_is_not_ready_is_waited_for() -> None:
+    """While none can be had nothing is chosen to be delivered; once there is one, all is."""
+    ledger, answers = read(2)
+    producer = ScriptedProducer()
+    producer.unprepared = [RetriableDelivery("away"), RetriableDelivery("away")]
+    with delivering(producer, ledger) as (delivery, _):
+        delivery.put(answers)
+        until(lambda: ledger.in_flight == 0)
+    assert len(producer.records) == 2
+    assert producer.tries == 1
+
+
+def test_a_producer_that_can_not_be_had_is_fatal() -> None:
+    """A replacement that is refused for good ends the process, with the answers still owed."""
+    ledger, answers = read(1)
+    producer = ScriptedProducer()
+    producer.unprepared = [FatalDelivery("not authorised")]
+    with delivering(producer, ledger) as (delivery, failures):
+        delivery.put(answers)
+        until(lambda: failures)
+    assert isinstance(failures[0], FatalDelivery)
+    assert ledger.in_flight == 1
