@@ -66,13 +66,14 @@ class Row:
 
 
 class Surroundings:
-    """What scenarios share: stub backends, and a broker that none of them hurts."""
+    """What scenarios share: stub backends, and two brokers that none of them hurts, one behind an interceptor."""
 
     def __init__(self, stubs: Stubs, stack: contextlib.ExitStack, transactions: int | None) -> None:
         self._stubs = stubs
         self._transactions = transactions
         self._stack = stack
         self._shared: Broker | None = None
+        self._intercepted: Host | None = None
 
     def run(self, scenario: Scenario, client: str, logs: Path | None = None, seconds: float | None = None) -> Row:
         """Do it, for `seconds` where it has no end of its own; the row. What a scenario raises is a breach, too."""
@@ -80,6 +81,8 @@ class Surroundings:
         try:
             with self._hosting(scenario) as host:
                 seed = zlib.crc32(scenario.name.encode())
+                if isinstance(host.link, Interceptor):
+                    host.link.reset()
                 with trial(client, host, self._stubs, scenario.settings, seed, seconds) as run:
                     breaches = _act(run, scenario)
                     row = _row(run, scenario, breaches, time.monotonic() - began)
@@ -88,6 +91,15 @@ class Surroundings:
                     return row
         except CannotMount as reason:
             return Row(scenario.name, scenario.kind, client, skipped=str(reason))
+
+    @contextlib.contextmanager
+    def _interception(self) -> Iterator[Host]:
+        target = free_port()
+        with (
+            Interceptor("127.0.0.1", target) as link,
+            Broker(proxied=(target, link.port), transaction_version=self._transactions) as broker,
+        ):
+            yield Host(broker, link=link)
 
     @contextlib.contextmanager
     def _hosting(self, scenario: Scenario) -> Iterator[Host]:
@@ -104,12 +116,9 @@ class Surroundings:
                 with Proxy("127.0.0.1", target, LINK_LATENCY) as link, Broker(proxied=(target, link.port)) as broker:
                     yield Host(broker, link=link)
             case "intercepted":
-                target = free_port()
-                with (
-                    Interceptor("127.0.0.1", target) as link,
-                    Broker(proxied=(target, link.port), transaction_version=self._transactions) as broker,
-                ):
-                    yield Host(broker, link=link)
+                if self._intercepted is None:
+                    self._intercepted = self._stack.enter_context(self._interception())
+                yield self._intercepted
             case "volume":
                 with Volume() as volume, Broker(data=volume.path / "data") as broker:
                     yield Host(broker, volume=volume)

@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from tests.kafka.frames import Api, Request
-from tests.proxy import Connection, Proxy
+from tests.proxy import Connection, Mode, Proxy
 
 DELAY: Final = 0.3
 """Seconds by which a delayed request comes later."""
@@ -91,6 +91,12 @@ class Interceptor(Proxy):
     def order(self, *orders: Order) -> None:
         """Carry out these orders, in place of those before. A request that several want is the first one's."""
         self._orders = list(orders)
+
+    def reset(self) -> None:
+        """Forward all, carry out no order, and forget what was seen."""
+        self.switch(Mode.PASS)
+        self.order()
+        self.seen.clear()
 
     def release(self, order: Order) -> None:
         """Deliver what was caught for `order` now, and return when the broker has answered."""
