@@ -13,8 +13,10 @@
 - Listeners run on its I/O thread and must not block.
 - A record that can't be tried again any more fails without failing its transaction, which would commit the offsets and
   not the answer: every record's own outcome is looked at before the offsets are sent.
-- After a failed transaction `abort_transaction` tells the two kinds apart: it succeeds where another try may, and
-  raises where the producer is lost.
+- After a failed commit `abort_transaction` tells the two kinds apart: it succeeds where another try may, and raises
+  where nobody knows whether it was committed.
+- That a connection broke is seen by the requests that it left without an answer: the producer is given a client that
+  notes them.
 - One header name that isn't UTF-8 would stop its partition for ever: see `records`.
 - The default `retry_backoff_ms` makes a transaction 74 ms instead of 10.
 - A transactional call can wait for ever after the coordinator's connection broke: whoever calls watches the time.

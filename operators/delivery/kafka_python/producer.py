@@ -145,28 +145,32 @@ class KafkaPythonTransactions(_Sending):
         if group.generation_id < 0:
             # The broker takes offsets of nobody's generation without fencing them.
             raise RetriableDelivery("not a member of the group")
+        committing = False
         try:
             self._producer.begin_transaction()
             self._send(records)
             self._producer.flush(self._timeout)
             self._raise_failed()
             self._producer.send_offsets_to_transaction(offsets(commits), group)
+            committing = True
             self._producer.commit_transaction()
         except KafkaError as error:
             # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
             self._unfit = f"a transaction failed: {type(error).__name__}"
-            self._abort(error)
+            self._abort(error, committing=committing)
             if refused := list(self._refused.values()):
                 raise RecordTooLarge(refused) from error
             raise RetriableDelivery(f"transaction: {type(error).__name__}") from error
 
-    def _abort(self, cause: KafkaError) -> None:
+    def _abort(self, cause: KafkaError, *, committing: bool) -> None:
         try:
             self._producer.abort_transaction()
         except KafkaError as error:
             if isinstance(self._producer._transaction_manager.last_error, _FENCED):
                 raise Fenced(self._id) from cause
-            raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
+            # Else the initialisation of the next producer aborts it.
+            if committing:
+                raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
 
 
 class AcknowledgedProducer(_Sending):

@@ -6,7 +6,10 @@
   is noted when partitions are assigned, and forgotten when they go; commits of other threads wait for the next poll.
 - Out of the group there is no membership to commit under: the broker would take such offsets unfenced.
 - An error says itself whether to abort, to call again or to end. A commit that ran out of time is called again: an
-  abort is no longer allowed then.
+  abort is no longer allowed then. Offsets that weren't taken aren't sent again: the second call may never return.
+- That a connection broke is said in its log alone: at debug level every time, else once in half a minute. It is read
+  there.
+- A producer that is initialised before it has a connection looks for its coordinator half a second later.
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
 

@@ -83,7 +83,7 @@ class LibrdkafkaTransactions(_Sending):
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
         # No request may outlive its transaction.
-        patience = min(settings.request_timeout, settings.transaction_timeout)
+        patience = self._patience = min(settings.request_timeout, settings.transaction_timeout)
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
@@ -115,10 +115,14 @@ class LibrdkafkaTransactions(_Sending):
         try:
             self._producer.begin_transaction()
             self._send(records)
-            self._insisting(self._producer.send_offsets_to_transaction, offsets(commits), group)
+            self._producer.send_offsets_to_transaction(offsets(commits), group, self._patience)
             self._insisting(self._producer.commit_transaction)
         except KafkaException as error:
             reason = error_of(error)
+            if reason.retriable() and not reason.txn_requires_abort():
+                # Called again, it may never return. The initialisation of the next producer aborts the transaction.
+                self._unfit = f"a transaction's offsets were not taken: {reason.name()}"
+                raise RetriableDelivery(f"transaction: {reason.name()}") from error
             if reason.fatal() or not reason.txn_requires_abort():
                 raise self._fatal(reason) from error
             self._abort(reason)
