@@ -22,6 +22,7 @@ POINTS: Final = (
 """The answers of the following transaction at which a late request arrives."""
 
 STORM_S: Final = 20.0
+UNDISTURBED_S: Final = 10.0
 
 _WITHIN: Final = 30.0
 _DELIVERIES: Final = POINTS[1:]
@@ -171,6 +172,14 @@ def late_offset_commit(trial: Trial) -> None:
         alone.start()
         trial.load.start()
         trial.await_answer()
+
+
+@scenario("late", rate=150.0)
+def undisturbed(trial: Trial) -> None:
+    """Nothing is done to it, and no producer is replaced."""
+    time.sleep(trial.seconds or UNDISTURBED_S)
+    _note(trial, Counter())
+    assert not trial.replaced(), "a producer was replaced"
 
 
 @scenario("late", broker="intercepted", replicas=2)
