@@ -16,9 +16,10 @@ SCENARIOS = (
     "reranker-flapping",
     "clock-behind",
     "poison",
+    "late-commit",
 )
 
-BOTH = {"second-signal", "results-take-less", "poison"}
+BOTH = {"second-signal", "results-take-less", "poison", "late-commit"}
 """With each client; the others with the default one, lest the whole take too long."""
 
 TRIALS = [(name, client) for name in SCENARIOS for client in CLIENTS if client == "librdkafka" or name in BOTH]

@@ -1,9 +1,8 @@
 """A member of a consumer group, by librdkafka."""
 
 import queue
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -164,11 +163,12 @@ class LibrdkafkaConsumer:
 
     def _tell(self, what: Callable[[Partitions], None], partitions: Partitions) -> None:
         """Tell of partitions, and meanwhile commit what other threads ask for: this one alone may."""
-        telling = threading.Thread(target=what, args=(partitions,), name="rebalance", daemon=True)
-        telling.start()
-        while telling.is_alive():
-            self._commit_waiting()
-            telling.join(_COMMIT_WAIT)
+        with ThreadPoolExecutor(1, "rebalance") as thread:
+            told = thread.submit(what, partitions)
+            while not told.done():
+                self._commit_waiting()
+                wait([told], _COMMIT_WAIT)
+        told.result()
 
     def _commit_waiting(self) -> None:
         while not self._commits.empty():
