@@ -95,9 +95,19 @@ class LibrdkafkaTransactions(_Sending):
         self._connections = Connections()
         self._unfit: str | None = None
         super().__init__(settings, max_batch, own, self._connections)
-        # Without a connection yet, it would look for its coordinator only half a second later.
-        self._initialise("metadata", self._producer.list_topics, settings.topics.dead_letters, PATIENCE)
-        self._initialise("init_transactions", self._producer.init_transactions, patience)
+        try:
+            # Without a connection yet, it would look for its coordinator only half a second later.
+            self._producer.list_topics(settings.topics.dead_letters, PATIENCE)
+        except KafkaException as error:
+            self.close()
+            raise RetriableDelivery(f"metadata: {error_of(error).name()}") from error
+        try:
+            self._producer.init_transactions(patience)
+        except KafkaException as error:
+            self.close()
+            reason = error_of(error)
+            kind = RetriableDelivery if reason.retriable() else FatalDelivery
+            raise kind(f"init_transactions: {reason.name()}") from error
 
     def retired(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
@@ -131,15 +141,6 @@ class LibrdkafkaTransactions(_Sending):
                 self._unfit = "a record was refused"
                 raise RecordTooLarge(self._refused) from error
             raise RetriableDelivery(f"transaction: {reason.name()}") from error
-
-    def _initialise(self, what: str, call: Callable[..., Any], *arguments: Any) -> None:
-        try:
-            call(*arguments)
-        except KafkaException as error:
-            self.close()
-            reason = error_of(error)
-            away = reason.retriable() or reason.code() == KafkaError._TRANSPORT
-            raise (RetriableDelivery if away else FatalDelivery)(f"{what}: {reason.name()}") from error
 
     def _abort(self, cause: KafkaError) -> None:
         try:

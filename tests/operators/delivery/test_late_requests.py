@@ -15,7 +15,7 @@ from schemas.settings import KafkaSettings
 from tests.kafka.broker import Broker
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import LATE, Fate, Interceptor, Order
-from tests.operators.delivery.members import WITHIN, Make, Member, answers, fenced, first, member, results
+from tests.operators.delivery.members import MAX_BATCH, WITHIN, Make, Member, answers, fenced, first, member, results
 from tests.ports import free_port
 
 DELIVERIES = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
@@ -164,6 +164,17 @@ def test_a_replacement_waits_for_a_broker_that_is_away(deliveries: Deliveries, w
     assert deliveries.delivered == [b"1", b"2"]
     assert deliveries.replaced >= 1
     deliveries.assert_each_once()
+
+
+@pytest.mark.parametrize("mode", ["refuse", "hang"])
+def test_a_producer_without_a_broker_may_be_had_later(
+    make: Make, settings: KafkaSettings, wire: Interceptor, mode: str
+) -> None:
+    """Where no connection is to be had, or none answers, there is no producer, and the failure says to try again."""
+    client = make(settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{wire.port}", "request_timeout": 3}))
+    wire.switch(mode)
+    with pytest.raises(RetriableDelivery):
+        client.transactional_producer("replica", MAX_BATCH)
 
 
 def test_an_initialisation_that_may_come_late_is_made_again(deliveries: Deliveries, wire: Interceptor) -> None:
