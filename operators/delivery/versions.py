@@ -21,7 +21,7 @@ CLIENTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """By client: its distribution, and the version of it that was tried."""
 
-TRANSACTION_VERSIONS: Final = frozenset({0, 1, 2})
+TRANSACTION_VERSIONS: Final = frozenset({0, 2})
 """Levels of the broker's feature `transaction.version` that were tried, on Kafka 4.1.1."""
 
 _FEATURE: Final = "transaction.version"

@@ -36,10 +36,14 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self.terminals: list[Terminal] = []
 
-    def reopen(self, topic: str) -> None:
-        """Read `topic` from its beginning: it was deleted and made again."""
+    def forget(self, topic: str) -> None:
+        """Read `topic` no more: it was deleted. One of that name that is made meanwhile would be read twice else."""
         with self._lock:
             self._consumer.incremental_unassign([part for part in self._consumer.assignment() if part.topic == topic])
+
+    def follow(self, topic: str) -> None:
+        """Read `topic`, which was made again, from its beginning."""
+        with self._lock:
             self._consumer.incremental_assign(_partitions(self._consumer, topic))
 
     def check(self) -> None:

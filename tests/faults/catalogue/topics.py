@@ -19,12 +19,13 @@ def delete(trial: Trial, role: str) -> None:
     with trial.broker.admin() as admin:
         admin.delete_topics([trial.topic(role)])
         wait_until(lambda: trial.topic(role) not in admin.list_topics())
+    trial.reader.forget(trial.topic(role))
 
 
 def create(trial: Trial, role: str) -> None:
     """Make the topic of that role again, and read it from its beginning."""
     trial.deployment.create(role)
-    trial.reader.reopen(trial.topic(role))
+    trial.reader.follow(trial.topic(role))
 
 
 def missing_at_start(trial: Trial, role: str) -> None:
