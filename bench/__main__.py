@@ -21,12 +21,12 @@ from rich.console import Console
 
 from bench import caching, ranking, report, rerank_faults, reranking
 from bench.figures import BenchError
+from bench.kafka.broker import BrokerError
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
 from bench.soak import Soak, soak, sound
 from bench.subject import RANKSTREAM
-from tests.kafka.broker import BrokerError
 
 BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 
@@ -120,7 +120,7 @@ def failing(queries: int, as_json: bool) -> int:
     return 0 if all(row["kept"] for row in measured["rows"]) else 1
 
 
-def cached(plan: caching.Plan, client: str, as_json: bool) -> int:
+def cached(plan: caching.Rounds, client: str, as_json: bool) -> int:
     """Measure the exact cache; the exit code, 1 if it keeps less than promised. Raises BenchError and BrokerError."""
     machine = report.machine()
     with rig() as started:
@@ -199,7 +199,7 @@ def _rerank(arguments: argparse.Namespace) -> int:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    plan = caching.Plan(arguments.queries, arguments.rate, arguments.rounds)
+    plan = caching.Rounds(arguments.queries, arguments.rate, arguments.rounds)
     return cached(plan, arguments.client, arguments.json)
 
 

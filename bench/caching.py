@@ -43,14 +43,14 @@ RATIO: Final = 0.6
 _OFF: Final = "off"
 _WARM_UP: Final = Phase(500)
 _WATERMARK: Final = (b"documents|default|0", b"1")
-_LONGEST: Final = {"ttl": 86_400, "patience": 1.0}
+_LONGEST: Final = {"ttl": 86_400, "watermark_timeout": 1.0}
 _REQUEST: Final = 10.0
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Rounds:
     """How many queries, in how many rounds, at how many a second; None: those of a round at once."""
 
     queries: int
@@ -85,7 +85,7 @@ def lru_hits(texts: Sequence[int], entries: int) -> int:
     return hits
 
 
-def measure(rig: Rig, client: str, plan: Plan, progress: Progress) -> dict[str, Any]:
+def measure(rig: Rig, client: str, plan: Rounds, progress: Progress) -> dict[str, Any]:
     """The figures, and whether they keep what is promised. Raises BenchError."""
     sizes = {_OFF: None, f"{SMALL_MIB} MiB": SMALL_MIB, f"{DEFAULT_MIB} MiB": DEFAULT_MIB}
     found: dict[str, list[Measurement]] = {name: [] for name in sizes}

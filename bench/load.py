@@ -26,8 +26,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from bench.accounting import machine_seconds, process_seconds
 from bench.events import query_events, repeated_events
 from bench.figures import Measurement, Phase
-from operators.inflight import Origin
-from operators.publish import result_id
+from operators.query.message import Origin
+from operators.stages.publish import result_id
 from schemas.result import RetrievalStage
 
 PATIENCE: Final = 30.0

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
-from operators.inflight import InFlight
-from operators.wakeup import Wakeup
+from operators.query.in_flight import InFlight
+from operators.runtime.wakeup import Wakeup
 
 
 class Load(Protocol):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bench import arrays, unexplained
-from operators.ranking.anchors import TimeAnchor
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
+from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Weighted
@@ -21,7 +21,7 @@ SIZES: Final = (20, 100, 400, 1000)
 """Hits of both legs together; more than half of the documents are in both."""
 
 NOW: Final = 1_700_000_000.0
-FACTS: Final = Facts(now=NOW, text="harbor lantern in winter", anchor=TimeAnchor(30, 7))
+FACTS: Final = Facts(now=NOW, text="harbor lantern in winter", temporal_expression=TemporalExpression(30, 7))
 
 BLEND: Final = Recipe.parse("weighted", {"stages": ["weighted"]})
 RECIPES: Final[Mapping[str, Recipe]] = {

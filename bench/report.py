@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from rich.box import SIMPLE
 from rich.table import Table
 
-from tests.kafka.broker import POM
+from bench.kafka.broker import POM
 
 _PACKAGES: Final = (
     "aiohttp",

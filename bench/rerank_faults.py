@@ -26,17 +26,17 @@ from bench.failing_reranker import FailingReranker, Fault, failing_reranker
 from bench.figures import percentile
 from bench.loops import Answer, OpenLoop, Sink, Source
 from bench.reranking import queries as fetched
-from operators.clients.guarded import Guarded
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cohere import CohereReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.clients.transport import Endpoint, http_transport
-from operators.dispatcher import Bounds
-from operators.event_loop import EventLoopThread
-from operators.inflight import InFlight
-from operators.rerank import Reranking, rerank
-from operators.result import status_of
-from operators.wakeup import Wakeup
+from operators.query.in_flight import InFlight
+from operators.query.result import status_of
+from operators.runtime.dispatcher import Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.stages.rerank import Reranking, rerank
 from schemas.settings import RerankSettings
 
 RATE: Final = 100.0
@@ -138,7 +138,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     """
     section = RerankSettings.model_validate({"kind": dialect, "url": server.url})
     transport = Counted(http_transport())
-    backend = Guarded(Endpoint("reranker", server.url, transport))
+    backend = ResilientEndpoint(Endpoint("reranker", server.url, transport))
     reranker: Reranker = DIALECTS[dialect](backend, "stub", documents=section.documents)
     calls = EventLoopThread(Wakeup())
     loop = OpenLoop(calls.wakeup)

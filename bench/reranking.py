@@ -18,29 +18,33 @@ from pathlib import Path
 from typing import Any, Final
 
 import onnxruntime
+import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source as AnySource
 from bytewax.testing import TestingSink, TestingSource, run_main
+from opentelemetry.trace import NoOpTracer
 from tokenizers import Tokenizer
 
+from bench import random_bert
 from bench.figures import percentile, spread
 from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
-from operators.clients.guarded import Guarded
-from operators.clients.inference import batches, mask, padded
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.local.cross_encoder import CrossEncoder
+from operators.clients.local.inference import batches, mask, padded
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cross_encoder import CrossEncoder
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.clients.transport import Endpoint, http_transport
-from operators.dispatcher import Bounds
-from operators.event_loop import EventLoopThread
-from operators.inflight import InFlight
+from operators.query.in_flight import InFlight
+from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
-from operators.rerank import Reranking, rerank
-from operators.wakeup import Wakeup
-from tests.operators.clients.rerankers import random_bert
-from tests.operators.samples import query
+from operators.runtime.dispatcher import Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.stages.decode import Decoder
+from operators.stages.rerank import Reranking, rerank
+from schemas.settings import load
 
 QUERIES: Final = 64
 CANDIDATES: Final = 50
@@ -53,6 +57,8 @@ FOREVER: Final = math.inf
 
 def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InFlight]:
     """Fetched queries of six words, their documents of 5 to 30, all of them different."""
+    servers = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "qdrant": {"url": "http://127.0.0.1:1"}}
+    decode = Decoder.of(load(None, servers), NoOpTracer())
     chance = random.Random(seed)
     known = random_bert.words(VOCABULARY - 4)
 
@@ -61,7 +67,8 @@ def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InF
 
     made = []
     for number in range(count):
-        each = query(number, text=text(6))
+        asked = orjson.dumps({"query_id": f"q{number}", "text": text(6)})
+        each = decode(Message(Origin("queries", 0, number, 1), None, asked, (), time.time(), time.time(), 0.0))
         each.deadline = FOREVER
         each.candidates = [Candidate(f"{number}-{place}", 1 - place / candidates) for place in range(candidates)]
         each.payloads = {one.id: {"text": text(chance.randint(*WORDS))} for one in each.candidates}
@@ -187,7 +194,9 @@ def pairs(rounds: int, count: int, concurrency: int) -> dict[str, Any]:
 
 
 def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *, many: bool) -> dict[str, float]:
-    reranker = VllmPairReranker(Guarded(Endpoint("pairs", url, http_transport())), "stub", documents=MOST_PAIRS)
+    reranker = VllmPairReranker(
+        ResilientEndpoint(Endpoint("pairs", url, http_transport())), "stub", documents=MOST_PAIRS
+    )
     if not many:
         reranker.capacity = replace(reranker.capacity, queries=1)
     load = ClosedLoop(queries(count), concurrency, calls.wakeup)

@@ -15,10 +15,10 @@ from typing import IO, Final
 import orjson
 
 from bench.figures import BenchError, Measurement, Phase
+from bench.kafka.broker import REPOSITORY, Broker
 from bench.subject import Launch, Subject, Surroundings, environment
 from operators.delivery import topics
 from schemas.settings import KafkaSettings, Topics
-from tests.kafka.broker import REPOSITORY, Broker
 
 QDRANT_MS: Final = 10
 RERANK_MS: Final = 30

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from bench.ports import free_port
 from schemas.settings import KafkaSettings
-from tests.ports import free_port
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ from bytewax.dataflow import Dataflow
 from opentelemetry.trace import Tracer
 
 from operators.delivery.sink import Delivery, DeliverySink
-from operators.delivery.source import Intake, QuerySource
-from operators.event_loop import EventLoopThread
+from operators.delivery.source import ConsumerLoop, MessageSource
 from operators.indexing.apply import DocumentEmbedder, Writer, apply, embed_document
 from operators.indexing.decode import DocumentDecoder, decode_document
 from operators.indexing.watermark import publish_watermarks
-from operators.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
 
 
 @dataclass(frozen=True)
 class IndexingParts:
     """What the indexing flow is built from."""
 
-    intake: Intake
+    consumer_loop: ConsumerLoop
     delivery: Delivery
     wakeup: Wakeup
     calls: EventLoopThread
@@ -40,13 +40,13 @@ def indexing(parts: IndexingParts) -> Dataflow:
     """Every document event in; applied and in the watermark, or a dead letter."""
     p = parts
     flow = Dataflow("indexing")
-    documents = op.input("documents", flow, QuerySource(p.intake, p.wakeup))
+    documents = op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup))
 
     decoded = decode_document("decode", documents, p.decoder)
     embedded = embed_document("embed", decoded.on, p.embedder, p.calls)
     applied = apply("apply", embedded.on, p.writer, p.calls)
     dead = op.merge("dead", decoded.dead, embedded.dead, applied.dead)
 
-    terminals = publish_watermarks("publish", applied.on, dead, p.watermarks, p.dead_letters, p.tracer)
-    op.output("watermarks", terminals, DeliverySink(p.delivery))
+    output_records = publish_watermarks("publish", applied.on, dead, p.watermarks, p.dead_letters, p.tracer)
+    op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

@@ -11,43 +11,43 @@ watermarks ---------------------^ asked once a poll; publish fills the caches th
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 
-from flows.parts import Parts
-from operators.admit import admit
-from operators.anchor import anchor
-from operators.decode import decode
+from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
-from operators.delivery.source import QuerySource
-from operators.embed import embed
-from operators.fetch import fetch
-from operators.fuse import fuse
-from operators.lookup import lookup, recall
-from operators.publish import publish
-from operators.rerank import rerank
-from operators.retrieve import retrieve
+from operators.delivery.source import MessageSource
+from operators.stages.admit import admit
+from operators.stages.decode import decode
+from operators.stages.embed import embed
+from operators.stages.fetch import fetch
+from operators.stages.fuse import fuse
+from operators.stages.lookup import lookup, semantic_lookup
+from operators.stages.publish import publish
+from operators.stages.rerank import rerank
+from operators.stages.retrieve import retrieve
+from operators.stages.temporal_expression import temporal_expression
 
 
 def search(parts: Parts) -> Dataflow:
     """Every query in, exactly one terminal record out."""
     p = parts
     flow = Dataflow("search")
-    queries = op.input("queries", flow, QuerySource(p.intake, p.wakeup))
+    queries = op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup))
 
     decoded = decode("decode", queries, p.decoder)
     admitted = admit("admit", decoded.on, p.admission)
-    looked_up = lookup("lookup", admitted.on, p.answers, p.watermarks, p.calls, p.patience)
+    looked_up = lookup("lookup", admitted.on, p.answers, p.watermarks, p.calls, p.timeout)
     embedded = embed("embed", looked_up.on, p.embeddings, p.calls)
-    anchored = anchor("anchor", embedded.on, p.anchors, p.calls, p.bounds.chat)
-    recalled = recall("recall", anchored.on, p.answers)
-    retrieved = retrieve("retrieve", recalled.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
+    extracted = temporal_expression("temporal_expression", embedded.on, p.extractor, p.calls, p.bounds.chat)
+    similar = semantic_lookup("semantic_lookup", extracted.on, p.answers)
+    retrieved = retrieve("retrieve", similar.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
     fused = fuse("fuse", retrieved.on)
     fetched = fetch("fetch", fused.on, p.qdrant, p.depth, p.calls, p.bounds.qdrant)
     reranked = rerank("rerank", fetched.on, p.reranking, p.calls)
     picked = rerank("pick", reranked.on, p.picking, p.calls)
 
-    stages = (decoded, admitted, looked_up, embedded, anchored, recalled, retrieved, fused, fetched, reranked, picked)
+    stages = (decoded, admitted, looked_up, embedded, extracted, similar, retrieved, fused, fetched, reranked, picked)
     answered = op.merge("answered", picked.on, *(stage.answered for stage in stages))
     dead = op.merge("dead", *(stage.dead for stage in stages))
 
-    terminals = publish("publish", answered, dead, p.ending)
-    op.output("results", terminals, DeliverySink(p.delivery))
+    output_records = publish("publish", answered, dead, p.finaliser)
+    op.output("results", output_records, DeliverySink(p.delivery))
     return flow

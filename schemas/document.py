@@ -29,7 +29,7 @@ CONTENT: Final = "_content"
 CREATED: Final = "_created"
 """Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
 
-PIECES: Final = "_pieces"
+TOKEN_IDS: Final = "_token_ids"  # noqa: S105  no secret
 """Payload key: the vocabulary ids of the content's tokens, each once; by counting them tokens are weighted."""
 
 VERSION: Final = "_version"

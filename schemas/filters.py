@@ -1,6 +1,6 @@
 """Structured filters of a query: what a payload's field must be, and the order of a listing.
 
-Every filter is `{field, op, value}`, and `op` decides what `value` is. What it matches: operators.cascade.filters.
+Every filter is `{field, op, value}`, and `op` decides what `value` is. What it matches: operators.query.filters.
 """
 
 import math

@@ -108,7 +108,9 @@ class LegReport(_Strict):
 class Degradation(_Strict):
     """A part of the answer that was lost, and why."""
 
-    stage: Literal["queue", "embed", "anchor", "vector", "keyword", "structured", "fetch", "rerank", "result"]
+    stage: Literal[
+        "queue", "embed", "temporal_expression", "vector", "keyword", "structured", "fetch", "rerank", "result"
+    ]
     reason: Reason
 
 

@@ -17,7 +17,7 @@ settings.load_profile("rankstream")
 with warnings.catch_warnings():
     # At its first import kafka-python reads its schemas in a way that the standard library deprecates.
     warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
-    from tests.kafka.broker import Broker, missing_tools
+    from bench.kafka.broker import Broker, missing_tools
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,8 +14,8 @@ import httpx
 from aiohttp import web
 
 from bench.stubs import served
-from operators.clients.qdrant.engine import EngineTransport
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
 
 # As Qdrant's own server has it.
 BODY_LIMIT = 32 * 1024 * 1024

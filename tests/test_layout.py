@@ -1,4 +1,7 @@
-"""The layout that the code promises: who imports whom, what is pure, how long a module is, what a diagram holds."""
+"""The layout that the code promises: which room may import which, what is pure, how long modules are and their names.
+
+A room is a package whose name is the concern of everything in it.
+"""
 
 import ast
 import sys
@@ -8,46 +11,35 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = ("schemas", "operators", "flows")
-"""Each may import those before it, and itself."""
 
-PURE = (
-    "operators.ranking",
-    "operators.cascade",
-    "operators.evaluation",
-    "operators.batching",
-    "operators.delivery.tracker",
+LEVELS = (
+    ("schemas",),
+    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
+    ("operators.query",),
+    ("operators.telemetry",),
+    ("operators.runtime",),
+    ("operators.clients", "operators.delivery"),
+    ("operators.stages", "operators.indexing"),
+    ("flows.assembly",),
+    ("flows.search", "flows.indexing"),
+    ("flows.process",),
+    ("flows.cli",),
 )
-DIAGRAMS = ("flows.search", "flows.indexing")
+"""The rooms, lowest first: each may import itself and those of the levels below its own."""
+
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+
+PURE = ("operators.query", "operators.access", "operators.caching", "operators.ranking", "operators.evaluation")
+"""These import the standard library, numpy, schemas and each other only; so do PURE_MODULES."""
+
+PURE_MODULES = ("operators.delivery.tracker", "operators.runtime.batching")
+
+PRODUCT = ("schemas", "operators", "flows")
+OUTSIDE = {"tests", "bench"}
+KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
+SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 299
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
-
-LOGIC = (
-    ast.Try,
-    ast.TryStar,
-    ast.If,
-    ast.IfExp,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.With,
-    ast.AsyncWith,
-    ast.Match,
-    ast.Raise,
-    ast.Assert,
-    ast.Lambda,
-    ast.BoolOp,
-    ast.Compare,
-    ast.BinOp,
-    ast.AugAssign,
-    ast.NamedExpr,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.Await,
-    ast.Yield,
-    ast.YieldFrom,
-)
 
 
 def sources(*folders: str) -> dict[str, str]:
@@ -71,29 +63,73 @@ def imported(module: str, source: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def room(name: str) -> str | None:
+    """The room that a module, or a name in it, belongs to; None for what is not the product's."""
+    return next((each for each in LEVEL if _within(name, (each,))), None)
+
+
+def roomless(modules: dict[str, str]) -> list[str]:
+    """Modules that stand in no room; packages that only hold rooms are none."""
+    return [name for name in modules if name not in {"operators", "flows"} and room(name) is None]
+
+
 def upward(modules: dict[str, str]) -> list[str]:
-    """Imports against the direction schemas <- operators <- flows, and any of tests or benchmarks."""
+    """Imports of a room of the same level or above, and any of tests or benchmarks."""
     wrong = []
     for module, source in modules.items():
-        allowed = LAYERS[: LAYERS.index(module.split(".")[0]) + 1]
+        own = room(module)
         for name in imported(module, source):
-            top = name.split(".")[0]
-            if top in {*LAYERS, "tests", "bench"} and top not in allowed:
+            other = room(name)
+            beside = own is not None and other is not None and other != own and LEVEL[other] >= LEVEL[own]
+            if beside or name.split(".")[0] in OUTSIDE:
                 wrong.append(f"{module} imports {name}")
     return wrong
 
 
 def impure(modules: dict[str, str]) -> list[str]:
-    """Imports of pure modules that aren't of the standard library, numpy, schemas or a pure module."""
+    """Imports of pure modules that are not of the standard library, numpy, schemas or a pure room."""
     wrong = []
     for module, source in modules.items():
-        if not _within(module, PURE):
+        if not _within(module, (*PURE, *PURE_MODULES)):
             continue
         for name in imported(module, source):
             top = name.split(".")[0]
-            if top not in sys.stdlib_module_names | {"numpy", "schemas"} and not _within(name, PURE):
+            if top not in sys.stdlib_module_names | {"numpy", "schemas"} and not _within(name, (*PURE, *PURE_MODULES)):
                 wrong.append(f"{module} imports {name}")
     return wrong
+
+
+def beside_delivery(modules: dict[str, str]) -> list[str]:
+    """Imports of a Kafka client outside the delivery."""
+    return [
+        f"{module} imports {name}"
+        for module, source in modules.items()
+        for name in imported(module, source)
+        if name.split(".")[0] in KAFKA_CLIENTS and not _within(module, ("operators.delivery",))
+    ]
+
+
+def reads_settings(modules: dict[str, str]) -> list[str]:
+    """Imports of the whole configuration below the assembly, and ways to build a part from settings there."""
+    wrong = []
+    for module, source in modules.items():
+        if not _within(module, ("operators",)):
+            continue
+        wrong += [f"{module} imports {name}" for name in imported(module, source) if name in SETTINGS]
+        wrong += [
+            f"{module}: {node.name}.of builds from settings"
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.ClassDef) and any(_from_settings(each) for each in node.body)
+        ]
+    return wrong
+
+
+def _from_settings(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.FunctionDef)
+        and node.name == "of"
+        and any("Settings" in ast.unparse(each.annotation) for each in node.args.args if each.annotation is not None)
+    )
 
 
 def _within(name: str, packages: tuple[str, ...]) -> bool:
@@ -110,106 +146,86 @@ def nameless(modules: dict[str, str]) -> list[str]:
     return [name for name in modules if NAMELESS & set(name.split("."))]
 
 
-def logic(source: str) -> list[str]:
-    """What a diagram has beyond declarations, assignments, calls and returns; `for` only inside a generator."""
-    wrong = []
-    for node in ast.walk(ast.parse(source)):
-        filtering = isinstance(node, ast.comprehension) and node.ifs
-        if isinstance(node, LOGIC) or filtering:
-            wrong.append(f"{type(node).__name__} in line {getattr(node, 'lineno', '?')}")
-    return wrong
+def test_every_module_has_a_room() -> None:
+    """`operators` and `flows` hold packages only, beside the two diagrams."""
+    assert roomless(sources(*PRODUCT)) == []
+    assert roomless({"operators.fuse": "", "flows.cli.run": "", "operators": ""}) == ["operators.fuse"]
 
 
-def unmerged(source: str, stages: set[str], stream: str, step: str) -> list[str]:
-    """Variables bound to a stage's call whose `stream` isn't an argument of `op.merge(step, ...)`.
-
-    `stages` are the names of the operators that return a Stage. A generator over a tuple of variables counts for each.
-    """
-    tree = ast.parse(source)
-    variables: set[str] = set()
-    tuples: dict[str, set[str]] = {}
-    merged: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            target, value = node.targets[0].id, node.value
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in stages:
-                variables.add(target)
-            if isinstance(value, ast.Tuple):
-                tuples[target] = {item.id for item in value.elts if isinstance(item, ast.Name)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "op.merge" and _first(node) == step:
-            for argument in node.args[1:]:
-                merged |= _streams(argument, stream, tuples)
-    return sorted(variables - merged)
-
-
-def _first(call: ast.Call) -> object:
-    return call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-
-
-def _streams(argument: ast.expr, stream: str, tuples: dict[str, set[str]]) -> set[str]:
-    if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.GeneratorExp):
-        generator = argument.value
-        names = tuples.get(ast.unparse(generator.generators[0].iter), set())
-        takes = isinstance(generator.elt, ast.Attribute) and generator.elt.attr == stream
-        return names if takes else set()
-    if isinstance(argument, ast.Attribute) and argument.attr == stream and isinstance(argument.value, ast.Name):
-        return {argument.value.id}
-    return set()
-
-
-def stage_operators() -> set[str]:
-    """The functions under operators/ that return a Stage."""
-    return {
-        node.name
-        for source in sources("operators").values()
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef) and node.returns and ast.unparse(node.returns).startswith("Stage[")
-    }
-
-
-def test_imports_point_one_way() -> None:
-    """Nothing imports a layer above its own, wherever in the module the import stands."""
-    assert upward(sources(*LAYERS)) == []
+def test_imports_point_down() -> None:
+    """No room imports one of its own level or above, wherever in the module the import stands."""
+    assert upward(sources(*PRODUCT)) == []
 
 
 @pytest.mark.parametrize(
     "planted",
     [
-        "import operators.fuse",
-        "from operators.fuse import fused",
+        "import operators.stages.fuse",
+        "from operators.clients.qdrant import client",
+        "from operators.delivery.sink import Delivery",
         "def late():\n    from flows import search",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from operators import fuse",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from operators.stages import fuse",
         "from tests import conftest",
     ],
 )
 def test_an_upward_import_is_seen(planted: str) -> None:
     """A planted import against the direction is reported, in a function and under TYPE_CHECKING too."""
-    assert len(upward({"schemas.planted": planted})) == 1
-    assert upward({"flows.planted": planted.replace("tests", "flows")}) == []
+    assert len(upward({"operators.runtime.planted": planted})) == 1
+    assert upward({"flows.cli.planted": planted.replace("tests", "flows.process")}) == []
 
 
-def test_pure_modules_import_nothing_impure() -> None:
-    """Ranking, evaluation and the offset tracker import the standard library, numpy, schemas and themselves only."""
+def test_rooms_of_a_level_do_not_import_each_other() -> None:
+    """Clients know no delivery, and ranking knows no caching."""
+    assert upward({"operators.clients.planted": "from operators.delivery import sink"})
+    assert upward({"operators.ranking.planted": "import operators.caching.keys"})
+
+
+def test_pure_rooms_import_nothing_impure() -> None:
+    """What decides about a query imports the standard library, numpy, schemas and pure modules only."""
     modules = sources("operators")
-    some = {"operators.ranking.fusion", "operators.batching.backlog"}
-    assert {name for name in modules if _within(name, PURE)} >= {*PURE, *some}
+    some = {"operators.ranking.fusion", "operators.query.in_flight", "operators.runtime.batching.backlog"}
+    assert {name for name in modules if _within(name, (*PURE, *PURE_MODULES))} >= {*PURE, *PURE_MODULES, *some}
     assert impure(modules) == []
 
 
 @pytest.mark.parametrize(
-    "planted", ["import orjson", "from operators.inflight import Origin", "def late():\n    import httpx"]
+    "planted", ["import orjson", "from operators.telemetry.traces import QueryTrace", "def late():\n    import httpx"]
 )
 def test_an_impure_import_is_seen(planted: str) -> None:
     """A planted import of an engine, a client or the dataflow into a pure module is reported."""
     assert len(impure({"operators.ranking.planted": planted})) == 1
     assert len(impure({"operators.delivery.tracker": planted})) == 1
-    assert impure({"operators.fuse": planted}) == []
+    assert impure({"operators.stages.fuse": planted}) == []
+
+
+@pytest.mark.xfail(strict=True, reason="the commands still have clients of their own")
+def test_kafka_clients_stay_in_the_delivery() -> None:
+    """Nothing but the delivery imports a Kafka client; a planted import is reported."""
+    assert beside_delivery(sources(*PRODUCT)) == []
+    assert beside_delivery({"flows.cli.planted": "import kafka", "operators.delivery.planted": "import kafka"}) == [
+        "flows.cli.planted imports kafka"
+    ]
+
+
+@pytest.mark.xfail(strict=True, reason="parts still build themselves")
+def test_settings_are_read_by_the_assembly() -> None:
+    """Below the assembly no part knows the whole configuration, or builds itself from settings."""
+    assert reads_settings(sources(*PRODUCT)) == []
+    planted = "class A:\n    @classmethod\n    def of(cls, settings: QdrantSettings): ..."
+    assert len(reads_settings({"operators.query.planted": planted})) == 1
+    assert len(reads_settings({"operators.query.planted": "from schemas.settings import Settings"})) == 1
+    assert reads_settings({"flows.assembly.planted": planted}) == []
+
+
+def test_benchmarks_import_no_tests() -> None:
+    """`bench` imports nothing of `tests`; what both need is in `bench`."""
+    imports = [name for module, source in sources("bench").items() for name in imported(module, source)]
+    assert [name for name in imports if _within(name, ("tests",))] == []
 
 
 def test_modules_are_short() -> None:
     """Every module, tests included, has fewer than 300 lines."""
-    assert too_long(sources(*LAYERS, "tests", "bench")) == []
+    assert too_long(sources(*PRODUCT, "tests", "bench")) == []
 
 
 def test_a_long_module_is_seen() -> None:
@@ -219,59 +235,8 @@ def test_a_long_module_is_seen() -> None:
 
 def test_names_say_something() -> None:
     """No module or package is a drawer: utils, helpers, common, misc, manager and the like."""
-    assert nameless(sources(*LAYERS, "tests", "bench")) == []
+    assert nameless(sources(*PRODUCT, "tests", "bench")) == []
     assert nameless({"operators.utils": "", "flows.common.feeding": "", "schemas.query": ""}) == [
         "operators.utils",
         "flows.common.feeding",
     ]
-
-
-@pytest.mark.parametrize("module", DIAGRAMS)
-def test_a_flow_reads_as_its_diagram(module: str) -> None:
-    """The flows' modules hold assignments, calls and returns: no try, no branch, no loop, no lambda."""
-    assert logic(sources("flows")[module]) == []
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "try:\n    x = 1\nfinally:\n    y = 2",
-        "if x:\n    y = 1",
-        "for x in y:\n    z(x)",
-        "x = a if b else c",
-        "x = a or b",
-        "x = f(lambda y: y)",
-        "x = f(*(s.dead for s in t if s))",
-        "x = [s.dead for s in t]",
-    ],
-)
-def test_logic_in_a_diagram_is_seen(planted: str) -> None:
-    """Each kind of planted logic is reported; a plain generator that feeds a merge is not."""
-    assert logic(planted)
-    assert logic("x = f(*(s.dead for s in t))") == []
-
-
-@pytest.mark.parametrize("module", DIAGRAMS)
-def test_every_dead_stream_reaches_the_dead_letters(module: str) -> None:
-    """No stage of a flow keeps its dead messages to itself: each `.dead` is an argument of the dead merge."""
-    source = sources("flows")[module]
-    stages = stage_operators()
-    assert len([name for name in stages if f"= {name}(" in source]) >= 3
-    assert unmerged(source, stages, "dead", "dead") == []
-
-
-def test_every_answered_stream_reaches_the_results() -> None:
-    """No stage of the search flow keeps its answered queries to itself."""
-    assert unmerged(sources("flows")["flows.search"], stage_operators(), "answered", "answered") == []
-
-
-def test_a_dead_stream_that_is_left_out_is_seen() -> None:
-    """A stage missing from the merge is reported, listed by name or by a tuple, and so is a merge of another stream."""
-    flow = "a = decode('d', up)\nb = admit('a', a.on)\n"
-    stages = {"decode", "admit"}
-    assert unmerged(flow + "m = op.merge('dead', a.dead, b.dead)", stages, "dead", "dead") == []
-    assert unmerged(flow + "m = op.merge('dead', a.dead)", stages, "dead", "dead") == ["b"]
-    assert unmerged(flow + "m = op.merge('dead', a.dead, b.answered)", stages, "dead", "dead") == ["b"]
-    merge = "m = op.merge('dead', *(s.dead for s in t))"
-    assert unmerged(flow + "t = (a, b)\n" + merge, stages, "dead", "dead") == []
-    assert unmerged(flow + "t = (a,)\n" + merge, stages, "dead", "dead") == ["b"]

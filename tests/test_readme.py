@@ -10,7 +10,7 @@ import typer.main
 import yaml
 from typer.core import TyperGroup
 
-from flows.cli import app
+from flows.cli.main import app
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.settings import load

@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ConsumerRecord:
     """One record as a consumer read it; `timestamp` in seconds, no `headers` if a name of them isn't UTF-8."""
 
     partition: TopicPartition
@@ -48,12 +48,12 @@ class RecordTooLarge(Exception):
     Of several, which a client sent in one batch, any may be the one.
     """
 
-    def __init__(self, records: Sequence["Outgoing"]) -> None:
+    def __init__(self, records: Sequence["ProducerRecord"]) -> None:
         super().__init__(f"{len(records)} records too large")
         self.records = records
 
 
-class Outgoing(Protocol):
+class ProducerRecord(Protocol):
     """A record to produce."""
 
     @property
@@ -103,7 +103,7 @@ class Consumer(Protocol):
         """Join the group. Raises RetriableDelivery while the topic isn't known."""
         ...
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
 
         Raises RetriableDelivery.
@@ -164,7 +164,7 @@ class Producer(Protocol):
         ...
 
     def deliver(
-        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
 
@@ -189,7 +189,7 @@ class TransactionalProducer(Protocol):
         ...
 
     def deliver(
-        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce the records and commit the offsets in one transaction; when it returns, it is committed.
 
@@ -208,7 +208,7 @@ class Tail(Protocol):
     What isn't committed, because an open transaction would hide what others committed after it began.
     """
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """Records that have been fetched, without headers; waits `timeout` seconds for the first.
 
         Raises RetriableDelivery; some records may be lost then to this tail.

@@ -1,20 +1,30 @@
 """Dead letters: rejected messages become records of their own, the original untouched."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
-from operators.inflight import Headers, Rejected, Terminal
+import orjson
+from opentelemetry.trace import Tracer
+
+from operators.delivery.record_size import record_size
+from operators.query import cloud_event
+from operators.query.message import Message, OutputRecord, Rejected
+from operators.query.trace import Attributes, Headers, Trace
+from operators.telemetry.traces import QueryTrace
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
-def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> Terminal:
+def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
     """The record for a rejected message: its key, value, headers and timestamp, and headers that say why."""
     message = rejected.message
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
-    return Terminal(
+    return OutputRecord(
         message.origin,
         topic,
         key,
@@ -24,7 +34,7 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> Termina
     )
 
 
-def without_payload(refused: Terminal, topic: str) -> Terminal:
+def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
     """The record in place of one that is too large for its topic: no value, headers that name the query."""
     origin = refused.origin
     headers: Headers = (
@@ -34,7 +44,42 @@ def without_payload(refused: Terminal, topic: str) -> Terminal:
         (names.MESSAGE, f"the record for {refused.topic} is larger than its topic takes".encode()),
     )
     key = refused.key if refused.key is not None and len(refused.key) <= names.MAX_MESSAGE_CHARS else b""
-    return Terminal(origin, topic, key, None, headers)
+    return OutputRecord(origin, topic, key, None, headers)
+
+
+def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:
+    """Whether the record's topic takes it, as far as is known."""
+    limit = max_bytes.get(record.topic)
+    return limit is None or record_size(record.key, record.value, record.headers) <= limit
+
+
+def undeliverable(
+    rejected: Rejected, topic: str, tracer: Tracer, max_bytes: Mapping[str, int] = MappingProxyType({})
+) -> OutputRecord:
+    """The dead letter of a message, as a part of its trace."""
+    trace = rejected.trace if rejected.trace is not None else _trace(rejected.message, tracer)
+    trace.rejected(rejected.kind)
+    letter = dead_letter(rejected, topic, trace.trace_id)
+    trace.send(topic, "dead_letter")
+    return replace(letter if fits(letter, max_bytes) else without_payload(letter, topic), trace=trace)
+
+
+def _trace(message: Message, tracer: Tracer) -> Trace:
+    """The trace of a message that never was a query."""
+    origin = message.origin
+    attributes: Attributes = {
+        "messaging.destination.partition.id": str(origin.partition),
+        "messaging.kafka.offset": origin.offset,
+    }
+    headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
+    return QueryTrace(tracer, headers, origin.topic, message.received, attributes)
+
+
+def _json(value: bytes | None) -> object:
+    try:
+        return orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _timestamp_ms(timestamp: float) -> int | None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from operators.delivery.client import GroupMetadata, Outgoing, TopicPartition, TransactionalProducer
+from operators.delivery.client import GroupMetadata, ProducerRecord, TopicPartition, TransactionalProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 
@@ -62,7 +62,7 @@ class FencedProducer:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 
     def deliver(
-        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce the records and commit the offsets in one transaction, after `prepare`.
 

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from operators.delivery.client import GroupMetadata, TopicPartition
-from operators.delivery.tracker import Commit, OffsetTracker, Plan
-from operators.inflight import Origin, Terminal
+from operators.delivery.tracker import Commit, CommitPlan, OffsetTracker
+from operators.query.message import Origin, OutputRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class Transaction:
     """One transaction's content: the records to send, the offsets to commit, and the membership to commit under."""
 
-    records: Sequence[Terminal]
-    plans: Mapping[TopicPartition, tuple[int, Plan]]
+    records: Sequence[OutputRecord]
+    plans: Mapping[TopicPartition, tuple[int, CommitPlan]]
     group: GroupMetadata
-    waiting: Sequence[Terminal]
-    dropped: Sequence[Terminal]
+    waiting: Sequence[OutputRecord]
+    dropped: Sequence[OutputRecord]
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
@@ -104,10 +104,10 @@ class Ledger:
             self._in_flight += 1
             return assignment.epoch
 
-    def settle(self, answers: Sequence[Terminal], member: Membership) -> Settlement:
+    def committable(self, answers: Sequence[OutputRecord], member: Membership) -> Transaction:
         """Choose what the next transaction carries: the answers of running epochs, and the offsets they complete."""
         with self._lock:
-            offsets: dict[TopicPartition, dict[int, Terminal]] = defaultdict(dict)
+            offsets: dict[TopicPartition, dict[int, OutputRecord]] = defaultdict(dict)
             dropped = []
             for answer in answers:
                 if self._runs(answer.origin):
@@ -116,26 +116,29 @@ class Ledger:
                 else:
                     dropped.append(answer)
             plans = {
-                partition: (self._assignments[partition].epoch, self._assignments[partition].tracker.plan(terminals))
-                for partition, terminals in offsets.items()
+                partition: (
+                    self._assignments[partition].epoch,
+                    self._assignments[partition].tracker.plan(output_records),
+                )
+                for partition, output_records in offsets.items()
             }
             records = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.accepted]
             waiting = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.waiting]
-            return Settlement(records, plans, member.group_metadata(), waiting, dropped)
+            return Transaction(records, plans, member.group_metadata(), waiting, dropped)
 
-    def standing(self, member: Membership) -> Settlement:
+    def standing(self, member: Membership) -> Transaction:
         """All that is committed of what is owned now, to be committed once more."""
         with self._lock:
             plans = {
                 partition: (assignment.epoch, assignment.tracker.plan(()))
                 for partition, assignment in self._assignments.items()
             }
-            return Settlement((), plans, member.group_metadata(), (), ())
+            return Transaction((), plans, member.group_metadata(), (), ())
 
-    def confirm(self, settlement: Settlement) -> None:
+    def confirm(self, transaction: Transaction) -> None:
         """Take over what the broker has committed."""
         with self._lock:
-            for partition, (epoch, plan) in settlement.plans.items():
+            for partition, (epoch, plan) in transaction.plans.items():
                 assignment = self._assignments.get(partition)
                 if assignment is not None and assignment.epoch == epoch:
                     assignment.tracker.apply(plan)

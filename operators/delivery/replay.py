@@ -19,7 +19,7 @@ from schemas.errors import DeadLetterClass
 Headers = tuple[tuple[str, bytes], ...]
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a message stood in Kafka."""
 
     topic: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class Letter:
     """A dead letter: the original message, its timestamp in ms, where it stood and what was wrong."""
 
-    place: Place
+    place: Position
     kind: str
     stage: str
     message: str
@@ -70,7 +70,7 @@ class Letter:
         if not (_is_number(partition) and _is_number(offset)):
             return None
         return cls(
-            place=Place(why[names.TOPIC], int(partition), int(offset)),
+            place=Position(why[names.TOPIC], int(partition), int(offset)),
             kind=why.get(names.CLASS, ""),
             stage=why.get(names.STAGE, ""),
             message=why.get(names.MESSAGE, ""),
@@ -91,7 +91,7 @@ class Filter:
     classes: frozenset[DeadLetterClass] = frozenset()
     stage: str | None = None
     topic: str | None = None
-    places: frozenset[Place] = frozenset()
+    places: frozenset[Position] = frozenset()
     since: float | None = None
     until: float | None = None
 

@@ -23,8 +23,8 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.delivery.client import Consumer, Producer, RecordTooLarge
 from operators.delivery.dead_letters import without_payload
-from operators.delivery.ledger import Ledger, Settlement
-from operators.inflight import Terminal
+from operators.delivery.ledger import Ledger, Transaction
+from operators.query.message import OutputRecord
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Delivery:
         self._dead_letters = dead_letters
         self._interval = interval
         self._failed = failed
-        self._queue: deque[Terminal] = deque()
+        self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._flushing = False
@@ -61,18 +61,18 @@ class Delivery:
         """Deliver what is put."""
         self._thread.start()
 
-    def put(self, terminals: Sequence[Terminal]) -> None:
+    def put(self, output_records: Sequence[OutputRecord]) -> None:
         """Queue terminal records. From any thread."""
         with self._changed:
-            self._queue.extend(terminals)
+            self._queue.extend(output_records)
             self._changed.notify_all()
 
-    def flush(self, patience: float) -> None:
-        """Deliver what is queued without gathering more, and conclude; returns then, or after `patience` seconds."""
+    def flush(self, timeout: float) -> None:
+        """Deliver what is queued without gathering more, and conclude; returns then, or after `timeout` seconds."""
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._flushing, patience)
+            self._changed.wait_for(lambda: not self._flushing, timeout)
             self._flushing = False
 
     def stuck_for(self) -> float:
@@ -91,7 +91,7 @@ class Delivery:
 
     def _run(self) -> None:
         began = -self._interval
-        waiting: list[Terminal] = []
+        waiting: list[OutputRecord] = []
         try:
             while True:
                 with self._changed:
@@ -129,19 +129,19 @@ class Delivery:
         except RetriableDelivery as error:
             log.warning("%s; not tried again", error)
 
-    def _deliver(self, answers: Sequence[Terminal]) -> list[Terminal]:
+    def _deliver(self, answers: Sequence[OutputRecord]) -> list[OutputRecord]:
         while True:
             if not self._prepared():
                 continue
-            settlement = self._ledger.settle(answers, self._consumer)
-            if settlement.dropped:
-                self._abandon(settlement.dropped)
-                answers = [*settlement.records, *settlement.waiting]
-            if not settlement.records:
-                return list(settlement.waiting)
+            transaction = self._ledger.committable(answers, self._consumer)
+            if transaction.dropped:
+                self._abandon(transaction.dropped)
+                answers = [*transaction.records, *transaction.waiting]
+            if not transaction.records:
+                return list(transaction.waiting)
             self._began = time.monotonic()
             try:
-                self._producer.deliver(compacted(settlement.records), settlement.commits, settlement.group)
+                self._producer.deliver(compacted(transaction.records), transaction.commits, transaction.group)
             except RecordTooLarge as error:
                 if len(error.records) > 1:
                     middle = len(answers) // 2
@@ -155,8 +155,8 @@ class Delivery:
                 log.warning("%s; trying again", error)
                 time.sleep(_RETRY)
             else:
-                self._confirm(settlement)
-                return list(settlement.waiting)
+                self._confirm(transaction)
+                return list(transaction.waiting)
             finally:
                 self._began = None
 
@@ -173,25 +173,25 @@ class Delivery:
         finally:
             self._began = None
 
-    def _abandon(self, answers: Sequence[Terminal]) -> None:
+    def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("dropped %d answers of partitions that were taken away", len(answers))
         for answer in answers:
             if answer.trace is not None:
                 answer.trace.abandoned()
 
-    def _smaller(self, answer: Terminal) -> Terminal:
+    def _smaller(self, answer: OutputRecord) -> OutputRecord:
         return replace(without_payload(answer, self._dead_letters), trace=answer.trace)
 
-    def _confirm(self, settlement: Settlement) -> None:
-        self._ledger.confirm(settlement)
-        for record in settlement.records:
+    def _confirm(self, transaction: Transaction) -> None:
+        self._ledger.confirm(transaction)
+        for record in transaction.records:
             if record.trace is not None:
                 record.trace.sent()
 
 
-def compacted(records: Sequence[Terminal]) -> list[Terminal]:
+def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:
     """Of the records that compact only the highest offset of each topic and key; all the others."""
-    last: dict[tuple[str, bytes | None], Terminal] = {}
+    last: dict[tuple[str, bytes | None], OutputRecord] = {}
     others = []
     for record in records:
         if not record.compacts:
@@ -203,15 +203,15 @@ def compacted(records: Sequence[Terminal]) -> list[Terminal]:
     return others + list(last.values())
 
 
-class _Partition(StatelessSinkPartition[list[Terminal]]):
+class _Partition(StatelessSinkPartition[list[OutputRecord]]):
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
 
-    def write_batch(self, items: list[list[Terminal]]) -> None:
-        self._delivery.put([terminal for batch in items for terminal in batch])
+    def write_batch(self, items: list[list[OutputRecord]]) -> None:
+        self._delivery.put([output_record for batch in items for output_record in batch])
 
 
-class DeliverySink(DynamicSink[list[Terminal]]):
+class DeliverySink(DynamicSink[list[OutputRecord]]):
     """The dataflow's end: lists of terminal records."""
 
     def __init__(self, delivery: Delivery) -> None:

@@ -24,11 +24,11 @@ from typing import Final
 
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
-from operators.delivery.client import Consumer, Rebalance, Record, TopicPartition
+from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit
-from operators.inflight import Message, Origin
-from operators.wakeup import Wakeup
+from operators.query.message import Message, Origin
+from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _LAST_COMMIT: Final = 0.5
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Intake:
+class ConsumerLoop:
     """Reads queries for as long as there is credit. `start`, `stop` and `close` are called by the process."""
 
     def __init__(self, consumer: Consumer, ledger: Ledger, topic: str, wakeup: Wakeup, drain_timeout: float) -> None:
@@ -56,7 +56,7 @@ class Intake:
         self._wakeup = wakeup
         self._drain_timeout = drain_timeout
         self._batches: deque[list[Message]] = deque()
-        self._ahead: deque[Record] = deque()
+        self._ahead: deque[ConsumerRecord] = deque()
         self._lock = threading.Lock()
         self._assigned: dict[TopicPartition, int] = {}
         self._assignments = 0
@@ -245,8 +245,8 @@ class Intake:
 
 
 class _Partition(StatelessSourcePartition[list[Message]]):
-    def __init__(self, intake: Intake, wakeup: Wakeup) -> None:
-        self._intake = intake
+    def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
+        self._intake = consumer_loop
         self._wakeup = wakeup
 
     def next_batch(self) -> list[list[Message]]:
@@ -260,11 +260,11 @@ class _Partition(StatelessSourcePartition[list[Message]]):
         return _PAST
 
 
-class QuerySource(DynamicSource[list[Message]]):
+class MessageSource(DynamicSource[list[Message]]):
     """A source whose items are the lists of messages that one poll brought. One worker a process."""
 
-    def __init__(self, intake: Intake, wakeup: Wakeup) -> None:
-        self._intake = intake
+    def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
+        self._intake = consumer_loop
         self._wakeup = wakeup
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002

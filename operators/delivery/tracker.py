@@ -35,7 +35,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CommitPlan:
     """What a transaction commits for one partition: `accepted` offsets become done, `waiting` ones don't fit yet."""
 
     commit: Commit
@@ -78,7 +78,7 @@ class OffsetTracker:
         self._seen.append(offset)
         return offset not in self._done
 
-    def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> Plan:
+    def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
         """What to commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
 
         Raises ValueError for an offset that isn't in flight.
@@ -92,10 +92,10 @@ class OffsetTracker:
         while True:
             commit = self._commit(self._done.union(accepted))
             if len(commit.metadata) <= limit or not accepted:
-                return Plan(commit, tuple(accepted), tuple(reversed(waiting)))
+                return CommitPlan(commit, tuple(accepted), tuple(reversed(waiting)))
             waiting.append(accepted.pop())
 
-    def apply(self, plan: Plan) -> None:
+    def apply(self, plan: CommitPlan) -> None:
         """Take over what the broker has committed."""
         self._done.update(plan.accepted)
         self._position = max(self._position, plan.commit.offset)

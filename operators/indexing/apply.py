@@ -13,15 +13,16 @@ from typing import Final, TypeVar
 
 from bytewax.dataflow import Stream, operator
 
-from operators.analysers import Analysers
-from operators.async_io import async_io
-from operators.clients.apart import REFUSALS
-from operators.clients.embedders import Embedder, Embedding
+from operators.clients.embedders import Embedder
+from operators.clients.http.bisection import REFUSALS
+from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.client import QdrantClient
-from operators.dispatcher import Bounds, Finished, Lane
-from operators.event_loop import EventLoopThread
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
-from operators.stage import Stage, stage
+from operators.query.embedding import Embedding
+from operators.runtime.async_io import async_io
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Stage, stage
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
 from schemas.settings.backends import Vectors
 
@@ -29,14 +30,14 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-_LANE: Final = "documents"
+_BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
 
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
 
 
-async def persistently(call: Callable[[], Awaitable[R]]) -> R:
+async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
     """Call until the backend answers, waiting ever longer in between. Raises BackendBadResponse for a refusal.
 
     A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too.
@@ -56,7 +57,7 @@ async def persistently(call: Callable[[], Awaitable[R]]) -> R:
 async def apart(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None]]) -> list[BackendError | None]:
     """Call with all of `items`; if they are refused, with each half, so that what is wrong is refused alone."""
     try:
-        await persistently(lambda: call(items))
+        await until_answered(lambda: call(items))
     except BackendBadResponse as error:
         if len(items) == 1:
             return [error]
@@ -65,9 +66,9 @@ async def apart(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None
     return [None] * len(items)
 
 
-def embed_plan(document: DocumentInFlight) -> Mapping[Lane, DocumentInFlight]:
+def embed_plan(document: DocumentInFlight) -> Mapping[BatchKey, DocumentInFlight]:
     """Every document passes through the one lane, so that none overtakes another."""
-    return {_LANE: document}
+    return {_BATCH_KEY: document}
 
 
 class DocumentEmbedder:
@@ -78,7 +79,7 @@ class DocumentEmbedder:
         self._timeout = timeout
 
     async def __call__(
-        self, _: Lane, documents: Sequence[DocumentInFlight], __: float
+        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
     ) -> list[Embedding | BackendError | None]:
         """The embedding of each document that needs one."""
         outcomes: list[Embedding | BackendError | None] = [None] * len(documents)
@@ -104,7 +105,7 @@ class DocumentEmbedder:
 
 def embedded(finished: Finished[DocumentInFlight, Embedding | None]) -> DocumentInFlight:
     """Take over the embedding. Raises InputError if the embedder refuses the text."""
-    document, outcome = finished.item, finished.outcomes[_LANE]
+    document, outcome = finished.item, finished.outcomes[_BATCH_KEY]
     if isinstance(outcome, BackendError):
         raise _given_up(outcome)
     document.embedding = outcome
@@ -123,7 +124,9 @@ class Writer:
         self._analysers = analysers
         self._timeout = timeout
 
-    async def __call__(self, _: Lane, documents: Sequence[DocumentInFlight], __: float) -> list[BackendError | None]:
+    async def __call__(
+        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
+    ) -> list[BackendError | None]:
         """One outcome a document; a document that a newer one of the batch replaces is done with it."""
         refused: dict[int, BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
@@ -150,7 +153,7 @@ class Writer:
 
 def applied(finished: Finished[DocumentInFlight, None]) -> DocumentInFlight:
     """Let a written document go on. Raises InputError if Qdrant refuses it."""
-    outcome = finished.outcomes[_LANE]
+    outcome = finished.outcomes[_BATCH_KEY]
     if isinstance(outcome, BackendError):
         raise _given_up(outcome)
     return finished.item

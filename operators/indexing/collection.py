@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Final
 
 from qdrant_client.http import models
 
-from operators.analysers import metadata
+from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
 from schemas.document import (
     COLUMNS,
     CREATED,
     INDEXED,
     NAMESPACE,
-    PIECES,
+    TOKEN_IDS,
     VERSION,
     WORDS,
 )
@@ -56,7 +56,7 @@ def indexes() -> dict[str, "IndexSchema"]:
         NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
-        PIECES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
+        TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         **{field: _keyword() for field in sorted(INDEXED - {NAMESPACE, *COLUMNS})},
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},

@@ -5,11 +5,11 @@ from typing import Self
 
 from bytewax.dataflow import Stream, operator
 
-from operators.decode import check_dimension, check_headers, parse, validated
+from operators.delivery.event import check_dimension, check_headers, parse, validated
 from operators.indexing.document import DocumentInFlight
-from operators.inflight import Message
-from operators.places import Places
-from operators.stage import Stage, stage
+from operators.query.destinations import Destinations
+from operators.query.message import Message
+from operators.runtime.stage import Stage, stage
 from schemas.document import DocumentEvent, point_id
 from schemas.settings import Settings
 
@@ -19,7 +19,7 @@ class DocumentDecoder:
     """Turns messages into documents under one configuration."""
 
     max_bytes: int
-    places: Places
+    destinations: Destinations
     default_destination: str
     default_namespace: str
     dimension: int
@@ -29,7 +29,7 @@ class DocumentDecoder:
         """The decoder that the settings ask for."""
         return cls(
             settings.limits.max_document_bytes,
-            Places.of(settings.qdrant),
+            Destinations.of(settings.qdrant),
             settings.defaults.destination,
             settings.defaults.namespace,
             settings.qdrant.dimension,
@@ -40,7 +40,7 @@ class DocumentDecoder:
         check_headers(message)
         event = validated(DocumentEvent, parse(message.value, self.max_bytes))
         destination = event.destination if event.destination is not None else self.default_destination
-        collection = self.places.collection(destination, event.collection)
+        collection = self.destinations.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         updated = event.updated_at if event.updated_at is not None else message.timestamp

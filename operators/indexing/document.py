@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from operators.cascade.words import words
-from operators.clients.bm25 import Bm25
-from operators.clients.embedders import Embedding
+from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.rerankers.max_sim import DECIMALS
-from operators.inflight import Message
+from operators.query.embedding import Embedding
+from operators.query.message import Message
+from operators.query.syntax.words import words
 from operators.ranking.dedupe import fingerprint
-from schemas.document import CONTENT, CREATED, DESTINATION, NAMESPACE, PIECES, VERSION, WORDS, DocumentEvent
+from schemas.document import CONTENT, CREATED, DESTINATION, NAMESPACE, TOKEN_IDS, VERSION, WORDS, DocumentEvent
 from schemas.settings.backends import Vectors
 from schemas.timestamp import rfc3339
 
@@ -61,8 +61,8 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     for column, key in WORDS.items():
         if held := words(getattr(event, column) or ""):
             fields[key] = sorted(set(held))
-    if event.vector is None and document.embedding is not None and document.embedding.pieces:
-        fields[PIECES] = sorted(set(document.embedding.pieces))
+    if event.vector is None and document.embedding is not None and document.embedding.token_ids:
+        fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
     return fields
 
 

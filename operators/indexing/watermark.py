@@ -4,19 +4,19 @@ from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import Tracer
 
+from operators.delivery.dead_letters import undeliverable
 from operators.indexing.document import DocumentInFlight
-from operators.inflight import Rejected, Terminal
-from operators.publish import undeliverable
+from operators.query.message import OutputRecord, Rejected
 
 
-def watermark(document: DocumentInFlight, topic: str) -> Terminal:
+def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
     """The record that says that a document is applied; of one key a transaction sends the last.
 
     Key `collection|namespace|documents partition`, value the document's offset: re-delivery doesn't move it.
     """
     origin = document.message.origin
     key = f"{document.collection}|{document.namespace}|{origin.partition}"
-    return Terminal(origin, topic, key.encode(), str(origin.offset).encode(), (), compacts=True)
+    return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), compacts=True)
 
 
 @operator
@@ -27,7 +27,7 @@ def publish_watermarks(
     watermarks: str,
     dead_letters: str,
     tracer: Tracer,
-) -> Stream[list[Terminal]]:
+) -> Stream[list[OutputRecord]]:
     """Applied documents and dead letters in, their terminal records out."""
     moved = op.map("watermarks", applied, lambda batch: [watermark(document, watermarks) for document in batch])
     letters = op.map(

@@ -64,7 +64,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
             run.backends.append("graph")
     for candidate, score in zip(candidates, scores, strict=True):
         candidate.score = score
-    if run.trail is not None:
+    if run.explanations is not None:
         _explain(found, candidates, shares, columns, ages, stage, run)
     return cut(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
 
@@ -130,7 +130,7 @@ def _explain(
     stage: Weighted,
     run: Run,
 ) -> None:
-    assert run.trail is not None
+    assert run.explanations is not None
     for leg in legs:
         share = shares.get(leg.name, 0.0)
         column = columns.get(leg.name, [0.0] * len(candidates))
@@ -138,7 +138,7 @@ def _explain(
             candidate.id: {"normalised": value, "weight": share, "contribution": share * value}
             for candidate, value in zip(candidates, column, strict=True)
         }
-        run.trail.leg(leg, noted)
+        run.explanations.leg(leg, noted)
     raw = next((list(leg.scored().values()) for leg in legs if leg.name == KEYWORD), [])
     scale = min_max(raw)._asdict() if raw else None
     for index, candidate in enumerate(candidates):
@@ -146,4 +146,4 @@ def _explain(
         values["keyword_scale"] = scale
         if ages:
             values["age"] = ages[index]
-        run.trail.step(stage, candidate, None, candidate.score, values)
+        run.explanations.step(stage, candidate, None, candidate.score, values)

@@ -43,7 +43,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     for name, weight in weights.items():
         for candidate, value in zip(candidates, terms[name], strict=True):
             candidate.score += weight * value
-    if run.trail is not None:
+    if run.explanations is not None:
         for index, candidate in enumerate(candidates):
             values: dict[str, object] = {name: column[index] for name, column in terms.items()}
             values["maximum"] = highest
@@ -51,7 +51,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
                 values["age_days"] = ages[index]
             if worths:
                 values["quality_of"] = {**worths[index]._asdict(), "maximum": best}
-            run.trail.step(stage, candidate, before[index], candidate.score, values)
+            run.explanations.step(stage, candidate, before[index], candidate.score, values)
     return best_first(candidates)
 
 

@@ -77,7 +77,7 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
         columns |= {"age_days": ages, "weight": weights}
     for candidate, score in zip(candidates, scores, strict=True):
         candidate.score = score
-    if run.trail is not None:
+    if run.explanations is not None:
         in_force = decay._asdict() if decay is not None else {}
         share = COSINE_SHARE if decay is not None else 1.0
         noted = {
@@ -85,8 +85,8 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
             for candidate, cosine in zip(candidates, cosines, strict=True)
         }
         for leg in in_order(legs):
-            run.trail.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
+            run.explanations.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
         for index, candidate in enumerate(candidates):
             values = {name: column[index] for name, column in columns.items()} | in_force
-            run.trail.step(stage, candidate, None, candidate.score, values)
+            run.explanations.step(stage, candidate, None, candidate.score, values)
     return cut(best_first_by_id(candidates), stage.limit)

@@ -44,7 +44,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
         if found is not None:
             seen.add(found)
     kept = cut(kept, stage.limit)
-    if run.trail is not None:
+    if run.explanations is not None:
         for candidate in kept:
-            run.trail.step(stage, candidate, candidate.score, candidate.score, {})
+            run.explanations.step(stage, candidate, candidate.score, candidate.score, {})
     return kept

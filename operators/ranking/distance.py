@@ -12,7 +12,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.dedupe import content
 from operators.ranking.keywords import STOP_WORDS, keywords, overlap
 from operators.ranking.quality import importance
-from operators.ranking.run import Run, Trail
+from operators.ranking.run import Run, ScoreExplanations
 from schemas.recipes.parameters import DistanceStage
 from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
 
@@ -41,18 +41,18 @@ def pipeline(
     for stage in running:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
-        if run.trail is not None:
+        if run.explanations is not None:
             for index, candidate in enumerate(kept):
                 values = {"distance": distances[index], "factor": factors[index], "moved": moved[index]}
                 values |= {name: column[index] for name, column in columns.items()}
-                run.trail.step(stage, candidate, before[index], 1.0 - moved[index], values)
+                run.explanations.step(stage, candidate, before[index], 1.0 - moved[index], values)
         distances = moved
         before = [1.0 - distance for distance in distances]
     if not running:
         before = [1.0 - distance for distance in distances]
-        if run.trail is not None:
+        if run.explanations is not None:
             for distance, score, candidate in zip(distances, before, kept, strict=True):
-                run.trail.step(stages[0], candidate, candidate.score, score, {"distance": distance})
+                run.explanations.step(stages[0], candidate, candidate.score, score, {"distance": distance})
     for candidate, score in zip(kept, before, strict=True):
         candidate.score = score
     near = _within(distances, max_distance)
@@ -60,15 +60,19 @@ def pipeline(
     return [kept[index] for index in near]
 
 
-def pick(candidates: Sequence[Candidate], picked: str, stage: LlmRerank, trail: Trail | None = None) -> list[Candidate]:
+def pick(
+    candidates: Sequence[Candidate], picked: str, stage: LlmRerank, explanations: ScoreExplanations | None = None
+) -> list[Candidate]:
     """Put the picked candidate first, at half of the smallest distance, even where that is 0."""
     smallest = min((max(0.0, 1.0 - candidate.score) for candidate in candidates), default=0.0)
     first = [candidate for candidate in candidates if candidate.id == picked]
     for candidate in first:
         before = candidate.score
         candidate.score = 1.0 - smallest / 2
-        if trail is not None:
-            trail.step(stage, candidate, before, candidate.score, {"smallest": smallest, "distance": smallest / 2})
+        if explanations is not None:
+            explanations.step(
+                stage, candidate, before, candidate.score, {"smallest": smallest, "distance": smallest / 2}
+            )
     return first + [candidate for candidate in candidates if candidate.id != picked]
 
 

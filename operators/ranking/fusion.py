@@ -95,7 +95,7 @@ def _fused(
 ) -> list[Candidate]:
     fused = combine(values, weights)
     candidates = best_first([Candidate(id_, fused[id_], payload) for id_, payload in union(legs).items()])
-    if run.trail is not None:
+    if run.explanations is not None:
         _explain(legs, values, scales, weights, candidates, stage, run)
     return cut(candidates, stage.limit)
 
@@ -109,16 +109,16 @@ def _explain(
     stage: FusionStage,
     run: Run,
 ) -> None:
-    assert run.trail is not None
+    assert run.explanations is not None
     for leg, of, weight in zip(legs, values, weights, strict=True):
         noted = {
             id_: {"normalised": value, "weight": weight, "contribution": weight * value} for id_, value in of.items()
         }
-        run.trail.leg(leg, noted)
+        run.explanations.leg(leg, noted)
     names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
     said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
     for candidate in candidates:
-        run.trail.step(stage, candidate, None, candidate.score, said)
+        run.explanations.step(stage, candidate, None, candidate.score, said)
 
 
 def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:

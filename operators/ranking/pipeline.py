@@ -11,11 +11,11 @@ from operators.ranking.decay import decayed
 from operators.ranking.dedupe import dedupe
 from operators.ranking.distance import pipeline
 from operators.ranking.fusion import dbsf, one_leg, rrf, score
-from operators.ranking.run import Facts, Run, Trail
+from operators.ranking.run import Facts, Run, ScoreExplanations
 from operators.ranking.temporal import temporal
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Rrf, Score, VectorLeg, Weighted
-from schemas.recipes.parameters import DistanceStage, FusionStage, Stage
+from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
 from schemas.recipes.stages import Composite, Dedupe, Reflections, Temporal
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
@@ -28,7 +28,7 @@ _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], li
     KeywordLeg: one_leg,
 }
 
-_LATER: Final[Mapping[type[Stage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
+_LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
     Dedupe: dedupe,
     Reflections: reflections.boost,
     Composite: composite,
@@ -42,7 +42,7 @@ class Ranked(NamedTuple):
     """
 
     candidates: list[Candidate]
-    trail: Trail | None
+    explanations: ScoreExplanations | None
     backends: Sequence[str]
     reranked: bool
     warnings: Sequence[str]
@@ -50,17 +50,17 @@ class Ranked(NamedTuple):
 
 def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
     """What an ordered lookup found, as it was found: nothing is scored."""
-    trail = Trail({}) if explain else None
-    if trail is not None:
+    explanations = ScoreExplanations({}) if explain else None
+    if explanations is not None:
         for leg in legs:
-            trail.leg(leg, {})
+            explanations.leg(leg, {})
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
-    return Ranked(candidates, trail, (), reranked=False, warnings=())
+    return Ranked(candidates, explanations, (), reranked=False, warnings=())
 
 
 def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     """Rank what the legs that answered have found. Raises InputError if a stage needs a clock that the facts lack."""
-    run = Run(facts, Trail(recipe.parameters) if facts.explain else None)
+    run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
     if facts.reflections_only:
         kept = reflections.without(legs, reflections=False)
         stage = recipe.stage(Reflections)
@@ -74,4 +74,4 @@ def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
                 candidates = _LATER[type(stage)](candidates, stage, run)
             elif facts.distance and recipe.distance and stage is recipe.distance[0]:
                 candidates = pipeline(candidates, recipe.distance, recipe.max_distance, run)
-    return Ranked(candidates, run.trail, run.backends, run.reranked, run.warnings())
+    return Ranked(candidates, run.explanations, run.backends, run.reranked, run.warnings())

@@ -30,15 +30,15 @@ def _kept(leg: Leg, reflections: bool) -> Leg:
 
 def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
     """Multiply the scores of reflections."""
-    if stage.reflection_boost == 1.0 and run.trail is None:
+    if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     before = [candidate.score for candidate in candidates]
     factors = [stage.reflection_boost if is_reflection(candidate.payload) else 1.0 for candidate in candidates]
     for candidate, factor in zip(candidates, factors, strict=True):
         candidate.score *= factor
-    if run.trail is not None:
+    if run.explanations is not None:
         for candidate, score, factor in zip(candidates, before, factors, strict=True):
-            run.trail.step(stage, candidate, score, candidate.score, {"factor": factor})
+            run.explanations.step(stage, candidate, score, candidate.score, {"factor": factor})
     return best_first(candidates)
 
 
@@ -61,22 +61,22 @@ def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
     recent = recency(ages, stage.half_life_days if run.facts.cycle is None else stage.half_life_cycles)
     for candidate, value in zip(candidates, recent, strict=True):
         candidate.score = (1 - weight) * candidate.score + weight * value
-    if run.trail is not None:
+    if run.explanations is not None:
         noted = {
             id_: {"normalised": cosine, "weight": 1 - weight, "contribution": (1 - weight) * cosine}
             for id_, cosine in cosines.items()
         }
-        run.trail.leg(by_vector, noted)
+        run.explanations.leg(by_vector, noted)
         for candidate, value, age in zip(candidates, recent, ages, strict=True):
-            run.trail.step(stage, candidate, None, candidate.score, {"recency": value, "age": age})
+            run.explanations.step(stage, candidate, None, candidate.score, {"recency": value, "age": age})
     return best_first_by_id(candidates)
 
 
 def _undirected(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
     candidates = newest_first([Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()])
-    if run.trail is not None:
+    if run.explanations is not None:
         for leg in in_order(legs):
-            run.trail.leg(leg, {})
+            run.explanations.leg(leg, {})
         for candidate in candidates:
-            run.trail.step(stage, candidate, None, 0.0, {})
+            run.explanations.step(stage, candidate, None, 0.0, {})
     return candidates

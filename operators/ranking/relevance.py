@@ -5,7 +5,7 @@ from typing import Final
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.normalise import Scale, min_max
-from operators.ranking.run import Trail
+from operators.ranking.run import ScoreExplanations
 
 RERANK: Final = "rerank"
 """The step's name in explanations."""
@@ -14,7 +14,11 @@ _OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
 
 
 def merge(
-    candidates: Sequence[Candidate], scores: Mapping[str, float], top: int, weight: float, trail: Trail | None = None
+    candidates: Sequence[Candidate],
+    scores: Mapping[str, float],
+    top: int,
+    weight: float,
+    explanations: ScoreExplanations | None = None,
 ) -> list[Candidate]:
     """Put the reranked candidates first, by weight * reranker's + (1 - weight) * fused score, both min-max over them.
 
@@ -31,7 +35,7 @@ def merge(
     for candidate, new, old in zip(judged, relevance, fused, strict=True):
         before = candidate.score
         candidate.score = weight * new + (1 - weight) * old
-        if trail is not None:
+        if explanations is not None:
             values = {
                 "score": scores[candidate.id],
                 "relevance": new,
@@ -39,13 +43,13 @@ def merge(
                 "fused": old,
                 "fused_scale": of_fused._asdict(),
             }
-            trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
+            explanations.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
     for candidate, value in zip(tail, behind, strict=True):
         before = candidate.score
         candidate.score = value - 1
-        if trail is not None:
+        if explanations is not None:
             values = {"tail": value, "tail_scale": of_tail._asdict()}
-            trail.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
+            explanations.noted(candidate.id, RERANK, before, candidate.score, parameters, values)
     return sorted(judged, key=lambda candidate: (-candidate.score, candidate.document)) + tail
 
 

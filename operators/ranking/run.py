@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from operators.ranking.anchors import TimeAnchor
 from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import invalid
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.parameters import Stage
+from schemas.recipes.parameters import RecipeStage
 from schemas.timestamp import unix_seconds
 
 DAY: Final = 86_400.0
@@ -27,7 +27,7 @@ class Facts:
     now: float | None = None
     cycle: int | None = None
     text: str | None = None
-    anchor: TimeAnchor | None = None
+    temporal_expression: TemporalExpression | None = None
     include_reflections: bool = True
     reflections_only: bool = False
     distance: bool = True
@@ -40,28 +40,28 @@ Steps = list[dict[str, Any]]
 
 
 @dataclass(slots=True)
-class Explanation:
+class ScoreExplanation:
     """How one candidate came to its score: its place in each leg, and what each stage did."""
 
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: Steps = field(default_factory=list)
 
 
-class Trail:
+class ScoreExplanations:
     """The candidates' explanations."""
 
     def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
-        self.explanations: dict[str, Explanation] = {}
+        self.by_id: dict[str, ScoreExplanation] = {}
         self._parameters = parameters
 
     def leg(self, leg: Leg, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Note each id's rank and raw score in the leg, and what became of it there."""
         for id_, (rank, score) in leg.places().items():
             there = {"rank": rank, "score": score, **values.get(id_, {})}
-            self.explanations.setdefault(id_, Explanation()).legs[leg.name] = there
+            self.by_id.setdefault(id_, ScoreExplanation()).legs[leg.name] = there
 
     def step(
-        self, stage: Stage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
+        self, stage: RecipeStage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
     ) -> None:
         """Note what a stage made of a candidate's score, and of which values."""
         self.noted(candidate.id, stage.name, before, after, self._parameters.get(stage.name, {}), values)
@@ -77,20 +77,20 @@ class Trail:
     ) -> None:
         """Note a step of whatever has a name and parameters."""
         step = {"stage": name, "input": before, "output": after, "parameters": parameters, "values": values}
-        self.explanations.setdefault(id_, Explanation()).stages.append(step)
+        self.by_id.setdefault(id_, ScoreExplanation()).stages.append(step)
 
 
 @dataclass(slots=True)
 class Run:
-    """What accumulates while one query's candidates are ranked. `trail` is there only if it is to be explained."""
+    """What accumulates while one query's candidates are ranked. `explanations`: only of an explained one."""
 
     facts: Facts
-    trail: Trail | None = None
+    explanations: ScoreExplanations | None = None
     reranked: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)
 
-    def now(self, stage: Stage) -> float:
+    def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""
         if self.facts.now is None:
             raise invalid("now", f"missing, and the stage {stage.name} needs it", None)

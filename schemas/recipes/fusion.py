@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
-from schemas.recipes.parameters import FusionStage, Legs, Share, Span, Stage, Weight
+from schemas.recipes.parameters import FusionStage, Legs, RecipeStage, Share, Span, Weight
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -142,7 +142,7 @@ class DecayTier(BaseModel):
 class Decay(DecayTier, FusionStage):
     """Hybrid merge: 0.7 * cosine + 0.3 * a weight that falls with age. Its parameters are the global tier."""
 
-    model_config = Stage.model_config
+    model_config = RecipeStage.model_config
     name: ClassVar = "decay"
 
     @property

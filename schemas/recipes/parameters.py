@@ -16,7 +16,7 @@ Legs = tuple[str, ...]
 NOTHING: frozenset[str] = frozenset()
 
 
-class Stage(BaseModel):
+class RecipeStage(BaseModel):
     """A stage's parameters. Raises pydantic's ValidationError for one that is unknown or out of its bounds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -29,7 +29,7 @@ class Stage(BaseModel):
         return NOTHING
 
 
-class FusionStage(Stage):
+class FusionStage(RecipeStage):
     """A stage that makes one list of the legs' lists: every recipe begins with one."""
 
     limit: Limit = 0
@@ -40,7 +40,7 @@ class FusionStage(Stage):
         return VECTOR, KEYWORD
 
 
-class DistanceStage(Stage):
+class DistanceStage(RecipeStage):
     """A stage that works on distance = max(0, 1 - score); off unless it says otherwise."""
 
     enabled: bool = False

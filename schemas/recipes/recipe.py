@@ -18,10 +18,10 @@ from pydantic import JsonValue, ValidationError
 
 from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
-from schemas.recipes.parameters import DistanceStage, FusionStage, Stage
+from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
 from schemas.recipes.stages import LATER, LlmRerank, Temporal
 
-STAGES: Final[Mapping[str, type[Stage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
+STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
 MAX_DISTANCE: Final = "max_distance"
 _STAMPS: Final = frozenset({"accessed_at", "confirmed_at", "created_at", "updated_at"})
@@ -52,7 +52,7 @@ class Recipe:
     """A usable recipe. `written` is what was said of each stage, without the defaults."""
 
     name: str
-    stages: tuple[Stage, ...]
+    stages: tuple[RecipeStage, ...]
     max_distance: float = 0.0
     written: Mapping[str, Parameters] = field(default_factory=dict, repr=False)
 
@@ -121,7 +121,7 @@ class Recipe:
         return first
 
     @cached_property
-    def running(self) -> tuple[Stage, ...]:
+    def running(self) -> tuple[RecipeStage, ...]:
         """The stages that aren't off."""
         return tuple(stage for stage in self.stages if not isinstance(stage, DistanceStage) or stage.enabled)
 
@@ -149,9 +149,9 @@ class Recipe:
     def asks_chat(self) -> bool:
         """Whether a stage of it asks a chat model."""
         temporal = self.stage(Temporal)
-        return self.picking is not None or (isinstance(temporal, Temporal) and temporal.anchors == "chat")
+        return self.picking is not None or (isinstance(temporal, Temporal) and temporal.extractor == "chat")
 
-    def stage(self, kind: type[Stage]) -> Stage | None:
+    def stage(self, kind: type[RecipeStage]) -> RecipeStage | None:
         """The recipe's stage of that kind."""
         return next((stage for stage in self.stages if isinstance(stage, kind)), None)
 
@@ -193,7 +193,7 @@ def _problems(stage: str, error: ValidationError) -> Iterator[Problem]:
         yield Problem(path, item["msg"].removeprefix("Value error, "), item["input"])
 
 
-def _misplaced(stages: list[Stage]) -> Iterator[Problem]:
+def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
     if not isinstance(stages[0], FusionStage):
         yield Problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
     for stage in stages[1:]:
@@ -206,5 +206,5 @@ def _misplaced(stages: list[Stage]) -> Iterator[Problem]:
         yield Problem("stages", "must be the last", LlmRerank.name)
 
 
-def _names(stages: tuple[type[Stage], ...]) -> str:
+def _names(stages: tuple[type[RecipeStage], ...]) -> str:
     return ", ".join(stage.name for stage in stages)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT
-from schemas.recipes.parameters import DistanceStage, Limit, Share, Span, Stage, Weight
+from schemas.recipes.parameters import DistanceStage, Limit, RecipeStage, Share, Span, Weight
 
 TEXTS: Final = frozenset(COLUMNS)
 CREATED_AT: Final = frozenset({"created_at"})
@@ -22,7 +22,7 @@ def _no_truth(value: object) -> object:
 Scale = Annotated[Literal[1, 5], BeforeValidator(_no_truth), Field(description="What an importance is divided by.")]
 
 
-class Dedupe(Stage):
+class Dedupe(RecipeStage):
     """Of results with the same content the first stays."""
 
     name: ClassVar = "dedupe"
@@ -34,7 +34,7 @@ class Dedupe(Stage):
         return frozenset({CONTENT})
 
 
-class Reflections(Stage):
+class Reflections(RecipeStage):
     """What becomes of documents whose type is `reflection`."""
 
     name: ClassVar = "reflections"
@@ -52,7 +52,7 @@ class Reflections(Stage):
         return frozenset({"type"})
 
 
-class Composite(Stage):
+class Composite(RecipeStage):
     """Relevance, recency, importance and quality, weighed; the weights need not sum to 1."""
 
     name: ClassVar = "composite"
@@ -76,12 +76,12 @@ class Composite(Stage):
         return frozenset(fields)
 
 
-class Temporal(Stage):
+class Temporal(RecipeStage):
     """A bonus for documents of the time that the query names."""
 
     name: ClassVar = "temporal"
     boost: Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description="0 or less: none.")] = 0.40
-    anchors: Literal["rules", "chat"] = Field(default="rules", description="Who reads the time in the query.")
+    extractor: Literal["rules", "chat"] = Field(default="rules", description="Who reads the time in the query.")
 
     @property
     def reads(self) -> frozenset[str]:
@@ -149,4 +149,4 @@ class LlmRerank(DistanceStage):
 
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
-LATER: tuple[type[Stage], ...] = (Dedupe, Reflections, Composite, Temporal, *DISTANCE)
+LATER: tuple[type[RecipeStage], ...] = (Dedupe, Reflections, Composite, Temporal, *DISTANCE)

@@ -26,7 +26,7 @@ class CacheSettings(Section):
     clock_bucket: Seconds = Field(
         default=60.0, description="Queries of one such span share answers that depend on the time."
     )
-    patience: Annotated[float, Field(gt=0, le=10)] = Field(
+    watermark_timeout: Annotated[float, Field(gt=0, le=10)] = Field(
         default=0.25,
         description="Seconds that a query waits to know how far the index is; then the caches are passed by.",
     )

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from bench import caching
 from bench.events import repeated_events
+from bench.kafka.broker import REPOSITORY
 from bench.load import served
 from bench.report import caches_table
-from operators.inflight import Origin
-from operators.publish import result_id
+from operators.query.message import Origin
+from operators.stages.publish import result_id
 from schemas.query import QueryEvent
-from tests.kafka.broker import REPOSITORY
 
 
 def test_texts_come_by_zipfs_law() -> None:
@@ -44,7 +44,7 @@ def test_the_ideal_hits_what_was_used_last(texts: list[int], entries: int) -> No
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=30), st.integers(1, 30))
 def test_the_parts_are_the_sequence(texts: list[int], rounds: int) -> None:
     """Together, in order, the rounds ask for what an LRU is fed with; none is empty."""
-    parts = caching.Plan(len(texts), 1.0, rounds).parts()
+    parts = caching.Rounds(len(texts), 1.0, rounds).parts()
     assert all(parts)
     assert [text for part in parts for text in part] == caching.zipf(caching.TEXTS, len(texts))
 

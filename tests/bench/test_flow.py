@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from bench.growth import FEWEST
+from bench.kafka.broker import REPOSITORY
 from bench.report import busy_table, figures_table, held_table, windows_table
-from tests.kafka.broker import REPOSITORY
 
 SPREADS = {"cpu_ms_per_query", "p50_ms", "p99_ms", "p999_ms", "answered_per_s", "late_send_p99_ms"}
 CORES = {"cores_subject", "cores_stubs", "cores_load", "cores_machine"}

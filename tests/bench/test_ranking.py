@@ -91,7 +91,7 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
         if isinstance(function, ast.FunctionDef) and any(_asserts_a_trail(node) for node in ast.walk(function))
     }
     text = ast.unparse(cut)
-    assert text.count("trail is not None") == text.count("assert run.trail is not None")
+    assert text.count("trail is not None") == text.count("assert run.explanations is not None")
     for node in ast.walk(cut):
         assert not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in granted)
         assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(unexplained.ORIGINAL))
@@ -103,7 +103,7 @@ def test_no_other_branch_is_cut() -> None:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if isinstance(node, ast.If) and "trail is not None" in ast.unparse(node.test):
                 assert node.orelse == []
-                assert ast.unparse(node.test) in {"run.trail is not None", "trail is not None"}
+                assert ast.unparse(node.test) in {"run.explanations is not None", "trail is not None"}
 
 
 def test_the_cut_copy_is_a_package_of_its_own() -> None:
@@ -114,9 +114,9 @@ def test_the_cut_copy_is_a_package_of_its_own() -> None:
     explained = dataclasses.replace(ranking.FACTS, explain=True)
     recipe, found = ranking.RECIPES["hybrid"], ranking.legs(20)
     first = rank(recipe, found, explained)
-    assert first.trail is not None
-    assert first.trail.explanations[first.candidates[0].id].stages
-    assert copy.rank(recipe, found, explained).trail.explanations == {}
+    assert first.explanations is not None
+    assert first.explanations.by_id[first.candidates[0].id].stages
+    assert copy.rank(recipe, found, explained).explanations.by_id == {}
 
 
 def _asserts_a_trail(node: ast.AST) -> bool:

@@ -104,8 +104,8 @@ def test_what_the_server_does_is_what_it_was_told() -> None:
             server.turn(Fault.NONE)
             assert client.post(f"{server.url}/rerank", json=body).json()["results"][0]["index"] == 0
         server.turn(Fault.HALF_DOWN)
-        halves = [client.post(f"{server.url}/rerank", json=body).status_code for _ in range(64)]
-    assert set(halves) == {200, 503}
+        to_float16 = [client.post(f"{server.url}/rerank", json=body).status_code for _ in range(64)]
+    assert set(to_float16) == {200, 503}
     assert {fault: seen[fault] for fault in Fault if isinstance(seen[fault], tuple) and "half" not in fault} == {
         Fault.NONE: (200, False, False, False),
         Fault.SLOW: (200, False, False, True),

@@ -11,7 +11,7 @@ import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from flows.cli import app
+from flows.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

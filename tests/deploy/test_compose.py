@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from flows.health import Health
+from flows.process.health import Health
 from schemas.settings import Settings, load
 from tests.deploy.files import DEPLOY, EXAMPLE, FLOWS, MARGIN_S, PROJECT, ROOT, check_command
 

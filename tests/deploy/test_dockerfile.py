@@ -89,7 +89,7 @@ def test_the_models_graph_is_in_the_image() -> None:
 @pytest.mark.weights
 def test_the_images_python_line_writes_the_graph(tmp_path: Path) -> None:
     """The builder's own line, run here, leaves the file that a process with that cache directory looks for."""
-    from operators.clients.minilm import graph, weights
+    from operators.clients.local.minilm import graph, weights
 
     directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
     [build] = [run for run in builder().all("RUN") if "graph.cached(" in run]
@@ -179,7 +179,7 @@ def test_what_the_builder_copies_makes_the_application(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         [entry_points] = [name for name in names if name.endswith("entry_points.txt")]
-        assert "rankstream = flows.cli:main" in archive.read(entry_points).decode()
+        assert "rankstream = flows.cli.main:main" in archive.read(entry_points).decode()
     for package in ("flows", "operators", "schemas"):
         assert {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")} <= names
 

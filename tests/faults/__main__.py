@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.kafka.broker import missing_tools
 from tests.faults.catalogue import CATALOGUE, Scenario
 from tests.faults.run import CLIENTS, Row, surroundings
 from tests.faults.table import line, show
-from tests.kafka.broker import missing_tools
 
 
 def chosen(names: list[str], kinds: list[str]) -> list[Scenario]:

@@ -36,7 +36,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class OutputRecord:
     """A record that ended a message: a result of that status, or a dead letter of that class.
 
     `arrival` in Unix seconds; `called`: a leg was asked for it.
@@ -81,42 +81,42 @@ class Account:
 
 
 def account(
-    asked: Mapping[Place, Asked], terminals: Sequence[Terminal], refused: Collection[str] = frozenset()
+    asked: Mapping[Place, Asked], output_records: Sequence[OutputRecord], refused: Collection[str] = frozenset()
 ) -> Account:
     """Hold what was asked against what was answered; queries may be dead letters of the classes `refused`."""
-    seen = Counter(terminal.place for terminal in terminals)
+    seen = Counter(output_record.place for output_record in output_records)
     wrong = [
-        f"{terminal.place.partition}/{terminal.place.offset}: {fault}"
-        for terminal in terminals
-        if terminal.place in asked
-        for fault in _faults(asked[terminal.place], terminal, refused)
+        f"{output_record.place.partition}/{output_record.place.offset}: {fault}"
+        for output_record in output_records
+        if output_record.place in asked
+        for fault in _faults(asked[output_record.place], output_record, refused)
     ]
     return Account(
         asked=len(asked),
-        results=sum(1 for terminal in terminals if not terminal.dead),
-        dead_letters=sum(1 for terminal in terminals if terminal.dead),
+        results=sum(1 for output_record in output_records if not output_record.dead),
+        dead_letters=sum(1 for output_record in output_records if output_record.dead),
         lost=sorted(asked.keys() - seen.keys()),
         twice=sorted(place for place, times in seen.items() if times > 1),
         strangers=sorted(seen.keys() - asked.keys()),
         wrong=wrong,
-        kinds=Counter(terminal.kind for terminal in terminals),
+        kinds=Counter(output_record.kind for output_record in output_records),
     )
 
 
-def _faults(asked: Asked, terminal: Terminal, refused: Collection[str]) -> list[str]:
+def _faults(asked: Asked, output_record: OutputRecord, refused: Collection[str]) -> list[str]:
     faults = []
-    if asked.poison is not None and (not terminal.dead or terminal.kind != asked.poison):
-        faults.append(f"{terminal.kind} for poison of class {asked.poison}")
+    if asked.poison is not None and (not output_record.dead or output_record.kind != asked.poison):
+        faults.append(f"{output_record.kind} for poison of class {asked.poison}")
     if asked.query_id is not None:
-        if terminal.dead and terminal.kind not in refused:
-            faults.append(f"a dead letter of class {terminal.kind} for a query")
-        if not terminal.dead and terminal.query_id != asked.query_id:
-            faults.append(f"the result of {terminal.query_id} for {asked.query_id}")
+        if output_record.dead and output_record.kind not in refused:
+            faults.append(f"a dead letter of class {output_record.kind} for a query")
+        if not output_record.dead and output_record.query_id != asked.query_id:
+            faults.append(f"the result of {output_record.query_id} for {asked.query_id}")
     # What its topic refuses for its size is replaced by a letter without payload.
-    stripped = terminal.value is None and terminal.kind == DeadLetterClass.TOO_LARGE
-    if terminal.dead and not stripped and terminal.value != asked.value:
+    stripped = output_record.value is None and output_record.kind == DeadLetterClass.TOO_LARGE
+    if output_record.dead and not stripped and output_record.value != asked.value:
         faults.append("a dead letter with another value than the message's")
-    if not stripped and (terminal.key or b"") != (asked.key or b""):
+    if not stripped and (output_record.key or b"") != (asked.key or b""):
         faults.append("another key than the message's")
     return faults
 

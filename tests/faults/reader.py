@@ -10,7 +10,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from schemas import dead_letter
-from tests.faults.law import Asked, Place, Terminal
+from tests.faults.law import Asked, OutputRecord, Place
 from tests.faults.load import query_id_of
 from tests.integration.deployment import PARTITIONS, Origins
 from tests.integration.poison import POISON
@@ -34,7 +34,7 @@ class Reader:
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-        self.terminals: list[Terminal] = []
+        self.output_records: list[OutputRecord] = []
 
     def forget(self, topic: str) -> None:
         """Read `topic` no more: it was deleted. One of that name that is made meanwhile would be read twice else."""
@@ -70,11 +70,13 @@ class Reader:
                     # `consume` waits until it has all that it may return: only what is there already.
                     messages = [first, *self._consumer.consume(_BATCH, 0)] if first is not None else []
                 arrival = time.time()
-                self.terminals += [self._terminal(message, arrival) for message in messages if message.error() is None]
+                self.output_records += [
+                    self._terminal(message, arrival) for message in messages if message.error() is None
+                ]
         except BaseException as error:  # noqa: BLE001  the harness raises it
             self._failure = error
 
-    def _terminal(self, message: Any, arrival: float) -> Terminal:
+    def _terminal(self, message: Any, arrival: float) -> OutputRecord:
         headers = dict(message.headers() or ())
         if message.topic() == self._dead_letters:
             place = Place(
@@ -83,11 +85,11 @@ class Reader:
                 int(headers[dead_letter.OFFSET]),
             )
             kind = headers[dead_letter.CLASS].decode()
-            return Terminal(place, kind, True, message.key(), arrival, value=message.value())
+            return OutputRecord(place, kind, True, message.key(), arrival, value=message.value())
         event = orjson.loads(message.value())
         # A query in an envelope of CloudEvents is answered in one.
         event = event["data"] if "specversion" in event else event
-        return Terminal(
+        return OutputRecord(
             Place(*self._origins.place(event)),
             event["status"],
             False,

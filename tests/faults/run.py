@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bench.kafka.broker import REPOSITORY, Broker
+from bench.ports import free_port
 from bench.stubs import Stubs
 from tests.faults.law import account
 from tests.faults.reader import longest_gap
 from tests.faults.scenario import Scenario
 from tests.faults.trial import Host, Trial, trial
 from tests.faults.volume import CannotMount, Volume
-from tests.kafka.broker import REPOSITORY, Broker
 from tests.kafka.interceptor import Interceptor
-from tests.ports import free_port
 from tests.proxy import Proxy
 
 CLIENTS: Final = ("kafka-python", "librdkafka")
@@ -166,8 +166,8 @@ def _act(run: Trial, scenario: Scenario) -> list[str]:
 
 
 def _row(run: Trial, scenario: Scenario, breaches: list[str], seconds: float) -> Row:
-    terminals = list(run.reader.terminals)
-    found = account(run.asked(), terminals, scenario.refused)
+    output_records = list(run.reader.output_records)
+    found = account(run.asked(), output_records, scenario.refused)
     return Row(
         scenario.name,
         scenario.kind,
@@ -177,7 +177,7 @@ def _row(run: Trial, scenario: Scenario, breaches: list[str], seconds: float) ->
         dead_letters=found.dead_letters,
         lost=len(found.lost),
         twice=len(found.twice),
-        outage_s=round(longest_gap((terminal.arrival for terminal in terminals), run.load.stretches), 2),
+        outage_s=round(longest_gap((output_record.arrival for output_record in output_records), run.load.stretches), 2),
         memory_mb=round(run.fleet.memory / 2**20, 1),
         restarts=run.fleet.restarts,
         seconds=round(seconds, 1),

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.faults.law import Asked, Place, Terminal, account
+from tests.faults.law import Asked, OutputRecord, Place, account
 
 QUERY = Asked(Place("queries", 0, 7), b"key", b"{}", 0.0, query_id="q")
 POISON = Asked(Place("queries", 1, 3), b"key", b"{", 0.0, poison="not_json")
-RESULT = Terminal(QUERY.place, "ok", False, b"key", 0.0, query_id="q")
-LETTER = Terminal(POISON.place, "not_json", True, b"key", 0.0, value=b"{")
+RESULT = OutputRecord(QUERY.place, "ok", False, b"key", 0.0, query_id="q")
+LETTER = OutputRecord(POISON.place, "not_json", True, b"key", 0.0, value=b"{")
 ASKED = {asked.place: asked for asked in (QUERY, POISON)}
 
 
@@ -21,7 +21,7 @@ def test_each_once_is_the_law() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terminals", "said"),
+    ("output_records", "said"),
     [
         ([LETTER], "1 lost, such as 0/7"),
         ([RESULT], "1 lost, such as 1/3"),
@@ -36,14 +36,14 @@ def test_each_once_is_the_law() -> None:
         ([RESULT, replace(LETTER, value=b"")], "a dead letter with another value than the message's"),
     ],
 )
-def test_a_breach_is_named(terminals: list[Terminal], said: str) -> None:
+def test_a_breach_is_named(output_records: list[OutputRecord], said: str) -> None:
     """A lost, doubled, foreign or wrong terminal record is told, and where."""
-    assert any(said in breach for breach in account(ASKED, terminals).breaches())
+    assert any(said in breach for breach in account(ASKED, output_records).breaches())
 
 
 def test_a_class_that_a_scenario_names_is_right() -> None:
     """Where queries may end as dead letters of a class, one that does breaks nothing; without payload neither."""
-    letter = Terminal(QUERY.place, "too_large", True, b"key", 0.0, value=None)
+    letter = OutputRecord(QUERY.place, "too_large", True, b"key", 0.0, value=None)
     assert account(ASKED, [letter, LETTER], {"too_large"}).breaches() == []
     assert account(ASKED, [letter, LETTER]).breaches() != []
 

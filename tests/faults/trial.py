@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, Stubs
 from tests.faults.fleet import Fleet
-from tests.faults.law import Asked, Place, Terminal
+from tests.faults.law import Asked, OutputRecord, Place
 from tests.faults.load import Load
 from tests.faults.reader import Reader, contents
 from tests.faults.volume import Volume
 from tests.integration.deployment import Deployment, wait_until
-from tests.kafka.broker import Broker
 from tests.kafka.interceptor import Interceptor
 from tests.proxy import Proxy
 
@@ -90,9 +90,13 @@ class Trial:
         """Every message of the queries topic."""
         return contents(self.broker.bootstrap, self.topic("queries"))
 
-    def answers(self, since: float) -> list[Terminal]:
+    def answers(self, since: float) -> list[OutputRecord]:
         """The results that have arrived since then, in Unix seconds."""
-        return [terminal for terminal in list(self.reader.terminals) if terminal.arrival >= since and not terminal.dead]
+        return [
+            output_record
+            for output_record in list(self.reader.output_records)
+            if output_record.arrival >= since and not output_record.dead
+        ]
 
     def replaced(self) -> int:
         """How often a process has replaced its producer, by the logs."""
@@ -100,8 +104,8 @@ class Trial:
 
     def await_answer(self) -> None:
         """Return once another record has arrived."""
-        count = len(self.reader.terminals)
-        wait_until(lambda: len(self.reader.terminals) > count, RECOVERY)
+        count = len(self.reader.output_records)
+        wait_until(lambda: len(self.reader.output_records) > count, RECOVERY)
 
     def await_all(self) -> None:
         """Return once all that was asked until now is answered, or after RECOVERY without another answer."""
@@ -109,10 +113,10 @@ class Trial:
         heard, count = time.monotonic(), -1
         while time.monotonic() - heard < RECOVERY:
             self.reader.check()
-            terminals = list(self.reader.terminals)
-            if len(terminals) != count:
-                heard, count = time.monotonic(), len(terminals)
-                if asked <= {terminal.place for terminal in terminals}:
+            output_records = list(self.reader.output_records)
+            if len(output_records) != count:
+                heard, count = time.monotonic(), len(output_records)
+                if asked <= {output_record.place for output_record in output_records}:
                     return
             time.sleep(_LOOK)
 

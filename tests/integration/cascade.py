@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from bench.stubs import served
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine
 from schemas import dead_letter
 from schemas.result import ResultEvent
 from tests.integration.deployment import PARTITIONS, Deployment, Headers, wait_until
@@ -97,7 +97,7 @@ class Ended(NamedTuple):
     said: str
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where documents are; None: the default."""
 
     namespace: str
@@ -116,7 +116,7 @@ class System:
         self._probe = probe
         self._asked = 0
         self._ended: dict[str, Ended] = {}
-        self._marks: dict[Place, dict[int, int]] = defaultdict(dict)
+        self._marks: dict[Position, dict[int, int]] = defaultdict(dict)
         bootstrap = deployment.broker.bootstrap
         self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1)
         self._consumer = kafka.KafkaConsumer(
@@ -212,7 +212,7 @@ class System:
             self._marks[_place(document)][metadata.partition] = metadata.offset
         wait_until(lambda: all(map(self._known, {_place(document) for document in documents})))
 
-    def _known(self, place: Place) -> bool:
+    def _known(self, place: Position) -> bool:
         nothing = [{"field": "id", "op": "eq", "value": "nothing"}]
         known = self.ask({**place._asdict(), "filters": nothing}, self._probe)["provenance"]["index_watermark"]
         marks = self._marks[place]
@@ -235,8 +235,8 @@ class System:
         return Ended("result", value, headers, "")
 
 
-def _place(document: Mapping[str, Any]) -> Place:
-    return Place(document["namespace"], document.get("destination"), document.get("collection"))
+def _place(document: Mapping[str, Any]) -> Position:
+    return Position(document["namespace"], document.get("destination"), document.get("collection"))
 
 
 def ids(answer: Json) -> list[str]:

@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.kafka.broker import Broker
 from tests.integration.cascade import Recorder, System, recorded
 from tests.integration.cascade_backends import Backends
 from tests.integration.cascade_documents import CREW, KITCHEN, LOG, PLAIN, VAULT
 from tests.integration.cascade_sources import IDENTITY, SECRET, SEEING, SOURCES, by
 from tests.integration.deployment import Deployment, Headers
 from tests.integration.searching import CACHE
-from tests.kafka.broker import Broker
 from tests.otlp import Receiver
 
 
@@ -70,7 +70,7 @@ def kitchen(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "defaults": {"namespace": "kitchen"},
         "policies": {"sources": SOURCES, "default": {"deny": {"namespaces": ["forbidden"]}}},
         "profiles": {"widest": {"over_sample": 1000}},
-        "cache": {"patience": 10.0},
+        "cache": {"watermark_timeout": 10.0},
         "cursor": {"signing_secret_file": str(directory / "secret")},
     }
     (directory / "secret").write_text(SECRET)
@@ -89,7 +89,7 @@ def plain(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             "default": {"read": False},
             "sources": {"bridge": {"deny": {"profiles": ["deep"]}}, "boss": {"clearance": "restricted"}},
         },
-        "cache": {"patience": 10.0, "ttl": 5.0},
+        "cache": {"watermark_timeout": 10.0, "ttl": 5.0},
     }
     with running(broker, tmp_path_factory.mktemp("plain"), sections, namespace="plain") as system:
         system.write(PLAIN)
@@ -125,7 +125,7 @@ def vault(
                 "namespaces": {"board": "confidential"},
             },
             "policies": {"identity": {"by": "header", "header": IDENTITY}, "sources": SEEING},
-            "cache": {"patience": 10.0},
+            "cache": {"watermark_timeout": 10.0},
             "telemetry": {"host": "127.0.0.1", "record_content": True},
         }
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}

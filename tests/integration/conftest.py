@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kafka.broker import Broker
+from bench.kafka.broker import Broker
 from tests.missing import missing
 
 

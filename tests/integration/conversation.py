@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import kafka
 
-from operators.inflight import Origin
-from operators.publish import result_id
+from operators.query.message import Origin
+from operators.stages.publish import result_id
 from schemas import dead_letter
-from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Place
+from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Position
 
 NEVER = float("inf")
 HEADER = "x-source"
@@ -37,7 +37,7 @@ class Asked:
     """Whether its cursor was changed on the way."""
 
     sent: float = 0.0
-    place: Place = ("", 0, 0)
+    place: Position = ("", 0, 0)
     ended: float = NEVER
     answer: dict[str, Any] = field(default_factory=dict)
     dead: str | None = None
@@ -48,7 +48,7 @@ class Asked:
         return str(self.event["query_id"])
 
     @property
-    def computed_at(self) -> Place:
+    def computed_at(self) -> Position:
         """The place of the query that its answer was computed for."""
         source = self.answer["provenance"]["source"]
         return source["topic"], source["partition"], source["offset"]
@@ -76,8 +76,8 @@ class Conversation:
         self._over = threading.Event()
         self._problems: list[str] = []
         self.asked: dict[str, Asked] = {}
-        self.by_place: dict[Place, Asked] = {}
-        self._dead: dict[Place, tuple[str, float]] = {}
+        self.by_place: dict[Position, Asked] = {}
+        self._dead: dict[Position, tuple[str, float]] = {}
         self._open = 0
         self._thread = threading.Thread(target=self._follow, name="conversation", daemon=True)
 
@@ -204,7 +204,7 @@ class Conversation:
             self._end(query, at)
 
 
-def _place(headers: Mapping[str, bytes]) -> Place:
+def _place(headers: Mapping[str, bytes]) -> Position:
     partition, offset = headers[dead_letter.PARTITION], headers[dead_letter.OFFSET]
     return headers[dead_letter.TOPIC].decode(), int(partition), int(offset)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.kafka.broker import Broker
 from tests import qdrant_server
 from tests.integration import permitted
 from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
 from tests.integration.conversation import HEADER, Asked, Conversation
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
-from tests.kafka.broker import Broker
 
 SEED = 20
 SOURCES = 12
@@ -72,7 +72,7 @@ def asking(broker: Broker, directory: Path) -> Iterator[Run]:
                 "sources": {name: policy for name, policy in sources.items() if name},
             },
             "firewall": FIREWALL,
-            "cache": {"patience": 1.0, "clock_bucket": 3600},
+            "cache": {"watermark_timeout": 1.0, "clock_bucket": 3600},
             "limits": {"timeout": 60},
         }
         with (

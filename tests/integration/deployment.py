@@ -17,11 +17,11 @@ from typing import Any, Self
 import kafka
 import yaml
 
-from operators.inflight import Origin
-from operators.publish import result_id
+from bench.kafka.broker import Broker
+from bench.ports import free_port
+from operators.query.message import Origin
+from operators.stages.publish import result_id
 from schemas import dead_letter
-from tests.kafka.broker import Broker
-from tests.ports import free_port
 
 PARTITIONS = 4
 _CONFIGS = {"watermarks": {"cleanup.policy": "compact"}, "dead_letters": {"max.message.bytes": "1200000"}}
@@ -29,7 +29,7 @@ PATIENCE = 60.0
 """Seconds to wait for what must happen in the end; no test asserts how long it takes."""
 
 Headers = list[tuple[str, bytes]]
-Place = tuple[str, int, int]
+Position = tuple[str, int, int]
 """Topic, partition, offset."""
 
 
@@ -41,10 +41,10 @@ class Origins:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._known: dict[str, Place] = {}
+        self._known: dict[str, Position] = {}
         self._hashed = 0
 
-    def place(self, result: Mapping[str, Any]) -> Place:
+    def place(self, result: Mapping[str, Any]) -> Position:
         """The place of the query that this result answers; fails if it is none of a topic's first 200,000 offsets."""
         # Who computed an answer read the same topic.
         topic = result["provenance"]["source"]["topic"]
@@ -59,10 +59,10 @@ class Origins:
 
 
 @dataclass
-class Terminal:
+class OutputRecord:
     """A record that ended a query: a result, or a dead letter with the class it was given."""
 
-    place: Place
+    place: Position
     value: dict[str, Any]
     headers: dict[str, bytes]
     kind: str = "result"
@@ -101,9 +101,9 @@ class Flow:
         return self.process.wait(PATIENCE)
 
 
-def wait_until(done: Any, patience: float = PATIENCE) -> None:
-    """Return once `done()` holds; fails after `patience` seconds."""
-    limit = time.monotonic() + patience
+def wait_until(done: Any, timeout: float = PATIENCE) -> None:
+    """Return once `done()` holds; fails after `timeout` seconds."""
+    limit = time.monotonic() + timeout
     while not done():
         assert time.monotonic() < limit, "waited in vain"
         time.sleep(0.05)
@@ -187,20 +187,20 @@ class Deployment:
         """Produce query events."""
         self.produce("queries", [json.dumps(event).encode() for event in events], headers)
 
-    def terminals(self, count: int, *, settled: bool = True) -> list[Terminal]:
+    def output_records(self, count: int, *, settled: bool = True) -> list[OutputRecord]:
         """What a reader of committed records sees once `count` places have a terminal record.
 
         With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed.
         """
         topics = (self.names["results"], self.names["dead_letters"])
         consumer = self._reader(topics)
-        found: list[Terminal] = []
+        found: list[OutputRecord] = []
         limit = time.monotonic() + PATIENCE
         quiet = 0
         while time.monotonic() < limit and quiet < (5 if settled else 1):
             polled = consumer.poll(timeout_ms=200)
             found += [self._terminal(record) for records in polled.values() for record in records]
-            enough = len({terminal.place for terminal in found}) >= count
+            enough = len({output_record.place for output_record in found}) >= count
             quiet = quiet + 1 if enough and not (polled and settled) else 0
         consumer.close()
         return found
@@ -219,7 +219,7 @@ class Deployment:
         consumer.close()
         return found
 
-    def places(self, role: str = "queries") -> set[Place]:
+    def places(self, role: str = "queries") -> set[Position]:
         """Every place that the topic holds."""
         consumer = kafka.KafkaConsumer(bootstrap_servers=self.broker.bootstrap)
         partitions = [kafka.TopicPartition(self.names[role], number) for number in range(PARTITIONS)]
@@ -238,7 +238,7 @@ class Deployment:
         consumer.assign([kafka.TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)])
         return consumer
 
-    def _terminal(self, record: Any) -> Terminal:
+    def _terminal(self, record: Any) -> OutputRecord:
         headers = dict(record.headers)
         if record.topic == self.names["dead_letters"]:
             place = (
@@ -246,14 +246,14 @@ class Deployment:
                 int(headers[dead_letter.PARTITION]),
                 int(headers[dead_letter.OFFSET]),
             )
-            return Terminal(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
+            return OutputRecord(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
         value = json.loads(record.value)
-        return Terminal(self.origins.place(value), value, headers)
+        return OutputRecord(self.origins.place(value), value, headers)
 
 
-def assert_each_once(deployment: Deployment, terminals: Sequence[Terminal]) -> None:
+def assert_each_once(deployment: Deployment, output_records: Sequence[OutputRecord]) -> None:
     """The law: every place of the queries topic has exactly one terminal record."""
-    seen = Counter(terminal.place for terminal in terminals)
+    seen = Counter(output_record.place for output_record in output_records)
     places = deployment.places()
     lost = places - seen.keys()
     twice = {place for place, times in seen.items() if times > 1}

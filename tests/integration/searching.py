@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
+from bench.kafka.broker import Broker
 from schemas.result import ResultEvent
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until
-from tests.kafka.broker import Broker
 
 CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
 
@@ -33,7 +33,7 @@ def searching(
             "embedder": {"kind": "minilm", "timeout": 20},
             "rerank": {"kind": "late_interaction", "timeout": 20},
             "limits": {"timeout": 60},
-            "cache": {"patience": 10},
+            "cache": {"watermark_timeout": 10},
             "cache_dir": str(CACHE),
             **(sections or {}),
         }
@@ -60,8 +60,8 @@ def asking(system: Deployment, namespace: str) -> Ask:
         asked += 1
         query_id = f"q{asked}"
         system.ask([{"query_id": query_id, "namespace": namespace, **event}])
-        ended = system.terminals(asked, settled=False)
-        found = [terminal.value for terminal in ended if terminal.value.get("query_id") == query_id]
+        ended = system.output_records(asked, settled=False)
+        found = [output_record.value for output_record in ended if output_record.value.get("query_id") == query_id]
         (result,) = found
         ResultEvent.model_validate(result)
         return result

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, Stubs, stub_backends
-from tests.integration.deployment import Deployment, Terminal, assert_each_once
+from tests.integration.deployment import Deployment, OutputRecord, assert_each_once
 from tests.integration.leg_fault import failing_leg
-from tests.kafka.broker import Broker
 from tests.proxy import Proxy
 
 REASONS = {"refuse": "unavailable", "hang": "timeout", "garbage": "bad_response"}
@@ -49,35 +49,35 @@ def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], s
             embed = faulty(stubs.embed, fault) if backend == "embedder" else stubs.embed
             rerank = faulty(stubs.rerank, fault) if backend == "reranker" else stubs.rerank
 
-            def patience(*names: str) -> float:
+            def timeout(*names: str) -> float:
                 return 1 if backend in names and fault == "hang" else 20
 
             sections = {
                 # Its time-out is also what the flow's start waits for it.
                 "qdrant": {
                     "url": qdrant,
-                    "timeout": 3 if backend == "qdrant" else patience("dense", "bm25"),
+                    "timeout": 3 if backend == "qdrant" else timeout("dense", "bm25"),
                     "dimension": DIMENSION,
                 },
-                "embedder": {"kind": "openai", "url": embed, "timeout": patience("embedder")},
-                "rerank": {"kind": "cohere", "url": rerank, "timeout": patience("reranker")},
+                "embedder": {"kind": "openai", "url": embed, "timeout": timeout("embedder")},
+                "rerank": {"kind": "cohere", "url": rerank, "timeout": timeout("reranker")},
                 # The queries wait for the flow's start.
                 "limits": {"timeout": 60},
             }
             running = stack.enter_context(Deployment.on(broker, tmp_path, topic_names, sections))
             flow = running.start(wait=False)
             running.ask([{"query_id": f"q{n}", "text": f"blue lantern {n}"} for n in range(QUERIES)])
-            terminals = running.terminals(QUERIES)
-            assert_each_once(running, terminals)
+            output_records = running.output_records(QUERIES)
+            assert_each_once(running, output_records)
             assert flow.terminate() == 0
-            return [terminal.value for terminal in terminals if is_result(terminal)]
+            return [output_record.value for output_record in output_records if is_result(output_record)]
 
         yield ask
 
 
-def is_result(terminal: Terminal) -> bool:
+def is_result(output_record: OutputRecord) -> bool:
     """Whether it is an answer, not a dead letter."""
-    return terminal.kind == "result"
+    return output_record.kind == "result"
 
 
 @pytest.mark.parametrize(("fault", "reason"), REASONS.items())

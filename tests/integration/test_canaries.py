@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.kafka.broker import Broker
+from bench.kafka.certificates import KEY_PASSWORD
+from bench.kafka.listeners import PASSWORD, unsigned_token
+from bench.ports import free_port
 from tests.integration.deployment import PATIENCE, Deployment
-from tests.kafka.broker import Broker
-from tests.kafka.certificates import KEY_PASSWORD
 from tests.kafka.issuer import Issuer
-from tests.kafka.listeners import PASSWORD, unsigned_token
 from tests.loopback import LoopbackServer
 from tests.otlp import Receiver
-from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -165,16 +165,16 @@ def test_no_secret_leaves_a_running_flow(
         flow = running.start(wait=False)
         running.ask([{"query_id": f"q{n}", "text": "harbor lantern"} for n in range(6)])
         running.produce("queries", [b"not json"])
-        terminals = running.terminals(7)
+        output_records = running.output_records(7)
         health = told_by_health(flow.port)
         assert flow.terminate() == 0
         outside = {
             "log": flow.log.read_text(),
             "spans": str(collector.spans),
-            "records": str(terminals),
+            "records": str(output_records),
             "health": health,
         }
-    assert len(terminals) == 7
+    assert len(output_records) == 7
     assert collector.spans
     heard = "".join(echo.heard)
     assert all(key in heard for key in (secrets[f"RANKSTREAM_{name}__API_KEY"] for name in ("QDRANT", "EMBEDDER")))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators.cascade.cursor import CursorCodec
+from operators.query.cursor import CursorCodec
 from tests.integration.cascade import Json, System, ids, leg
 from tests.integration.cascade_sources import SECRET
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from bench.kafka.broker import Broker
 from tests.integration.chat_server import chat_server
 from tests.integration.deployment import Deployment
 from tests.integration.searching import Ask, asking, searching
 from tests.integration.test_recipes import DOCUMENTS, NOW, ids
-from tests.kafka.broker import Broker
 
 PICKING = {"enabled": True, "top_k": 3}
 RECIPES = {
-    "told": {"stages": ["score", {"temporal": {"boost": 5.0, "anchors": "chat"}}]},
+    "told": {"stages": ["score", {"temporal": {"boost": 5.0, "extractor": "chat"}}]},
     "picked": {"stages": ["score", {"llm_rerank": PICKING}]},
 }
 OUTAGE = "zzz"
@@ -63,7 +63,7 @@ def test_without_the_model_the_rules_read_the_time(ask: Ask) -> None:
     """Where the model fails the rules' anchor stands, and the answer says what it lacks."""
     result = ask({"text": f"cat {OUTAGE} a week ago", "recipe": "told", "rerank": False})
     assert set(ids(result)[:2]) == {"week", "copy"}
-    assert result["degraded"] == [{"stage": "anchor", "reason": "unavailable"}]
+    assert result["degraded"] == [{"stage": "temporal_expression", "reason": "unavailable"}]
     assert result["status"] == "partial"
 
 

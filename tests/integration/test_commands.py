@@ -10,11 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from bench.kafka.broker import Broker
+from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
-from tests.kafka.broker import Broker
-from tests.ports import free_port
 
 
 def rankstream(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -78,7 +78,7 @@ def test_at_least_once_answers_every_query(broker: Broker, tmp_path: Path, topic
         with Deployment.on(broker, tmp_path, topic_names, sections) as running:
             first = running.start()
             running.ask([{"query_id": f"q{n}", "text": "harbor"} for n in range(200)])
-            assert_each_once(running, running.terminals(200))
+            assert_each_once(running, running.output_records(200))
             assert first.terminate() == 0
             running.start()
-            assert_each_once(running, running.terminals(200))
+            assert_each_once(running, running.output_records(200))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
 from tests.integration.poison import POISON
-from tests.kafka.broker import Broker
 
 QUERIES = 2000
 
@@ -39,13 +39,13 @@ def test_nothing_is_lost_or_doubled_by_kill_9(deployment: Deployment) -> None:
     """Killed in the middle of 2,000 queries and started again, the flow answers each once, poison included."""
     first = deployment.start(replica="a")
     deployment.produce("queries", numbered(QUERIES))
-    answered = len(deployment.terminals(200, settled=False))
+    answered = len(deployment.output_records(200, settled=False))
     first.kill()
     assert answered < QUERIES, "the kill came after the last answer"
     deployment.start(replica="a")
-    terminals = deployment.terminals(QUERIES + len(POISON))
-    assert_each_once(deployment, terminals)
-    results = [terminal for terminal in terminals if terminal.kind == "result"]
+    output_records = deployment.output_records(QUERIES + len(POISON))
+    assert_each_once(deployment, output_records)
+    results = [output_record for output_record in output_records if output_record.kind == "result"]
     assert {result.value["query_id"] for result in results} == {f"q{n}" for n in range(QUERIES)}
 
 
@@ -53,9 +53,13 @@ def test_dead_letters_say_what_was_wrong(deployment: Deployment) -> None:
     """Each poisoned message becomes a dead letter of its class, its value untouched; its neighbours are answered."""
     deployment.start()
     deployment.produce("queries", numbered(len(POISON)))
-    terminals = deployment.terminals(2 * len(POISON))
-    assert_each_once(deployment, terminals)
-    letters = {terminal.value["raw"]: terminal.kind for terminal in terminals if terminal.kind != "result"}
+    output_records = deployment.output_records(2 * len(POISON))
+    assert_each_once(deployment, output_records)
+    letters = {
+        output_record.value["raw"]: output_record.kind
+        for output_record in output_records
+        if output_record.kind != "result"
+    }
     assert letters == POISON
 
 
@@ -63,10 +67,10 @@ def test_a_member_that_leaves_hands_over(deployment: Deployment) -> None:
     """Two processes share 2,000 queries; one drains at SIGTERM and exits 0, the other answers the rest, each once."""
     staying, leaving = deployment.start(replica="a"), deployment.start(replica="b")
     deployment.produce("queries", numbered(QUERIES))
-    deployment.terminals(200, settled=False)
+    deployment.output_records(200, settled=False)
     assert leaving.terminate() == 0
-    terminals = deployment.terminals(QUERIES + len(POISON))
-    assert_each_once(deployment, terminals)
+    output_records = deployment.output_records(QUERIES + len(POISON))
+    assert_each_once(deployment, output_records)
     assert staying.terminate() == 0
 
 
@@ -74,12 +78,12 @@ def test_a_drain_answers_what_is_in_flight(deployment: Deployment) -> None:
     """A flow alone answers what it has read before it exits 0 at SIGTERM; its successor has only the rest to do."""
     alone = deployment.start()
     deployment.ask([{"query_id": f"q{n}", "text": "harbor"} for n in range(50)])
-    assert len(deployment.terminals(50)) == 50
+    assert len(deployment.output_records(50)) == 50
     assert alone.terminate() == 0
     log = alone.log.read_text()
     assert "drained" in log
     deployment.start()
-    assert_each_once(deployment, deployment.terminals(50))
+    assert_each_once(deployment, deployment.output_records(50))
 
 
 def test_topics_that_are_missing_are_named(deployment: Deployment) -> None:

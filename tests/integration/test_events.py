@@ -10,11 +10,11 @@ from typing import Any
 import kafka
 import pytest
 
+from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
-from operators.cloud_event import from_envelope, from_headers
+from operators.query.cloud_event import from_envelope, from_headers
 from schemas import dead_letter as names
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment
-from tests.kafka.broker import Broker
 from tests.operators.mutations import mutations
 
 ATTRIBUTES = {"specversion": "1.0", "id": "A-1", "source": "/shop", "type": "com.example.query"}

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from bench.kafka.broker import Broker
 from tests import qdrant_server
 from tests.integration.at_random import near
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import World
-from tests.kafka.broker import Broker
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ VECTOR = [1.0, 0.5, 0.25, 0.0]
 CACHES = ("exact_cache", "semantic_cache")
 
 
-class Lane:
+class BatchKey:
     """One namespace, its documents and the queries that are asked for all of these."""
 
     def __init__(self, world: World, number: int, revisions: Iterator[int]) -> None:
@@ -80,7 +80,10 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """All that the lanes wrote and asked."""
     directory = tmp_path_factory.mktemp("freshness")
     with qdrant_server.serve(directory / "engine") as qdrant:
-        settings = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "cache": {"patience": 10.0}}
+        settings = {
+            "qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)},
+            "cache": {"watermark_timeout": 10.0},
+        }
         settings["limits"] = {"timeout": 60}
         with (
             Deployment.on(broker, directory, lambda word: f"{word}-{directory.name}", settings) as system,
@@ -98,20 +101,20 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def _race(world: World) -> None:
     conversation = world.conversation
     revisions = iter(range(1, 1_000_000))
-    lanes = [Lane(world, number, revisions) for number in range(LANES)]
-    first = [lane.document(number) for lane in lanes for number in range(DOCUMENTS)]
+    batch_keys = [BatchKey(world, number, revisions) for number in range(LANES)]
+    first = [batch_key.document(number) for batch_key in batch_keys for number in range(DOCUMENTS)]
     conversation.wait_acknowledged(world.write(first), "documents")
     enough = threading.Event()
 
     def fill() -> None:
-        others = [Lane(world, number, revisions) for number in range(LANES)]
+        others = [BatchKey(world, number, revisions) for number in range(LANES)]
         while not enough.wait(0.02):
             conversation.ask(random.choice(others).queries("other-"))
 
     with ThreadPoolExecutor(LANES + 1) as pool:
         filling = pool.submit(fill)
         try:
-            for working in [pool.submit(lane.work) for lane in lanes]:
+            for working in [pool.submit(batch_key.work) for batch_key in batch_keys]:
                 working.result()
         finally:
             enough.set()

@@ -11,24 +11,24 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
-from flows import process
-from flows.backends import Resources
-from flows.embedded import Embedded
-from flows.replica import Replica
+from bench.kafka.broker import Broker
+from bench.ports import free_port
+from flows.assembly.clients import Resources
+from flows.process import serve as process
+from flows.process.embedded import Embedded
+from flows.process.replica import Replica
 from operators.delivery.kafka_python import KAFKA
 from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.watermarks import WatermarkReader
-from operators.event_loop import EventLoopThread
-from operators.inflight import InFlight
-from operators.lookup import Watermark, Watermarks, lookup
-from operators.wakeup import Wakeup
+from operators.delivery.watermark_reader import WatermarkReader
+from operators.query.in_flight import InFlight
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.stages.lookup import Watermark, WatermarkTable, lookup
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment, wait_until
-from tests.kafka.broker import Broker
 from tests.operators.samples import answers, query
-from tests.ports import free_port
 from tests.proxy import Mode, Proxy
 
 MARK = ("0:7",)
@@ -40,7 +40,7 @@ CACHES = {"exact_cache", "semantic_cache"}
 class Known:
     """A reader that knows at once."""
 
-    regressions = 0
+    generation = 0
 
     async def caught_up(self, timeout: float) -> None:
         """Nothing is behind."""
@@ -58,18 +58,18 @@ class Hanging(Known):
         await asyncio.Event().wait()
 
 
-def looked_up(watermarks: Watermarks, patience: float) -> tuple[list[InFlight], list[InFlight]]:
+def looked_up(watermarks: WatermarkTable, timeout: float) -> tuple[list[InFlight], list[InFlight]]:
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
     first = kept.look_up(query(100), MARK)
-    kept.keep(first, KEPT)
-    kept.settle(first.message.origin)
+    kept.put(first, KEPT)
+    kept.finish(first.message.origin)
     on: list[list[InFlight]] = []
     answered: list[list[InFlight]] = []
     calls = EventLoopThread(Wakeup())
     flow = Dataflow("lookup")
     queries = op.input("queries", flow, TestingSource([[query(1), query(2)], [query(3)], [query(4)], [query(5)]]))
-    stage = lookup("lookup", queries, kept, watermarks, calls, patience)
+    stage = lookup("lookup", queries, kept, watermarks, calls, timeout)
     op.output("on", stage.on, TestingSink(on))
     op.output("answered", stage.answered, TestingSink(answered))
     op.output("dead", stage.dead, TestingSink([]))
@@ -86,7 +86,7 @@ def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
     on, answered = looked_up(Hanging(), 0.05)
     assert sorted(each.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
     assert not answered
-    assert all(each.watermark is None and each.key is None and each.kept is None for each in on)
+    assert all(each.watermark is None and each.key is None and each.cached is None for each in on)
 
 
 def test_with_a_reader_that_knows_the_kept_answer_serves() -> None:
@@ -155,10 +155,10 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
     readers: list[WatermarkReader] = []
 
     class Apart(Replica):
-        def following(self, topic: str, patience: float) -> WatermarkReader:
+        def following(self, topic: str, timeout: float) -> WatermarkReader:
             """A reader that reaches the broker by the proxy; the test runs it."""
             kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{link.port}"})
-            readers.append(WatermarkReader(lambda: Librdkafka(kafka).tail(topic), patience))
+            readers.append(WatermarkReader(lambda: Librdkafka(kafka).tail(topic), timeout))
             readers[0].start()
             return readers[0]
 

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
+from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.transport import Endpoint, http_transport
 from schemas.document import point_id
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until
-from tests.kafka.broker import Broker
 from tests.proxy import Proxy
 
 
@@ -124,7 +124,7 @@ def test_an_outage_is_waited_out(index: Index) -> None:
     wait_until(lambda: "trying again" in log.read_text())
     index.proxy.switch("pass")
     assert index.settled(2).keys() == {"a", "b"}
-    assert index.deployment.terminals(0) == []
+    assert index.deployment.output_records(0) == []
 
 
 def test_what_is_no_document_is_a_dead_letter(index: Index) -> None:
@@ -132,7 +132,7 @@ def test_what_is_no_document_is_a_dead_letter(index: Index) -> None:
     index.deployment.start("index")
     index.write({"id": "a", "text": "good"}, {"id": "b"}, {"id": "c", "text": "x", "_version": 1})
     index.deployment.produce("documents", [b"{"])
-    letters = index.deployment.terminals(3)
+    letters = index.deployment.output_records(3)
     assert sorted(letter.kind for letter in letters) == ["invalid", "invalid", "not_json"]
     assert index.settled(1).keys() == {"a"}
 

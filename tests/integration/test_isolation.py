@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bench.kafka.broker import Broker
 from schemas.result import ResultEvent
 from tests.integration import permitted
 from tests.integration.at_random import FIREWALL
 from tests.integration.conversation import Asked, is_its_own
 from tests.integration.crowd import SEED, Run, asking
-from tests.kafka.broker import Broker
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.kafka.broker import Broker
+from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
-from tests.kafka.broker import Broker
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import Fate, Interceptor, Order
-from tests.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +66,18 @@ def test_the_search_flow_is_protected(deployment: Deployment, wire: tuple[Broker
     order = late_commit(wire[1])
     for number in range(2):
         deployment.ask([{"query_id": f"{number}", "text": "blue lantern"}])
-        deployment.terminals(number + 1, settled=False)
+        deployment.output_records(number + 1, settled=False)
     assert order.errors, "the broker took what came late"
     assert "producer replaced" in flow.log.read_text()
     assert flow.terminate() == 0
-    assert_each_once(deployment, deployment.terminals(2))
+    assert_each_once(deployment, deployment.output_records(2))
 
 
 def test_a_flow_that_is_fenced_says_by_what(deployment: Deployment) -> None:
     """A second process of the same replica name ends the first, whose log names the transactional id."""
     first = deployment.start(replica="same")
     deployment.ask([{"query_id": "1", "text": "blue lantern"}])
-    deployment.terminals(1)
+    deployment.output_records(1)
     deployment.start(replica="same", wait=False)
     wait_until(lambda: "took over" in deployment.flows[1].log.read_text())
     deployment.ask([{"query_id": f"{number}", "text": "blue lantern"} for number in range(20)])
@@ -85,4 +85,4 @@ def test_a_flow_that_is_fenced_says_by_what(deployment: Deployment) -> None:
     assert first.process.poll() == 1
     name = f"{deployment.settings['kafka']['group_id']}-same"
     assert f"another process with the transactional id {name} has started" in first.log.read_text()
-    assert_each_once(deployment, deployment.terminals(21))
+    assert_each_once(deployment, deployment.output_records(21))

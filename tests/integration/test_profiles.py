@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from bench.kafka.broker import Broker
 from schemas import dead_letter
 from tests.integration.deployment import Deployment
 from tests.integration.searching import Ask, asking, searching
 from tests.integration.test_recipes import DOCUMENTS, NOW, ids
-from tests.kafka.broker import Broker
 
 SECTIONS: dict[str, Any] = {
     "profiles": {"balanced": {"recipe": "rrf"}, "narrow": {"over_sample": 1, "rerank_top": 0}},
@@ -127,7 +127,7 @@ def test_what_may_not_be_asked_is_a_dead_letter(system: Deployment, event: dict[
     query_id = f"refused-{uuid.uuid4()}"
     before = len(system.places())
     system.ask([{"query_id": query_id, "text": "cat", **event}])
-    ended = system.terminals(before + 1, settled=False)
+    ended = system.output_records(before + 1, settled=False)
     (letter,) = [each for each in ended if query_id.encode() in each.value.get("raw", b"")]
     assert letter.kind == "invalid"
     assert said in letter.headers[dead_letter.MESSAGE].decode()

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.ranking import PoolRanker
+from bench.kafka.broker import Broker
+from flows.cli.pool_ranking import PoolRanker
 from schemas.recipes import SHIPPED
 from tests.integration.deployment import Deployment
 from tests.integration.searching import Ask, asking, searching
-from tests.kafka.broker import Broker
 from tests.operators.ranking.recompute import recompute
 
 NOW = "2024-03-01T12:00:00Z"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
-from tests.kafka.broker import Broker
 
 HEADERS = [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("x", b"\x00\xff"), ("x", b"")]
 BROKEN = b"{"
@@ -52,8 +52,8 @@ def poisoned(deployment: Deployment) -> None:
     """Dead letters of three kinds, made by a flow that has ended since."""
     flow = deployment.start()
     deployment.produce("queries", [BROKEN, *ELSEWHERE, *LONG], HEADERS)
-    terminals = deployment.terminals(1 + len(ELSEWHERE) + len(LONG))
-    assert Counter(each.kind for each in terminals) == {"not_json": 1, "invalid": 6, "too_large": 4}
+    output_records = deployment.output_records(1 + len(ELSEWHERE) + len(LONG))
+    assert Counter(each.kind for each in output_records) == {"not_json": 1, "invalid": 6, "too_large": 4}
     assert flow.terminate() == 0
 
 
@@ -84,9 +84,9 @@ def test_from_poison_to_answers(deployment: Deployment) -> None:
         "foreign": 0,
     }
 
-    terminals = deployment.terminals(len(before) + 10)
-    assert_each_once(deployment, terminals)
-    answered = {each.value["query_id"] for each in terminals if each.kind == "result"}
+    output_records = deployment.output_records(len(before) + 10)
+    assert_each_once(deployment, output_records)
+    answered = {each.value["query_id"] for each in output_records if each.kind == "result"}
     assert answered == {f"e{n}" for n in range(6)} | {f"l{n}" for n in range(4)}
 
 

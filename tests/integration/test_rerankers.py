@@ -14,22 +14,22 @@ import orjson
 import pytest
 from aiohttp import web
 
+from bench import random_bert
+from bench.kafka.broker import Broker
 from bench.stubs import embed_app, served
-from flows.ranking import PoolRanker
-from operators.clients.breaker import OPENS_AFTER
+from flows.cli.pool_ranking import PoolRanker
+from operators.clients.http.breaker import OPENS_AFTER
+from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.candidates import FRAME
-from operators.clients.rerankers.cross_encoder import CrossEncoder
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.chat_server import chat_server
 from tests.integration.deployment import Deployment, wait_until
 from tests.integration.searching import Ask, asking
-from tests.kafka.broker import Broker
-from tests.operators.clients.rerankers import random_bert
+from tests.operators.clients.http.serving import json_response
 from tests.operators.clients.rerankers.chatting import honest
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, Voyage, relevance
-from tests.operators.clients.serving import json_response
 
 WORDS = random_bert.words(40)
 TEXTS = {
@@ -150,7 +150,7 @@ def test_each_dialect_ranks(running: Running, kind: str, make: type[Server]) -> 
             for namespace in TEXTS
         ]
         deployment.ask(events)
-        answers = {each.value["query_id"]: each.value for each in deployment.terminals(21, settled=False)}
+        answers = {each.value["query_id"]: each.value for each in deployment.output_records(21, settled=False)}
     for event in events:
         texts = TEXTS[event["namespace"]]
         holds(answers[event["query_id"]], judged({id_: relevance(event["text"], texts[id_]) for id_ in texts}))
@@ -240,7 +240,7 @@ def test_a_dead_reranker_is_left_alone(running: Running) -> None:
     ):
         expected = results(ask({"text": QUERY, "rerank": False}))
         deployment.ask([{"query_id": f"dead{n}", "namespace": "red", "text": QUERY} for n in range(count)])
-        answers = [each.value for each in deployment.terminals(count + 1) if each.value["query_id"] != "q1"]
+        answers = [each.value for each in deployment.output_records(count + 1) if each.value["query_id"] != "q1"]
         assert OPENS_AFTER <= len(server.requests) < count / 2
         assert len(answers) == count
         for answer in answers:
@@ -256,7 +256,7 @@ def test_a_dead_reranker_is_left_alone(running: Running) -> None:
             nonlocal attempts
             attempts += 1
             deployment.ask([{"query_id": f"back{attempts}", "namespace": "red", "text": QUERY}])
-            ended = deployment.terminals(count + 1 + attempts, settled=False)
+            ended = deployment.output_records(count + 1 + attempts, settled=False)
             return any(each.value["status"] == "ok" and "reranked" in each.value for each in ended)
 
         wait_until(back)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.kafka.broker import Broker
 from tests.integration.deployment import Deployment, assert_each_once
 from tests.integration.searching import Ask, asking, searching
-from tests.kafka.broker import Broker
 
 DOCUMENTS = [
     {"id": "strptime", "namespace": "python", "text": "Parse a string to a time tuple according to a format."},
@@ -91,9 +91,9 @@ def test_a_deadline_that_has_passed_is_expired(system: Deployment) -> None:
     before = len(system.places())
     system.ask([{"query_id": "late", "text": "zip", "timeout_ms": 1}])
     flow = system.start("run", replica="s")
-    terminals = system.terminals(before + 1)
-    assert_each_once(system, terminals)
-    (late,) = [t.value for t in terminals if t.value.get("query_id") == "late"]
+    output_records = system.output_records(before + 1)
+    assert_each_once(system, output_records)
+    (late,) = [t.value for t in output_records if t.value.get("query_id") == "late"]
     assert late["status"] == "expired"
     assert late["legs"] == []
     assert flow.terminate() == 0

@@ -11,6 +11,8 @@ import confluent_kafka
 import kafka
 import pytest
 
+from bench.kafka.broker import Broker
+from bench.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 from bench.stubs import DIMENSION, stub_backends
 from operators.delivery import topics
 from operators.delivery.kafka_python import KAFKA, connection
@@ -18,8 +20,6 @@ from operators.delivery.librdkafka.security import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
 from tests.integration.deployment import Deployment, assert_each_once
-from tests.kafka.broker import Broker
-from tests.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 
 # kafka-python leaves the socket of a failed handshake to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -257,5 +257,5 @@ def test_a_query_is_answered_over_sasl_ssl(
                 running.environment[f"RANKSTREAM_KAFKA__{section.upper()}__{name.upper()}"] = value
             flow = running.start()
             running.ask([{"query_id": f"q{n}", "text": "harbor"} for n in range(20)])
-            assert_each_once(running, running.terminals(20))
+            assert_each_once(running, running.output_records(20))
             assert flow.terminate() == 0

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
 from tests.integration.deployment import Deployment
-from tests.kafka.broker import Broker
 from tests.otlp import Receiver, Span
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -26,7 +26,7 @@ def test_one_trace_from_producer_to_result(broker: Broker, tmp_path: Path, topic
             flow = running.start()
             headers = [("traceparent", f"00-{TRACE}-{PRODUCER}-01".encode())]
             running.ask([{"query_id": "q", "text": "xylophone canary"}], headers)
-            (result,) = running.terminals(1)
+            (result,) = running.output_records(1)
             queries, results = running.names["queries"], running.names["results"]
 
             def whole(spans: list[Span]) -> bool:

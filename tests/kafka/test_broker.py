@@ -6,7 +6,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
-from tests.kafka.broker import Broker, BrokerError
+from bench.kafka.broker import Broker, BrokerError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import Tracer
 
-from operators.telemetry import QueryTrace
+from operators.telemetry.traces import QueryTrace
 
 
 class Dropping(Sampler):

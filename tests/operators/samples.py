@@ -7,20 +7,21 @@ from typing import Any
 import orjson
 from opentelemetry.trace import NoOpTracer, Tracer
 
-from operators.admit import Admission
-from operators.analysers import Analysers
-from operators.cascade.answer_cache import AnswerCache
-from operators.cascade.cursor import CursorCodec
-from operators.cascade.exact_cache import ExactCache
-from operators.cascade.keys import binding
-from operators.cascade.semantic_cache import SemanticCache
-from operators.decode import Decoder
-from operators.inflight import InFlight, Message, Origin, Terminal
-from operators.lookup import Answers
-from operators.normalise import Normalised, Normaliser
-from operators.places import Places
-from operators.recipes import Planner
-from operators.telemetry import QueryTrace
+from operators.caching.answer_cache import AnswerCache
+from operators.caching.exact_cache import ExactCache
+from operators.caching.keys import binding
+from operators.caching.semantic_cache import SemanticCache
+from operators.clients.qdrant.analysers import Analysers
+from operators.query.cursor import CursorCodec
+from operators.query.destinations import Destinations
+from operators.query.in_flight import InFlight
+from operators.query.message import Message, Origin, OutputRecord
+from operators.query.normalise import Normalised, Normaliser
+from operators.query.plan import Planner
+from operators.stages.admit import Admission
+from operators.stages.decode import Decoder
+from operators.stages.lookup import Answers
+from operators.telemetry.traces import QueryTrace
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES
 
@@ -53,7 +54,7 @@ def message(value: Any = b"{}", offset: int = 0, **changes: Any) -> Message:
 def normaliser(**changes: Any) -> Normaliser:
     """A normaliser of one destination, `default`, in the collection `documents`."""
     fields: dict[str, Any] = {
-        "places": Places({"default": "documents"}),
+        "destinations": Destinations({"default": "documents"}),
         "defaults": Defaults(namespace="public"),
         "policies": PolicySettings(),
         "firewall": FirewallSettings(),
@@ -107,7 +108,7 @@ def bound(query: InFlight | Normalised) -> bytes:
     return binding(query.scope, query.canonical.text, query.canonical.vector)
 
 
-def terminal(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any) -> Terminal:
+def output_record(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any) -> OutputRecord:
     """The result record of the query at `offset`."""
     fields: dict[str, Any] = {
         "origin": origin(offset, partition=partition, epoch=epoch),
@@ -116,7 +117,7 @@ def terminal(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any)
         "value": b"answer %d" % offset,
         "headers": (),
     }
-    return Terminal(**{**fields, **changes})
+    return OutputRecord(**{**fields, **changes})
 
 
 def trace(tracer: Tracer = TRACER) -> QueryTrace:

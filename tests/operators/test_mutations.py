@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from operators.decode import Decoder
+from operators.delivery.dead_letters import undeliverable
 from operators.delivery.record_size import record_size
-from operators.inflight import Message, Rejected, Terminal
-from operators.publish import undeliverable
-from operators.stage import sort
+from operators.query.message import Message, OutputRecord, Rejected
+from operators.runtime.stage import sort
+from operators.stages.decode import Decoder
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent
 from tests.operators.mutations import mutations
 from tests.operators.samples import TRACER, admission, decoder, message, origin
-from tests.operators.test_publish import PUBLISHER, written
+from tests.operators.stages.test_publish import PUBLISHER, written
 
 COUNT = 10_000
 LETTERS = 400_000
@@ -41,7 +41,7 @@ def messages(seed: int, count: int) -> list[Message]:
     ]
 
 
-def terminals(read: list[Message]) -> list[Terminal]:
+def output_records(read: list[Message]) -> list[OutputRecord]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
     decoded = sort("decode", read, lambda sent: sent, DECODE)
     ready = sort("admit", decoded.on, lambda query: query, admission())
@@ -56,7 +56,7 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
     letter that has its bytes, or says that they are too large.
     """
     read = messages(7, COUNT)
-    records = terminals(read)
+    records = output_records(read)
     assert Counter(record.origin for record in records) == Counter(origin(offset) for offset in range(COUNT))
     kinds: Counter[str] = Counter()
     for record in records:
@@ -80,7 +80,7 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
 
 def test_every_terminal_record_can_be_written() -> None:
     """Kafka's own writer takes every record, its timestamp included, and every plain result keeps its contract."""
-    for record in terminals(messages(8, 2_000)):
+    for record in output_records(messages(8, 2_000)):
         builder = DefaultRecordBatchBuilder(2, 0, True, 1, 0, 0, 1 << 24)
         assert builder.append(0, record.timestamp_ms, record.key, record.value, list(record.headers))
         assert builder.build()

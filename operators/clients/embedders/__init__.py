@@ -1,24 +1,9 @@
 """Embedders: texts in, one dense vector a text out, many queries' texts in one request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """One text's vector and, from a model that gives them, its token vectors.
-
-    `vector` has unit length, shape (dimension,), float32. `tokens` has unit rows, shape (tokens, dimension), float32,
-    without the special tokens; `pieces` are the vocabulary ids of those rows.
-    """
-
-    vector: NDArray[np.float32]
-    tokens: NDArray[np.float32] | None = None
-    pieces: tuple[int, ...] = ()
+from operators.query.embedding import Embedding
 
 
 class Embedder(Protocol):

@@ -2,22 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from operators.query.hits import Hits
 from schemas.query import MAX_FLOAT32
 
 Payload = Mapping[str, Any]
-
-
-class Hits(NamedTuple):
-    """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for.
-
-    Columns, because an object a hit costs more than everything else that is done with it.
-    """
-
-    ids: list[str]
-    scores: list[float]
-    payloads: list[Payload]
 
 
 @dataclass(frozen=True, slots=True)

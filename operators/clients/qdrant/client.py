@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import orjson
 
+from operators.clients.http.transport import MIB, Endpoint
 from operators.clients.qdrant.answers import (
     CollectionInfo,
-    Hits,
     Page,
     Payload,
     read_batch,
@@ -29,7 +29,7 @@ from operators.clients.qdrant.answers import (
     read_payloads,
     read_update,
 )
-from operators.clients.transport import MIB, Endpoint
+from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ them, bounds the calls in flight and splits what is too much for one is the rera
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
-from operators.clients.embedders import Embedding
+from operators.query.embedding import Embedding
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
-
-Scores = Mapping[str, float]
-"""Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,6 @@ class RerankRequest:
         if start == 0 and stop >= len(self.documents):
             return self
         return replace(self, documents=dict(islice(self.documents.items(), start, stop)))
-
-
-class Verdict(NamedTuple):
-    """What a reranker said of a query's candidates."""
-
-    model: str
-    scores: Scores
 
 
 Reads = Literal["text", "tokens"]

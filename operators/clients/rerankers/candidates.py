@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from operators.batching.gathering import Waiting
-from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from operators.clients.rerankers import Capacity, RerankRequest
+from operators.query.rerank_scores import Scores
+from operators.runtime.batching.policy import Waiting
 
 FRAME: Final = 16
 """Code points that a model's context needs beside a query and a document: its special tokens."""
@@ -27,7 +28,7 @@ class Candidates:
         """How many documents are to be scored."""
         return len(query.documents)
 
-    def gather(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
+    def select(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
         """How many documents of each waiting query the next call takes."""
         most = self.capacity
         counts: list[int] = []

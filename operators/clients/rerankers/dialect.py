@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from operators.clients.apart import apart
-from operators.clients.guarded import Guarded
-from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from operators.clients.http.bisection import apart
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.rerankers import Capacity, RerankRequest
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
 
 
@@ -25,7 +26,7 @@ class HttpReranker(ABC):
     limit: ClassVar[int]
     """How many texts one call may carry where the configuration doesn't say."""
 
-    def __init__(self, backend: Guarded, model: str, capacity: Capacity) -> None:
+    def __init__(self, backend: ResilientEndpoint, model: str, capacity: Capacity) -> None:
         self.model = model
         self.capacity = capacity
         self._backend = backend
@@ -65,7 +66,7 @@ class QueryReranker(HttpReranker):
     `documents` is the dialect's `limit` unless given; 0 `chars` is no bound.
     """
 
-    def __init__(self, backend: Guarded, model: str, *, documents: int | None = None, chars: int = 0) -> None:
+    def __init__(self, backend: ResilientEndpoint, model: str, *, documents: int | None = None, chars: int = 0) -> None:
         super().__init__(backend, model, Capacity(documents=documents or self.limit, chars=chars))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores]:
@@ -91,7 +92,7 @@ class PairReranker(HttpReranker):
 
     def __init__(
         self,
-        backend: Guarded,
+        backend: ResilientEndpoint,
         model: str,
         *,
         documents: int | None = None,

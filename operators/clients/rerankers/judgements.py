@@ -6,7 +6,7 @@ An answer is read whole or not at all: one wrong entry and nothing of it is used
 import math
 from typing import Any
 
-from operators.clients.indexed import indexed
+from operators.clients.http.indexed import indexed
 from schemas.errors import BackendBadResponse
 from schemas.query import MAX_FLOAT32
 

@@ -12,12 +12,13 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import point_id
-from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
+from operators.query.hits import Hits
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendBadResponse, BackendError
 
 DOCUMENTS: Final = 100_000
@@ -83,11 +84,11 @@ class LateInteraction:
         if embedding is None or embedding.tokens is None or not len(embedding.tokens):
             return BackendBadResponse("late interaction: the query has no token vectors")
         tokens = embedding.tokens
-        if self._idf is None or not embedding.pieces:
+        if self._idf is None or not embedding.token_ids:
             return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
         try:
             weights = await self._idf.weights(
-                request.collection, request.namespace, embedding.pieces, watermark=request.watermark, timeout=timeout
+                request.collection, request.namespace, embedding.token_ids, watermark=request.watermark, timeout=timeout
             )
         except BackendError as error:
             return error

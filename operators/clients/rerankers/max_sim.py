@@ -40,6 +40,6 @@ class WeightedQuery:
         return float(products.max(axis=1).sum(dtype=np.float64)) / self.total
 
 
-def halves(tokens: NDArray[np.float32]) -> NDArray[np.float16]:
+def to_float16(tokens: NDArray[np.float32]) -> NDArray[np.float16]:
     """A document's token vectors with the 16 bits a component that the index would keep of them."""
     return np.round(tokens, DECIMALS).astype(np.float16)

@@ -24,8 +24,8 @@ Reading an answer:
 import re
 from typing import Final
 
-from operators.clients.chat_models import ChatModel
-from operators.clients.chat_models.quoting import quoted
+from operators.clients.chat import ChatModel
+from operators.clients.chat.quoting import quoted
 from operators.clients.rerankers import Capacity, RerankRequest
 from schemas.errors import BackendBadResponse
 

@@ -7,9 +7,10 @@ it leaves out is judged irrelevant, and `none` is a verdict.
 from collections.abc import Sequence
 from typing import Final
 
-from operators.clients.chat_models import ChatModel
-from operators.clients.rerankers import RerankRequest, Scores
+from operators.clients.chat import ChatModel
+from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.numbered import CAPACITY, READING, named
+from operators.query.rerank_scores import Scores
 
 SYSTEM: Final = f"""\
 You put documents in the order in which they answer a search query, the best first.

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from cachetools import LRUCache
 
-from operators.clients.rerankers import Scores
 from operators.clients.rerankers.digest import digest
+from operators.query.rerank_scores import Scores
 
 
 class ScoreCache:
@@ -29,7 +29,7 @@ class ScoreCache:
         known = {id_: kept[key] for id_, key in keys if key in kept}
         return known if len(known) == len(documents) or not self._selective else {}
 
-    def keep(self, query: str, documents: Mapping[str, str], scores: Scores) -> None:
+    def put(self, query: str, documents: Mapping[str, str], scores: Scores) -> None:
         """Keep what was said of these documents, unless some were left out."""
         if len(scores) < len(documents):
             self._selective = True

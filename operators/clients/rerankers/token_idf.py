@@ -23,7 +23,7 @@ import numpy as np
 from cachetools import LRUCache, TTLCache
 from numpy.typing import NDArray
 
-from schemas.document import NAMESPACE, PIECES
+from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,9 @@ class Frequencies:
         counts[list(found)] = np.minimum(list(found.values()), documents)
         return cls(documents, counts)
 
-    def weights(self, pieces: Sequence[int]) -> Weights:
+    def weights(self, token_ids: Sequence[int]) -> Weights:
         """Each piece's ln(1 + (N - df + 0.5) / (df + 0.5)), which is BM25's IDF as Qdrant has it; always positive."""
-        frequency = np.array([self.counts[piece] if piece < len(self.counts) else 0 for piece in pieces], np.float64)
+        frequency = np.array([self.counts[piece] if piece < len(self.counts) else 0 for piece in token_ids], np.float64)
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
@@ -118,7 +118,7 @@ class TokenIdf:
         self,
         collection: str,
         namespace: str,
-        pieces: Sequence[int],
+        token_ids: Sequence[int],
         *,
         watermark: Watermark | None = None,
         timeout: float,
@@ -136,7 +136,7 @@ class TokenIdf:
                 self._lookup(key, watermark)
         if isinstance(found, BackendError):
             raise found
-        return found.weights(pieces) if found is not None else np.ones(len(pieces), np.float32)
+        return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
     def _moved(self, key: _Key, watermark: Watermark | None) -> bool:
         counted = self._fresh.get(key)
@@ -164,10 +164,10 @@ class TokenIdf:
         began = self._clock()
         deadline = time.monotonic() + LOOKUP_TIMEOUT
         own = {"must": [{"key": NAMESPACE, "match": {"value": namespace}}]}
-        having = {**own, "must_not": [{"is_empty": {"key": PIECES}}]}
+        having = {**own, "must_not": [{"is_empty": {"key": TOKEN_IDS}}]}
         try:
             facet = await self._client.facet(
-                collection, PIECES, own, limit=VOCABULARY, exact=True, timeout=deadline - time.monotonic()
+                collection, TOKEN_IDS, own, limit=VOCABULARY, exact=True, timeout=deadline - time.monotonic()
             )
             documents = await self._client.count(collection, having, timeout=deadline - time.monotonic())
         except BackendError as error:
@@ -189,4 +189,4 @@ class TokenIdf:
             del self._known[key]
         if collection not in self._told:
             self._told.add(collection)
-            log.warning("collection %s has no index on %s: its tokens all weigh the same", collection, PIECES)
+            log.warning("collection %s has no index on %s: its tokens all weigh the same", collection, TOKEN_IDS)

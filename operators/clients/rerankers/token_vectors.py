@@ -9,9 +9,9 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from operators.clients.embedders import Embedder
+from operators.clients.http.transport import MIB
 from operators.clients.rerankers.digest import digest
-from operators.clients.rerankers.max_sim import halves
-from operators.clients.transport import MIB
+from operators.clients.rerankers.max_sim import to_float16
 from schemas.errors import BackendBadResponse, BackendTimeout
 
 TEXTS_A_CALL: Final = 4
@@ -52,7 +52,7 @@ class TokenVectors:
             for text, embedding in zip(asked, await self._embedder.embed(asked, timeout=left), strict=True):
                 if embedding.tokens is None:
                     raise BackendBadResponse("late interaction: the embedder gives no token vectors")
-                found[text] = self._keep(text, halves(embedding.tokens))
+                found[text] = self._keep(text, to_float16(embedding.tokens))
         return found
 
     def _keep(self, text: str, vectors: Halves) -> Halves:

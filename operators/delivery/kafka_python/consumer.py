@@ -9,7 +9,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
 
-from operators.delivery.client import METADATA_AGE, GroupMetadata, Rebalance, Record, TopicPartition
+from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition
 from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -78,18 +78,18 @@ class KafkaPythonConsumer:
             raise RetriableDelivery(f"topic {topic} doesn't exist")
         self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
-        patience = timeout if self.stable() else max(timeout, PATIENCE)
+        timeout = timeout if self.stable() else max(timeout, PATIENCE)
         try:
-            fetched = self._consumer.poll(timeout_ms=int(patience * 1000), max_records=_ALL)
+            fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=_ALL)
         except KafkaError as error:
             raise RetriableDelivery(f"poll: {type(error).__name__}") from error
         if not self.stable():
             # A rebalance that outlasted this poll is gone on with by the next, if it's told to.
             self._consumer._coordinator.request_rejoin()
         return [
-            Record(
+            ConsumerRecord(
                 TopicPartition(*partition),
                 record.offset,
                 record.key,

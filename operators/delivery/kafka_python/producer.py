@@ -16,7 +16,7 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
+from operators.delivery.client import Consumer, GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
 from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -64,7 +64,7 @@ class _Sending:
             **own,
         }
         self._sent: list[Any] = []
-        self._refused: dict[int, Outgoing] = {}
+        self._refused: dict[int, ProducerRecord] = {}
         self._producer = self._made()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class _Sending:
         self._requests = _Requests(**options)
         return self._requests
 
-    def _send(self, records: Sequence[Outgoing]) -> None:
+    def _send(self, records: Sequence[ProducerRecord]) -> None:
         self._sent, self._refused = [], {}
         for record in records:
             future = self._producer.send(
@@ -101,7 +101,7 @@ class _Sending:
             if not future.succeeded():
                 raise future.exception or KafkaTimeoutError("a record was not acknowledged")
 
-    def _note(self, record: Outgoing, error: Exception) -> None:
+    def _note(self, record: ProducerRecord, error: Exception) -> None:
         # Records that are given up because of a refused one fail after it, with the same error.
         if isinstance(error, MessageSizeTooLargeError):
             self._refused.setdefault(id(error), record)
@@ -116,14 +116,14 @@ class KafkaPythonTransactions(_Sending):
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
         self._timeout = settings.transaction_timeout
-        patience = int(min(settings.request_timeout, settings.transaction_timeout) * 1000)
+        timeout = int(min(settings.request_timeout, settings.transaction_timeout) * 1000)
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
             # No record may be tried for longer than its transaction lasts.
             "delivery_timeout_ms": int(settings.transaction_timeout * 1000),
-            "request_timeout_ms": patience - _LINGER_MS,
-            "max_block_ms": patience,
+            "request_timeout_ms": timeout - _LINGER_MS,
+            "max_block_ms": timeout,
         }
         self._id = transactional_id
         self._unfit: str | None = None
@@ -139,7 +139,7 @@ class KafkaPythonTransactions(_Sending):
         return self._unfit or self._requests.unanswered
 
     def deliver(
-        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce and commit in one transaction."""
         if group.generation_id < 0:
@@ -193,7 +193,7 @@ class AcknowledgedProducer(_Sending):
 
     def deliver(
         self,
-        records: Sequence[Outgoing],
+        records: Sequence[ProducerRecord],
         commits: Mapping[TopicPartition, Commit],
         group: GroupMetadata,
     ) -> None:

@@ -13,7 +13,7 @@ import kafka
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, Record, TopicPartition
+from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, TopicPartition
 from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -41,7 +41,7 @@ class KafkaPythonTail:
             self.close()
             raise
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """Records that have been fetched. Raises RetriableDelivery."""
         try:
             fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=_ALL)
@@ -53,7 +53,7 @@ class KafkaPythonTail:
         except KafkaError as error:
             raise RetriableDelivery(f"poll: {type(error).__name__}") from error
         return [
-            Record(TopicPartition(*place), record.offset, record.key, record.value, (), record.timestamp / 1000)
+            ConsumerRecord(TopicPartition(*place), record.offset, record.key, record.value, (), record.timestamp / 1000)
             for place, records in fetched.items()
             for record in records
         ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
-from operators.delivery.client import METADATA_AGE, GroupMetadata, Partitions, Rebalance, Record
+from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log, offsets
 from operators.delivery.tracker import Commit
@@ -84,7 +84,7 @@ class LibrdkafkaConsumer:
             raise RetriableDelivery(f"topic {topic} doesn't exist")
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched. Raises RetriableDelivery and FatalDelivery."""
         self._commit_waiting()
         try:
@@ -188,11 +188,11 @@ def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:
     return [Partition(partition.topic, partition.partition) for partition in partitions]
 
 
-def _record(message: Any) -> Record:
+def _record(message: Any) -> ConsumerRecord:
     if (error := message.error()) is not None:
         raise _failure("poll", error)
     kind, milliseconds = message.timestamp()
-    return Record(
+    return ConsumerRecord(
         Partition(message.topic(), message.partition()),
         message.offset(),
         message.key(),

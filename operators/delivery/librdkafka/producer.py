@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import Consumer, GroupMetadata, Outgoing, RecordTooLarge, TopicPartition
+from operators.delivery.client import Consumer, GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
 from operators.delivery.librdkafka.connection import PATIENCE, Connections, connection, error_of, log, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -42,7 +42,7 @@ class _Sending:
             **own,
         }
         self._producer = Producer(config, logger=logger)
-        self._refused: list[Outgoing] = []
+        self._refused: list[ProducerRecord] = []
         self._failures: list[KafkaError] = []
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class _Sending:
         with contextlib.suppress(KafkaException):
             self._producer.close()
 
-    def _send(self, records: Sequence[Outgoing]) -> None:
+    def _send(self, records: Sequence[ProducerRecord]) -> None:
         self._refused, self._failures = [], []
         for record in records:
             self._producer.produce(
@@ -63,7 +63,7 @@ class _Sending:
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
             )
 
-    def _noted(self, record: Outgoing) -> Callable[[KafkaError | None, Any], None]:
+    def _noted(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
         def note(error: KafkaError | None, _: Any) -> None:
             if error is None:
                 return
@@ -83,11 +83,11 @@ class LibrdkafkaTransactions(_Sending):
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
         # No request may outlive its transaction.
-        patience = self._patience = min(settings.request_timeout, settings.transaction_timeout)
+        timeout = self._timeout = min(settings.request_timeout, settings.transaction_timeout)
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
-            "socket.timeout.ms": int(patience * 1000),
+            "socket.timeout.ms": int(timeout * 1000),
             # Says of each connection that it broke; without it, only of the first in half a minute.
             "debug": "broker",
         }
@@ -102,7 +102,7 @@ class LibrdkafkaTransactions(_Sending):
             self.close()
             raise RetriableDelivery(f"metadata: {error_of(error).name()}") from error
         try:
-            self._producer.init_transactions(patience)
+            self._producer.init_transactions(timeout)
         except KafkaException as error:
             self.close()
             reason = error_of(error)
@@ -116,7 +116,7 @@ class LibrdkafkaTransactions(_Sending):
         return self._unfit or self._connections.broke
 
     def deliver(
-        self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
         """Produce and commit in one transaction."""
         if group is None:
@@ -125,7 +125,7 @@ class LibrdkafkaTransactions(_Sending):
         try:
             self._producer.begin_transaction()
             self._send(records)
-            self._producer.send_offsets_to_transaction(offsets(commits), group, self._patience)
+            self._producer.send_offsets_to_transaction(offsets(commits), group, self._timeout)
             self._insisting(self._producer.commit_transaction)
         except KafkaException as error:
             reason = error_of(error)
@@ -178,7 +178,7 @@ class AcknowledgedProducer(_Sending):
 
     def deliver(
         self,
-        records: Sequence[Outgoing],
+        records: Sequence[ProducerRecord],
         commits: Mapping[TopicPartition, Commit],
         group: GroupMetadata,
     ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
 
-from operators.delivery.client import TAIL_METADATA_AGE, Record
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log
 from schemas.errors import RetriableDelivery
@@ -36,7 +36,7 @@ class LibrdkafkaTail:
             self.close()
             raise
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """Records that have been fetched. Raises RetriableDelivery."""
         try:
             first = self._reading.poll(timeout)
@@ -126,6 +126,6 @@ def _sound(message: Any) -> bool:
     return error is None
 
 
-def _record(message: Any) -> Record:
+def _record(message: Any) -> ConsumerRecord:
     place = Partition(message.topic(), message.partition())
-    return Record(place, message.offset(), message.key(), message.value(), (), message.timestamp()[1] / 1000)
+    return ConsumerRecord(place, message.offset(), message.key(), message.value(), (), message.timestamp()[1] / 1000)

@@ -6,10 +6,10 @@ import sys
 import time
 from typing import Final
 
-from tests.faults.law import Terminal
+from bench.kafka.broker import REPOSITORY
+from tests.faults.law import OutputRecord
 from tests.faults.scenario import scenario
 from tests.faults.trial import Trial
-from tests.kafka.broker import REPOSITORY
 
 BURST: Final = 3000
 TIMES: Final = 3.0
@@ -44,20 +44,22 @@ def overload(trial: Trial, seconds: float = OVERLOAD_S) -> None:
     back, over = _send(trial, normal, NORMAL_S, 3)
     trial.await_all()
     during = _asked_between(trial, began, ended)
-    expired = [terminal for terminal, _ in during if terminal.kind == "expired"]
-    late = max((latency - TIMEOUT_S for terminal, latency in during if terminal.kind != "expired"), default=0.0)
+    expired = [output_record for output_record, _ in during if output_record.kind == "expired"]
+    late = max(
+        (latency - TIMEOUT_S for output_record, latency in during if output_record.kind != "expired"), default=0.0
+    )
     after = _median(_asked_between(trial, back + NORMAL_S / 2, over))
     trial.figures |= {
         "saturated at, queries/s": f"{saturated:.0f}",
         "overload, queries/s": f"{len(during) / (ended - began):.0f}",
         "expired": f"{100 * len(expired) / max(len(during), 1):.0f} %",
-        "expired after a call": str(sum(terminal.called for terminal in expired)),
+        "expired after a call": str(sum(output_record.called for output_record in expired)),
         "latest answer after its deadline, ms": f"{1000 * late:.0f}",
         "p50 before and 5 to 10 s after, ms": f"{1000 * quiet:.0f}, {1000 * after:.0f}",
         "memory before and at most, MiB": f"{memory / 2**20:.0f}, {alone.memory / 2**20:.0f}",
     }
     assert expired, "nothing expired: it wasn't an overload"
-    assert not any(terminal.called for terminal in expired), "a backend was asked for an expired query"
+    assert not any(output_record.called for output_record in expired), "a backend was asked for an expired query"
     assert late <= MARGIN_S, f"an answer came {late:.2f} s after its deadline"
     assert after <= LASTING * quiet, f"the median went from {1000 * quiet:.0f} to {1000 * after:.0f} ms"
     assert alone.memory <= GROWTH * memory, f"memory went from {memory / 2**20:.0f} to {alone.memory / 2**20:.0f} MiB"
@@ -70,7 +72,7 @@ def _saturation(trial: Trial) -> float:
         began = time.time()
         trial.load.ask(BURST)
         trial.await_all()
-        last = max(terminal.arrival for terminal in trial.reader.terminals)
+        last = max(output_record.arrival for output_record in trial.reader.output_records)
     return BURST / (last - began)
 
 
@@ -86,12 +88,19 @@ def _send(trial: Trial, rate: float, seconds: float, phase: int) -> tuple[float,
     return began, ended
 
 
-def _asked_between(trial: Trial, began: float, ended: float) -> list[tuple[Terminal, float]]:
+def _asked_between(trial: Trial, began: float, ended: float) -> list[tuple[OutputRecord, float]]:
     """The results of what was asked meanwhile, each with its latency in seconds."""
     asked = trial.asked()
-    latencies = [(terminal, terminal.arrival - asked[terminal.place].timestamp) for terminal in trial.answers(began)]
-    return [(terminal, latency) for terminal, latency in latencies if began <= terminal.arrival - latency <= ended]
+    latencies = [
+        (output_record, output_record.arrival - asked[output_record.place].timestamp)
+        for output_record in trial.answers(began)
+    ]
+    return [
+        (output_record, latency)
+        for output_record, latency in latencies
+        if began <= output_record.arrival - latency <= ended
+    ]
 
 
-def _median(answers: list[tuple[Terminal, float]]) -> float:
+def _median(answers: list[tuple[OutputRecord, float]]) -> float:
     return statistics.median(latency for _, latency in answers)

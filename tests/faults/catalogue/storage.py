@@ -1,9 +1,9 @@
 """What happens to the broker's disk."""
 
+from bench.kafka.broker import BrokerError
 from tests.faults.scenario import scenario
 from tests.faults.trial import Trial
 from tests.integration.deployment import wait_until
-from tests.kafka.broker import BrokerError
 
 
 @scenario("storage", broker="volume")

@@ -87,7 +87,11 @@ def dead_letters_deleted(trial: Trial) -> None:
 def results_take_less(trial: Trial) -> None:
     """Once the results topic takes less than an answer needs, each such answer is a dead letter, and nothing stops."""
     trial.alter("results", "max.message.bytes", _SMALL)
-    wait_until(lambda: any(terminal.dead and terminal.value is None for terminal in list(trial.reader.terminals)))
+    wait_until(
+        lambda: any(
+            output_record.dead and output_record.value is None for output_record in list(trial.reader.output_records)
+        )
+    )
     time.sleep(3)
     trial.alter("results", "max.message.bytes", _DEFAULT_SIZE)
     time.sleep(1)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from bench.kafka.broker import Broker
 from operators.delivery import topics
 from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.librdkafka import Librdkafka
 from schemas.settings import KafkaSettings, Topics
-from tests.kafka.broker import Broker
 from tests.operators.delivery.members import Make
 
 MAKERS: dict[str, Make] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka}

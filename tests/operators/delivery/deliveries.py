@@ -7,9 +7,9 @@ from operators.delivery.client import TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
-from operators.inflight import Terminal
+from operators.query.message import OutputRecord
 from tests.operators.delivery.scripted import ScriptedConsumer, ScriptedProducer
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 PARTITION = TopicPartition("queries", 0)
 INTERVAL = 0.005
@@ -28,10 +28,10 @@ def delivering(
     assert producer.closed
 
 
-def read(count: int) -> tuple[Ledger, list[Terminal]]:
+def read(count: int) -> tuple[Ledger, list[OutputRecord]]:
     """A ledger with `count` queries in flight, and their answers."""
     ledger = Ledger(1024)
     epoch = ledger.assign(PARTITION, Commit(0, ""))
     for offset in range(count):
         ledger.see(PARTITION, offset)
-    return ledger, [terminal(offset, epoch=epoch) for offset in range(count)]
+    return ledger, [output_record(offset, epoch=epoch) for offset in range(count)]

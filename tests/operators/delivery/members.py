@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import kafka
 
-from operators.delivery.client import Consumer, KafkaClient, Partitions, Rebalance, Record, TopicPartition
+from operators.delivery.client import Consumer, ConsumerRecord, KafkaClient, Partitions, Rebalance, TopicPartition
 from operators.delivery.fencing import FencedProducer
-from operators.inflight import Terminal
+from operators.query.message import OutputRecord
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 Make = Callable[[KafkaSettings], KafkaClient]
 
@@ -32,7 +32,7 @@ class Member:
     owned: set[TopicPartition] = field(default_factory=set)
     revoked: list[TopicPartition] = field(default_factory=list)
     lost: list[TopicPartition] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: list[ConsumerRecord] = field(default_factory=list)
 
     def join(self) -> None:
         """Subscribe, and poll until the group has it."""
@@ -143,9 +143,9 @@ def results(settings: KafkaSettings, topic: str | None = None) -> list[bytes | N
     return values
 
 
-def answers(settings: KafkaSettings, *values: bytes) -> list[Terminal]:
+def answers(settings: KafkaSettings, *values: bytes) -> list[OutputRecord]:
     """Records for the results topic."""
-    return [terminal(number, topic=settings.topics.results, value=value) for number, value in enumerate(values)]
+    return [output_record(number, topic=settings.topics.results, value=value) for number, value in enumerate(values)]
 
 
 def first(settings: KafkaSettings) -> TopicPartition:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 from operators.delivery.client import TopicPartition
 from operators.delivery.ledger import Ledger
-from operators.delivery.source import Intake
-from operators.inflight import Message
-from operators.wakeup import Wakeup
+from operators.delivery.source import ConsumerLoop
+from operators.query.message import Message
+from operators.runtime.wakeup import Wakeup
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)
 
@@ -20,20 +20,20 @@ class Reader:
     def __init__(self, consumer: ScriptedConsumer, most: int, drain_timeout: float) -> None:
         self.ledger = Ledger(most)
         self.wakeup = Wakeup()
-        self.intake = Intake(consumer, self.ledger, "queries", self.wakeup, drain_timeout)
+        self.consumer_loop = ConsumerLoop(consumer, self.ledger, "queries", self.wakeup, drain_timeout)
         self.messages: list[Message] = []
         self._answered = 0
         self.owned_at_flush: list[list[TopicPartition]] = []
 
-    def flush(self, patience: float) -> None:
+    def flush(self, timeout: float) -> None:
         """What the delivery does before a partition goes: commit the answers that there are."""
-        assert patience > 0
+        assert timeout > 0
         self.owned_at_flush.append(self.ledger.partitions)
         self.answer_all()
 
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
         """What was read of a partition, after taking what there is."""
-        for batch in self.intake.take():
+        for batch in self.consumer_loop.take():
             self.messages += batch
         return [message.origin.offset for message in self.messages if message.origin.partition == partition.partition]
 
@@ -48,8 +48,8 @@ class Reader:
 
     def _commit(self, messages: Sequence[Message]) -> None:
         origins = [message.origin for message in messages]
-        answers = [terminal(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
-        self.ledger.confirm(self.ledger.settle(answers, ScriptedConsumer()))
+        answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
+        self.ledger.confirm(self.ledger.committable(answers, ScriptedConsumer()))
 
     def ended(self) -> bool:
         """Whether the source is at its end."""
@@ -64,11 +64,11 @@ class Reader:
 def reading(consumer: ScriptedConsumer, *, most: int = 100, drain_timeout: float = WITHIN) -> Iterator[Reader]:
     """A running intake that has subscribed; closed at the end."""
     reader = Reader(consumer, most, drain_timeout)
-    reader.intake.start(reader.flush)
+    reader.consumer_loop.start(reader.flush)
     try:
         yield reader
     finally:
-        reader.intake.close()
+        reader.consumer_loop.close()
     assert consumer.closed
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from operators.delivery.client import Outgoing, Rebalance, Record, TopicPartition
+from operators.delivery.client import ConsumerRecord, ProducerRecord, Rebalance, TopicPartition
 from operators.delivery.tracker import Commit
 
 WITHIN = 5.0
@@ -23,9 +23,11 @@ def until(holds: Callable[[], object]) -> None:
 class ScriptedProducer:
     """Each `deliver` does the next of its script: None takes it, an exception is raised; after the script it takes."""
 
-    def __init__(self, *script: BaseException | Callable[[Sequence[Outgoing]], BaseException | None] | None) -> None:
+    def __init__(
+        self, *script: BaseException | Callable[[Sequence[ProducerRecord]], BaseException | None] | None
+    ) -> None:
         self.script = list(script)
-        self.taken: list[tuple[list[Outgoing], dict[TopicPartition, Commit], Any]] = []
+        self.taken: list[tuple[list[ProducerRecord], dict[TopicPartition, Commit], Any]] = []
         self.concluded: list[dict[TopicPartition, Commit]] = []
         self.conclusion: BaseException | None = None
         self.unprepared: list[BaseException] = []
@@ -38,7 +40,7 @@ class ScriptedProducer:
         if self.unprepared:
             raise self.unprepared.pop(0)
 
-    def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """Follow the script."""
         self.began.append(time.monotonic())
         self.tries += 1
@@ -60,7 +62,7 @@ class ScriptedProducer:
         self.closed = True
 
     @property
-    def records(self) -> list[Outgoing]:
+    def records(self) -> list[ProducerRecord]:
         """Every record taken, in order."""
         return [record for records, _, _ in self.taken for record in records]
 
@@ -117,18 +119,18 @@ class ScriptedConsumer:
         self._rebalance = rebalance
         self.subscribed.set()
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All further records of the partitions that aren't paused."""
         self.before_poll()
         if self.failure is not None:
             raise self.failure
         self.polls += 1
-        records: list[Record] = []
+        records: list[ConsumerRecord] = []
         for partition, position in list(self.positions.items()):
             if partition in self.paused:
                 continue
             for offset in [offset for offset in self.log.get(partition, []) if offset >= position]:
-                records.append(Record(partition, offset, b"key", b"value", (), time.time()))
+                records.append(ConsumerRecord(partition, offset, b"key", b"value", (), time.time()))
                 self.positions[partition] = offset + 1
         return records
 

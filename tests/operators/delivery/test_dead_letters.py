@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.delivery.dead_letters import dead_letter, without_payload
-from operators.inflight import Rejected
+from operators.query.message import Rejected
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import message, origin, terminal
+from tests.operators.samples import message, origin, output_record
 
 bytes_or_none = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=8), st.binary(max_size=8)), max_size=4).map(tuple)
@@ -66,7 +66,7 @@ def test_the_reason_is_bounded_and_can_be_written(reason: str) -> None:
 
 def test_a_record_that_was_refused_keeps_no_payload() -> None:
     """In place of a record over its topic's limit stands one without value that names the query and the topic."""
-    letter = without_payload(terminal(7, value=b"x" * 100, headers=(("traceparent", b"t"),)), "dead-letters")
+    letter = without_payload(output_record(7, value=b"x" * 100, headers=(("traceparent", b"t"),)), "dead-letters")
     assert (letter.topic, letter.key, letter.value) == ("dead-letters", b"key", None)
     assert letter.origin == origin(7)
     assert dict(letter.headers) == {
@@ -82,7 +82,7 @@ def test_a_record_that_was_refused_keeps_no_payload() -> None:
 @pytest.mark.parametrize("key", [None, b"k" * (names.MAX_MESSAGE_CHARS + 1)])
 def test_a_refused_record_without_a_usable_key_has_an_empty_one(key: bytes | None) -> None:
     """No key, or one that may itself be what was too large, becomes empty: a record without both isn't taken."""
-    assert without_payload(terminal(7, key=key), "dead-letters").key == b""
+    assert without_payload(output_record(7, key=key), "dead-letters").key == b""
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from operators.delivery.client import Outgoing, TopicPartition
+from operators.delivery.client import ProducerRecord, TopicPartition
 from operators.delivery.fencing import FencedProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -24,7 +24,7 @@ class Scripted:
         """What the test says."""
         return self.reason
 
-    def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """Count it; fail if it has retired."""
         assert self.reason is None
         self.delivered += 1

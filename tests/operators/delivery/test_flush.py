@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 
-from operators.delivery.client import Outgoing
+from operators.delivery.client import ProducerRecord
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.deliveries import PARTITION, delivering, read
@@ -29,7 +29,7 @@ def test_a_flush_waits_no_longer_than_it_may() -> None:
     away = threading.Event()
     away.set()
 
-    def busy(_: Sequence[Outgoing]) -> BaseException | None:
+    def busy(_: Sequence[ProducerRecord]) -> BaseException | None:
         return RetriableDelivery("away") if away.is_set() else None
 
     producer = ScriptedProducer(*[busy] * 1000)

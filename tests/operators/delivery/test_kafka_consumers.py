@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import kafka
 import pytest
 
-from operators.delivery.client import GroupMetadata, Partitions, Rebalance, Record, TopicPartition
+from operators.delivery.client import ConsumerRecord, GroupMetadata, Partitions, Rebalance, TopicPartition
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -35,7 +35,7 @@ def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings)
         reader.until(lambda: len(reader.records) == 3)
         place, headers = first(settings), (("name", b"value"), ("empty", b""))
         assert reader.records == [
-            Record(place, number, b"key", b"%d" % number, headers, NOW_MS / 1000) for number in (0, 1, 2)
+            ConsumerRecord(place, number, b"key", b"%d" % number, headers, NOW_MS / 1000) for number in (0, 1, 2)
         ]
 
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from bench.kafka.broker import Broker
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.tracker import Commit
 from schemas.errors import DeliveryError, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
-from tests.kafka.broker import Broker
 from tests.operators.delivery.members import (
     MAX_BATCH,
     WITHIN,
@@ -25,7 +25,7 @@ from tests.operators.delivery.members import (
     produce,
     results,
 )
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 
 def test_records_and_offsets_are_committed_together(make: Make, settings: KafkaSettings) -> None:
@@ -110,7 +110,7 @@ def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSetti
     client = make(settings.model_copy(update={"transaction_timeout": 3}))
     producer = fenced(client)
     later = f"{settings.topics.results}-later"
-    records = [terminal(0, topic=later, value=b"a")]
+    records = [output_record(0, topic=later, value=b"a")]
     with member(client, settings) as reader:
         group = reader.consumer.group_metadata()
         delivered = False
@@ -165,12 +165,12 @@ def test_offsets_are_not_committed_without_their_record(make: Make, settings: Ka
     broker.create_topic(gone, 2)
     with member(client, settings) as reader:
         group = reader.consumer.group_metadata()
-        producer.deliver([terminal(0, topic=gone)], {first(settings): Commit(1, "")}, group)
+        producer.deliver([output_record(0, topic=gone)], {first(settings): Commit(1, "")}, group)
         with broker.admin() as admin:
             admin.delete_topics([gone])
             while gone in admin.list_topics():
                 broker.check()
-        records = [terminal(1, topic=gone)]
+        records = [output_record(1, topic=gone)]
         delivered: list[bool] = []
 
         def deliver() -> None:

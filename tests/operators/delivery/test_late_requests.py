@@ -8,15 +8,15 @@ from contextlib import closing
 
 import pytest
 
+from bench.kafka.broker import Broker
+from bench.ports import free_port
 from operators.delivery.client import KafkaClient
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
-from tests.kafka.broker import Broker
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import LATE, Fate, Interceptor, Order
 from tests.operators.delivery.members import MAX_BATCH, WITHIN, Make, Member, answers, fenced, first, member, results
-from tests.ports import free_port
 
 DELIVERIES = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
 BREAKING = (Fate.HELD, Fate.REPEATED, Fate.DROPPED, Fate.UNANSWERED)

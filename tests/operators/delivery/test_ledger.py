@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from operators.delivery.client import TopicPartition
-from operators.delivery.ledger import Ledger, Settlement
+from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.tracker import Commit
-from operators.inflight import Terminal
-from tests.operators.samples import terminal
+from operators.query.message import OutputRecord
+from tests.operators.samples import output_record
 
 FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)
 START = Commit(0, "")
@@ -44,11 +44,11 @@ def reading(ledger: Ledger, partition: TopicPartition, count: int) -> int:
     return epoch
 
 
-def settled(ledger: Ledger, *answers: Terminal) -> Settlement:
+def committable(ledger: Ledger, *answers: OutputRecord) -> Transaction:
     """Settle and confirm, as after a committed transaction."""
-    settlement = ledger.settle(answers, Member())
-    ledger.confirm(settlement)
-    return settlement
+    transaction = ledger.committable(answers, Member())
+    ledger.confirm(transaction)
+    return transaction
 
 
 class Assignments(RuleBasedStateMachine):
@@ -63,8 +63,8 @@ class Assignments(RuleBasedStateMachine):
         self.epochs: dict[TopicPartition, int] = {}
         self.next: dict[TopicPartition, int] = {}
         self.open: dict[TopicPartition, set[int]] = {}
-        self.answers: list[Terminal] = []
-        self.settlement: Settlement | None = None
+        self.answers: list[OutputRecord] = []
+        self.transaction: Transaction | None = None
 
     @rule(partition=st.sampled_from([FIRST, SECOND]))
     def assign(self, partition: TopicPartition) -> None:
@@ -96,34 +96,34 @@ class Assignments(RuleBasedStateMachine):
         if epoch is not None:
             assert epoch == self.epochs[partition]
             self.open[partition].add(offset)
-            self.answers.append(terminal(offset, partition=partition.partition, epoch=epoch))
+            self.answers.append(output_record(offset, partition=partition.partition, epoch=epoch))
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
-    def settle(self, data: Any) -> None:
+    def commit(self, data: Any) -> None:
         """Only answers of running epochs are carried; the rest are counted as dropped, for good."""
         chosen = data.draw(st.lists(st.sampled_from(self.answers), unique=True, min_size=1))
-        self.settlement = self.ledger.settle(chosen, Member())
+        self.transaction = self.ledger.committable(chosen, Member())
         running = [answer for answer in chosen if self._runs(answer)]
-        assert set(self.settlement.records) == set(running)
-        assert len(self.settlement.dropped) == len(chosen) - len(running)
+        assert set(self.transaction.records) == set(running)
+        assert len(self.transaction.dropped) == len(chosen) - len(running)
         self.answers = [answer for answer in self.answers if answer not in chosen]
         self.answers += [answer for answer in running if answer.origin.offset in self.open[self._at(answer)]]
 
-    @precondition(lambda self: self.settlement)
+    @precondition(lambda self: self.transaction)
     @rule()
     def confirm(self) -> None:
         """A confirmation reaches the running epochs only; one that comes after a revocation changes nothing."""
-        assert self.settlement is not None
-        self.ledger.confirm(self.settlement)
-        for answer in self.settlement.records:
+        assert self.transaction is not None
+        self.ledger.confirm(self.transaction)
+        for answer in self.transaction.records:
             if self._runs(answer):
                 partition = self._at(answer)
                 self.open[partition].discard(answer.origin.offset)
-                self.committed[partition] = self.settlement.commits[partition]
-        carried = set(self.settlement.records)
+                self.committed[partition] = self.transaction.commits[partition]
+        carried = set(self.transaction.records)
         self.answers = [answer for answer in self.answers if answer not in carried]
-        self.settlement = None
+        self.transaction = None
 
     @invariant()
     def credit_is_exact(self) -> None:
@@ -133,10 +133,10 @@ class Assignments(RuleBasedStateMachine):
         assert self.ledger.credit == self.MOST - in_flight >= 0
         assert self.ledger.partitions == sorted(self.open)
 
-    def _at(self, answer: Terminal) -> TopicPartition:
+    def _at(self, answer: OutputRecord) -> TopicPartition:
         return TopicPartition(answer.origin.topic, answer.origin.partition)
 
-    def _runs(self, answer: Terminal) -> bool:
+    def _runs(self, answer: OutputRecord) -> bool:
         partition = self._at(answer)
         return partition in self.open and self.epochs[partition] == answer.origin.epoch
 
@@ -150,8 +150,8 @@ def test_answers_of_a_revoked_partition_are_dropped() -> None:
     ledger = Ledger(10)
     epoch = reading(ledger, FIRST, 3)
     ledger.revoke([FIRST])
-    settlement = settled(ledger, terminal(0, epoch=epoch), terminal(1, epoch=epoch))
-    assert (settlement.records, settlement.commits, len(settlement.dropped)) == ([], {}, 2)
+    transaction = committable(ledger, output_record(0, epoch=epoch), output_record(1, epoch=epoch))
+    assert (transaction.records, transaction.commits, len(transaction.dropped)) == ([], {}, 2)
     assert (ledger.in_flight, ledger.credit, ledger.partitions) == (0, 10, [])
 
 
@@ -164,9 +164,9 @@ def test_answers_of_an_earlier_assignment_are_dropped(revoked: bool) -> None:
         ledger.revoke([FIRST])
     new = reading(ledger, FIRST, 2)
     assert new > old
-    settlement = settled(ledger, terminal(0, epoch=old), terminal(1, epoch=new))
-    assert [record.origin.epoch for record in settlement.records] == [new]
-    assert len(settlement.dropped) == 1
+    transaction = committable(ledger, output_record(0, epoch=old), output_record(1, epoch=new))
+    assert [record.origin.epoch for record in transaction.records] == [new]
+    assert len(transaction.dropped) == 1
     assert ledger.in_flight == 1
 
 
@@ -174,14 +174,16 @@ def test_a_confirmation_after_a_revocation_is_harmless() -> None:
     """The broker took a transaction, then the partition went and came back: its new epoch isn't touched."""
     ledger = Ledger(10)
     epoch = reading(ledger, FIRST, 2)
-    settlement = ledger.settle([terminal(0, epoch=epoch)], Member())
+    transaction = ledger.committable([output_record(0, epoch=epoch)], Member())
     ledger.revoke([FIRST])
-    ledger.confirm(settlement)
+    ledger.confirm(transaction)
     assert (ledger.in_flight, ledger.credit) == (0, 10)
     again = reading(ledger, FIRST, 2)
-    ledger.confirm(settlement)
+    ledger.confirm(transaction)
     assert ledger.in_flight == 2
-    assert settled(ledger, terminal(0, epoch=again), terminal(1, epoch=again)).commits == {FIRST: Commit(2, "")}
+    assert committable(ledger, output_record(0, epoch=again), output_record(1, epoch=again)).commits == {
+        FIRST: Commit(2, "")
+    }
 
 
 def test_one_partition_leaves_the_other() -> None:
@@ -189,8 +191,8 @@ def test_one_partition_leaves_the_other() -> None:
     ledger = Ledger(10)
     first, second = reading(ledger, FIRST, 2), reading(ledger, SECOND, 2)
     ledger.revoke([FIRST])
-    settlement = settled(ledger, terminal(0, epoch=first), terminal(0, partition=1, epoch=second))
-    assert settlement.commits == {SECOND: Commit(1, "")}
+    transaction = committable(ledger, output_record(0, epoch=first), output_record(0, partition=1, epoch=second))
+    assert transaction.commits == {SECOND: Commit(1, "")}
     assert ledger.in_flight == 1
 
 
@@ -198,7 +200,7 @@ def test_what_an_earlier_owner_answered_is_not_read_again() -> None:
     """Offsets that the commit's metadata names as done take no credit and are nobody's to answer."""
     ledger = Ledger(10)
     epoch = reading(ledger, FIRST, 3)
-    committed = settled(ledger, terminal(1, epoch=epoch)).commits[FIRST]
+    committed = committable(ledger, output_record(1, epoch=epoch)).commits[FIRST]
     successor = Ledger(10)
     epoch = successor.assign(FIRST, committed)
     assert [successor.see(FIRST, offset) for offset in range(3)] == [epoch, None, epoch]
@@ -209,8 +211,8 @@ def test_a_settlement_that_is_not_confirmed_is_settled_again() -> None:
     """After an aborted transaction the same answers make the same settlement."""
     ledger = Ledger(10)
     epoch = reading(ledger, FIRST, 2)
-    answers = [terminal(0, epoch=epoch), terminal(1, epoch=epoch)]
-    assert ledger.settle(answers, Member()) == ledger.settle(answers, Member())
+    answers = [output_record(0, epoch=epoch), output_record(1, epoch=epoch)]
+    assert ledger.committable(answers, Member()) == ledger.committable(answers, Member())
     assert ledger.in_flight == 2
 
 
@@ -222,13 +224,13 @@ def test_answers_over_the_metadata_limit_wait() -> None:
     for offset in range(0, 40 * count, 40):
         assert ledger.see(FIRST, offset) == epoch
     # Gaps of 200 need two bytes each and a length: the last of them don't fit into 4,096 bytes of base64.
-    answers = [terminal(offset, epoch=epoch) for offset in range(200, 200 * 1100, 200)]
-    settlement = settled(ledger, *answers)
-    assert settlement.waiting
-    assert settlement.dropped == []
-    assert [*settlement.records, *settlement.waiting] == answers
-    assert ledger.in_flight == count - len(settlement.records)
-    assert settled(ledger, terminal(0, epoch=epoch)).commits[FIRST].offset == 40
+    answers = [output_record(offset, epoch=epoch) for offset in range(200, 200 * 1100, 200)]
+    transaction = committable(ledger, *answers)
+    assert transaction.waiting
+    assert transaction.dropped == []
+    assert [*transaction.records, *transaction.waiting] == answers
+    assert ledger.in_flight == count - len(transaction.records)
+    assert committable(ledger, output_record(0, epoch=epoch)).commits[FIRST].offset == 40
 
 
 def test_the_membership_is_read_with_the_choice() -> None:
@@ -237,7 +239,7 @@ def test_the_membership_is_read_with_the_choice() -> None:
     member = Member(ledger)
     epoch = reading(ledger, FIRST, 1)
     member.generation = 7
-    assert ledger.settle([terminal(0, epoch=epoch)], member).group == 7
+    assert ledger.committable([output_record(0, epoch=epoch)], member).group == 7
     assert member.revocation_waited
 
 
@@ -246,8 +248,8 @@ def test_what_stands_is_what_was_confirmed_of_what_is_owned() -> None:
     ledger = Ledger(10)
     epoch = reading(ledger, FIRST, 3)
     reading(ledger, SECOND, 1)
-    settlement = settled(ledger, terminal(0, epoch=epoch), terminal(2, epoch=epoch))
-    ledger.settle([terminal(1, epoch=epoch)], Member())
-    assert ledger.standing(Member()).commits == {FIRST: settlement.commits[FIRST], SECOND: START}
+    transaction = committable(ledger, output_record(0, epoch=epoch), output_record(2, epoch=epoch))
+    ledger.committable([output_record(1, epoch=epoch)], Member())
+    assert ledger.standing(Member()).commits == {FIRST: transaction.commits[FIRST], SECOND: START}
     ledger.revoke([FIRST])
     assert ledger.standing(Member()).commits == {SECOND: START}

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from bench.kafka.listeners import unsigned_token
+from bench.ports import free_port
 from operators.delivery.oauth import TokenSource
 from schemas.errors import ConfigError, RankstreamError, RetriableDelivery
 from schemas.settings.security import SaslSettings
 from tests.kafka.issuer import Issuer
-from tests.kafka.listeners import unsigned_token
-from tests.ports import free_port
 
 SECRET = "canary:client secret/ä"
 ISSUED = "canary-token-1"

@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.delivery.dead_letters import dead_letter, without_payload
-from operators.delivery.replay import Filter, Letter, Place, Replayed, Skip, Throttle, replayed
-from operators.inflight import Origin, Rejected
-from operators.inflight import Terminal as Outgoing
+from operators.delivery.replay import Filter, Letter, Position, Replayed, Skip, Throttle, replayed
+from operators.query.message import Origin, Rejected
+from operators.query.message import OutputRecord as ProducerRecord
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import message, origin, terminal
+from tests.operators.samples import message, origin, output_record
 
 QUERIES, DOCUMENTS = "queries", "documents"
 STAMP, STAMP_MS = 1_700_000_000.25, 1_700_000_000_250
@@ -22,7 +22,7 @@ own_names = st.text(max_size=8) | st.sampled_from([names.TOPIC, names.OFFSET, na
 headers = st.lists(st.tuples(own_names, st.binary(max_size=8)), max_size=6).map(tuple)
 some_letters = st.builds(
     lambda kind, stage, topic, offset, stamp: Letter(
-        Place(topic, 0, offset), kind, stage, "why", b"k", b"v", (), 1000 * stamp
+        Position(topic, 0, offset), kind, stage, "why", b"k", b"v", (), 1000 * stamp
     ),
     st.sampled_from([DeadLetterClass.INVALID, DeadLetterClass.TOO_LARGE]),
     st.sampled_from(["decode", "publish"]),
@@ -35,13 +35,13 @@ some_filters = st.builds(
     classes=st.sampled_from([frozenset(), frozenset({DeadLetterClass.INVALID}), frozenset(DeadLetterClass)]),
     stage=st.sampled_from([None, "decode"]),
     topic=st.sampled_from([None, QUERIES]),
-    places=st.sampled_from([frozenset(), frozenset({Place(QUERIES, 0, 1), Place(DOCUMENTS, 0, 2)})]),
+    places=st.sampled_from([frozenset(), frozenset({Position(QUERIES, 0, 1), Position(DOCUMENTS, 0, 2)})]),
     since=st.sampled_from([None, 1.0]),
     until=st.sampled_from([None, 3.0]),
 )
 
 
-def read(record: Outgoing) -> Letter | None:
+def read(record: ProducerRecord) -> Letter | None:
     """The letter that a reader of the dead-letter topic makes of the record."""
     stamp_ms = STAMP_MS if record.timestamp_ms is None else record.timestamp_ms
     return Letter.read(record.key, record.value, record.headers, stamp_ms)
@@ -75,7 +75,7 @@ def test_the_message_comes_back_byte_for_byte(
 def test_a_letter_says_where_and_why() -> None:
     """Place, class, stage, message and the original's time are read from the record."""
     found = letter()
-    assert (found.place, found.kind, found.stage) == (Place(QUERIES, 0, 5), "invalid", "decode")
+    assert (found.place, found.kind, found.stage) == (Position(QUERIES, 0, 5), "invalid", "decode")
     assert (found.message, found.timestamp) == ("limit: too big", STAMP)
 
 
@@ -99,7 +99,7 @@ def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
 
 def test_what_has_no_payload_is_skipped() -> None:
     """A letter in place of a refused record, and one of a message without value."""
-    refused = read(without_payload(terminal(7, value=b"x" * 100), "dead-letters"))
+    refused = read(without_payload(output_record(7, value=b"x" * 100), "dead-letters"))
     assert refused is not None
     assert replayed(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
     assert replayed(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
@@ -150,8 +150,8 @@ def test_all_that_is_given_must_hold(wanted: Filter, found: Letter) -> None:
         (Filter(stage="publish"), False),
         (Filter(topic=QUERIES), True),
         (Filter(topic=DOCUMENTS), False),
-        (Filter(places=frozenset({Place(QUERIES, 0, 4), Place(QUERIES, 0, 5)})), True),
-        (Filter(places=frozenset({Place(QUERIES, 1, 5)})), False),
+        (Filter(places=frozenset({Position(QUERIES, 0, 4), Position(QUERIES, 0, 5)})), True),
+        (Filter(places=frozenset({Position(QUERIES, 1, 5)})), False),
         (Filter(since=STAMP), True),
         (Filter(since=STAMP + 0.001), False),
         (Filter(until=STAMP + 0.001), True),
@@ -166,15 +166,15 @@ def test_each_filter_alone(wanted: Filter, expected: bool) -> None:
 @given(st.builds(Origin, st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True), *[st.integers(0, 2**40)] * 3))
 def test_a_place_is_read_as_it_is_written(of: Origin) -> None:
     """What a dry run prints can be given back to `--offset`."""
-    place = Place(of.topic, of.partition, of.offset)
-    assert Place.parse(str(place)) == place
+    place = Position(of.topic, of.partition, of.offset)
+    assert Position.parse(str(place)) == place
 
 
 @pytest.mark.parametrize("text", ["", "q", "q:1", ":1:2", "q:1:x", "q:-1:2", "q:1:2:3", "q:1:²"])
 def test_what_is_no_place_is_named(text: str) -> None:
     """The error repeats what was given."""
     with pytest.raises(ValueError, match="is not TOPIC:PARTITION:OFFSET"):
-        Place.parse(text)
+        Position.parse(text)
 
 
 @given(st.floats(0.01, 1000), st.lists(st.floats(0, 100), min_size=2, max_size=50))

@@ -11,24 +11,24 @@ from bytewax.testing import TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import Outgoing, RecordTooLarge
+from operators.delivery.client import ProducerRecord, RecordTooLarge
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery, DeliverySink, compacted
 from operators.delivery.tracker import Commit
-from operators.inflight import Terminal
+from operators.query.message import OutputRecord
 from schemas import dead_letter as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
-Refusal = Callable[[Sequence[Outgoing]], BaseException | None]
+Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
 
 def refusing(*offsets: int) -> Refusal:
     """A producer's step: these are too large."""
 
-    def refuse(records: Sequence[Outgoing]) -> BaseException | None:
+    def refuse(records: Sequence[ProducerRecord]) -> BaseException | None:
         return RecordTooLarge([record for record in records if _offset(record) in offsets])
 
     return refuse
@@ -189,7 +189,7 @@ def test_answers_without_room_in_the_metadata_are_carried_later() -> None:
     offsets = range(0, 200 * 1200, 200)
     for offset in offsets:
         ledger.see(PARTITION, offset)
-    answers = [terminal(offset, epoch=epoch) for offset in offsets]
+    answers = [output_record(offset, epoch=epoch) for offset in offsets]
     producer = ScriptedProducer()
     with delivering(producer, ledger) as (delivery, _):
         delivery.put(answers[1:])
@@ -214,7 +214,7 @@ def test_the_dataflow_hands_its_records_over() -> None:
 
 records = st.lists(
     st.builds(
-        lambda offset, topic, key, compacts: terminal(offset, topic=topic, key=key, compacts=compacts),
+        lambda offset, topic, key, compacts: output_record(offset, topic=topic, key=key, compacts=compacts),
         st.integers(0, 30),
         st.sampled_from(["results", "watermarks"]),
         st.sampled_from([b"a", b"b", None]),
@@ -225,7 +225,7 @@ records = st.lists(
 
 
 @given(records)
-def test_only_the_highest_offset_of_a_key_is_sent(many: list[Terminal]) -> None:
+def test_only_the_highest_offset_of_a_key_is_sent(many: list[OutputRecord]) -> None:
     """Of records that compact one a topic and key is left, its highest offset; every other record stays, in order."""
     left = compacted(many)
     assert [record for record in left if not record.compacts] == [record for record in many if not record.compacts]
@@ -242,7 +242,7 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
     """Two watermarks of one key make one record, and both their offsets are committed."""
     ledger, answers = read(2)
     producer = ScriptedProducer()
-    marks = [terminal(offset, epoch=1, topic="watermarks", compacts=True) for offset in range(len(answers))]
+    marks = [output_record(offset, epoch=1, topic="watermarks", compacts=True) for offset in range(len(answers))]
     with delivering(producer, ledger) as (delivery, _):
         delivery.put(marks)
         until(lambda: ledger.in_flight == 0)

@@ -9,12 +9,12 @@ from bytewax.dataflow import Dataflow
 from bytewax.errors import BytewaxRuntimeError
 from bytewax.testing import TestingSink, run_main
 
-from operators.delivery.source import QuerySource
-from operators.inflight import Message
+from operators.delivery.source import MessageSource
+from operators.query.message import Message
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 
 def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
@@ -44,7 +44,7 @@ def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [0, 1, 2])
-        reader.intake.stop()
+        reader.consumer_loop.stop()
         until(lambda: FIRST in consumer.paused)
         consumer.log[FIRST] += [5, 6]
         reader.answer(0, 2)
@@ -62,7 +62,7 @@ def test_stop_hands_over_what_is_read() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.ledger.in_flight == 3)
-        reader.intake.stop()
+        reader.consumer_loop.stop()
         polled(consumer)
         until(lambda: reader.offsets() == [0, 1, 2])
 
@@ -74,7 +74,7 @@ def test_a_drain_that_takes_too_long_ends_all_the_same() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: reader.offsets() == [0, 1, 2])
-        reader.intake.stop()
+        reader.consumer_loop.stop()
         until(reader.ended)
         assert reader.ledger.in_flight == 3
 
@@ -84,7 +84,7 @@ def test_stop_before_the_topic_is_there_ends() -> None:
     consumer = ScriptedConsumer()
     consumer.subscribe_failures = [RetriableDelivery("no such topic")] * 1000
     with reading(consumer) as reader:
-        reader.intake.stop()
+        reader.consumer_loop.stop()
         until(reader.ended)
 
 
@@ -129,10 +129,10 @@ def failed(reader: Reader) -> Callable[[], Any]:
 def test_the_first_failure_is_the_one_reported() -> None:
     """A later failure doesn't hide what began it, and a failure wins over an end."""
     reader = Reader(ScriptedConsumer(), 1, WITHIN)
-    reader.intake.fail(FatalDelivery("fenced"))
-    reader.intake.fail(RuntimeError("a consequence"))
+    reader.consumer_loop.fail(FatalDelivery("fenced"))
+    reader.consumer_loop.fail(RuntimeError("a consequence"))
     with pytest.raises(FatalDelivery, match="fenced"):
-        reader.intake.take()
+        reader.consumer_loop.take()
 
 
 def test_the_dataflow_gets_every_message_once_and_ends() -> None:
@@ -146,14 +146,14 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         def answer(batch: list[Message]) -> list[Message]:
             reader.messages += batch
             origins = [message.origin for message in batch]
-            answers = [terminal(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
-            reader.ledger.confirm(reader.ledger.settle(answers, consumer))
+            answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
+            reader.ledger.confirm(reader.ledger.committable(answers, consumer))
             if len(reader.messages) == 100:
-                reader.intake.stop()
+                reader.consumer_loop.stop()
             return batch
 
         flow = Dataflow("source")
-        stream = op.input("in", flow, QuerySource(reader.intake, reader.wakeup))
+        stream = op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup))
         op.output("out", op.map("answer", stream, answer), TestingSink(got))
         run_main(flow)
     places = [(message.origin.partition, message.origin.offset) for batch in got for message in batch]
@@ -167,7 +167,7 @@ def test_a_failure_ends_the_dataflow() -> None:
     consumer.failure = RuntimeError("the client broke")
     with reading(consumer) as reader:
         flow = Dataflow("source")
-        op.output("out", op.input("in", flow, QuerySource(reader.intake, reader.wakeup)), TestingSink([]))
+        op.output("out", op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup)), TestingSink([]))
         with pytest.raises((FatalDelivery, BytewaxRuntimeError)):
             run_main(flow)
 
@@ -176,4 +176,4 @@ def test_a_second_worker_is_refused() -> None:
     """The source is built for one worker a process only."""
     reader = Reader(ScriptedConsumer(), 1, WITHIN)
     with pytest.raises(FatalDelivery, match="one worker"):
-        QuerySource(reader.intake, reader.wakeup).build("in", 0, 2)
+        MessageSource(reader.consumer_loop, reader.wakeup).build("in", 0, 2)

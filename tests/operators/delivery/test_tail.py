@@ -12,8 +12,8 @@ import kafka
 import pytest
 from kafka.admin import NewPartitions
 
-from operators.delivery.client import TAIL_METADATA_AGE, KafkaClient, Record, Tail
-from operators.delivery.embedded import PARTITIONS, EmbeddedBroker
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, KafkaClient, Tail
+from operators.delivery.embedded_broker import PARTITIONS, EmbeddedBroker
 from operators.delivery.kafka_python import EMBEDDED, KafkaPython
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -41,10 +41,10 @@ def started(client: KafkaClient, topic: str) -> Tail:
             assert time.monotonic() < limit
 
 
-def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[Record]:
+def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[ConsumerRecord]:
     """What comes until the position is where the end is now, or until something else is reached."""
     ends = tail.ends(PATIENCE)
-    records: list[Record] = []
+    records: list[ConsumerRecord] = []
     limit = time.monotonic() + WITHIN
     while not (_passed(tail, ends) if reached is None else reached()):
         assert time.monotonic() < limit, f"at {tail.positions()} of {ends}"
@@ -58,7 +58,7 @@ def _passed(tail: Tail, ends: dict[int, int]) -> bool:
     return all(positions[number] >= end for number, end in ends.items())
 
 
-def values(records: list[Record]) -> list[bytes | None]:
+def values(records: list[ConsumerRecord]) -> list[bytes | None]:
     """Their values."""
     return [record.value for record in records]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from operators.delivery.tracker import METADATA_LIMIT, Commit, OffsetTracker, Plan, decode, encode
+from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker, decode, encode
 
 offsets = st.integers(0, 2**62)
 
@@ -22,7 +22,7 @@ def tracker_of(seen: Iterable[int], position: int = 0) -> OffsetTracker:
     return tracker
 
 
-def answered(tracker: OffsetTracker, done: Iterable[int], limit: int = METADATA_LIMIT) -> Plan:
+def answered(tracker: OffsetTracker, done: Iterable[int], limit: int = METADATA_LIMIT) -> CommitPlan:
     """Plan and apply."""
     plan = tracker.plan(done, limit=limit)
     tracker.apply(plan)
@@ -169,7 +169,7 @@ def test_any_metadata_can_be_read(position: int, metadata: str) -> None:
 def test_a_plan_changes_nothing() -> None:
     """Planning twice gives the same, and only `apply` moves the position."""
     tracker = tracker_of([3, 5, 9], 3)
-    assert tracker.plan([3, 5]) == tracker.plan([5, 3]) == Plan(Commit(9, ""), (3, 5), ())
+    assert tracker.plan([3, 5]) == tracker.plan([5, 3]) == CommitPlan(Commit(9, ""), (3, 5), ())
     assert (tracker.position, tracker.in_flight) == (3, 3)
     answered(tracker, [3, 5])
     assert (tracker.position, tracker.in_flight) == (9, 1)
@@ -198,7 +198,7 @@ def test_answers_that_do_not_fit_wait_for_a_later_transaction() -> None:
 def test_none_fits_is_a_plan_without_answers() -> None:
     """With no room at all everything waits, and the plan commits where the partition stood."""
     tracker = tracker_of([0, 1, 2])
-    assert tracker.plan([1, 2], limit=4) == Plan(Commit(0, ""), (), (1, 2))
+    assert tracker.plan([1, 2], limit=4) == CommitPlan(Commit(0, ""), (), (1, 2))
 
 
 @pytest.mark.parametrize("first", [0, 2**40])

@@ -11,7 +11,7 @@ from operators.delivery.fencing import FencedProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.transaction_model import PARTITION, Broker, Fate, ModelProducer, Network
-from tests.operators.samples import terminal
+from tests.operators.samples import output_record
 
 REPLICAS = ("a", "b")
 SETTINGS = settings(deadline=None, stateful_step_count=12, suppress_health_check=list(HealthCheck))
@@ -95,7 +95,7 @@ class Delivery(RuleBasedStateMachine):
         self.drawn.begin(data)
         replica = self.replicas[self.owner]
         offsets = range(replica.position, replica.position + count)
-        records = [terminal(offset, value=b"%d" % offset) for offset in offsets]
+        records = [output_record(offset, value=b"%d" % offset) for offset in offsets]
         while True:
             try:
                 replica.producer.prepare()

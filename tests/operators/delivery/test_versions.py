@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from bench.kafka.broker import Broker
 from operators.delivery import versions
 from schemas.settings import KafkaSettings
-from tests.kafka.broker import Broker
 
 
 @pytest.fixture(scope="module")

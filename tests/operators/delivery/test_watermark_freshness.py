@@ -14,18 +14,18 @@ import kafka
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from bench.kafka.broker import Broker
+from bench.ports import free_port
 from operators.delivery import topics
 from operators.delivery.client import KafkaClient
-from operators.delivery.embedded import EmbeddedBroker
+from operators.delivery.embedded_broker import EmbeddedBroker
 from operators.delivery.kafka_python import EMBEDDED, KafkaPython
 from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.watermarks import WatermarkReader
+from operators.delivery.watermark_reader import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
 from schemas.settings import KafkaSettings, Topics
-from tests.kafka.broker import Broker
 from tests.operators.delivery.catching_up import WITHIN, fails_at_once, on_a_loop, recovered
 from tests.operators.delivery.transactions import indexing
-from tests.ports import free_port
 from tests.proxy import Mode, Proxy
 
 pytestmark = pytest.mark.slow
@@ -36,9 +36,9 @@ PATIENCE = 0.3
 
 
 @contextmanager
-def reading(client: KafkaClient, settings: KafkaSettings, patience: float) -> Iterator[WatermarkReader]:
+def reading(client: KafkaClient, settings: KafkaSettings, timeout: float) -> Iterator[WatermarkReader]:
     """A running reader of the watermarks topic, closed at the end."""
-    reader = WatermarkReader(lambda: client.tail(settings.topics.watermarks), patience)
+    reader = WatermarkReader(lambda: client.tail(settings.topics.watermarks), timeout)
     reader.start()
     try:
         yield reader
@@ -47,11 +47,11 @@ def reading(client: KafkaClient, settings: KafkaSettings, patience: float) -> It
 
 
 @contextmanager
-def reading_twice(settings: KafkaSettings, patience: float) -> Iterator[list[WatermarkReader]]:
+def reading_twice(settings: KafkaSettings, timeout: float) -> Iterator[list[WatermarkReader]]:
     """A running reader by each client."""
     with (
-        reading(Librdkafka(settings), settings, patience) as one,
-        reading(KafkaPython(settings), settings, patience) as another,
+        reading(Librdkafka(settings), settings, timeout) as one,
+        reading(KafkaPython(settings), settings, timeout) as another,
     ):
         yield [one, another]
 

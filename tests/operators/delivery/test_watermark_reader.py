@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from operators.delivery import watermarks
-from operators.delivery.client import Record, TopicPartition
-from operators.delivery.watermarks import WatermarkReader
+from operators.delivery import watermark_reader as watermarks
+from operators.delivery.client import ConsumerRecord, TopicPartition
+from operators.delivery.watermark_reader import WatermarkReader
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed, RetriableDelivery
 from tests.operators.delivery.catching_up import eventually, fails_at_once, fallen_behind, on_a_loop, recovered
 from tests.operators.delivery.scripted import WITHIN
@@ -47,7 +47,7 @@ class ScriptedTail:
         self._topic = topic
         self._position = 0
 
-    def poll(self, timeout: float) -> list[Record]:
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
         """The next record."""
         self._topic.polls += 1
         if self._topic.broken:
@@ -60,7 +60,7 @@ class ScriptedTail:
         self._position += 1
         if value == b"mark":
             return []
-        return [Record(TopicPartition("watermarks", 0), self._position - 1, b"a|b|0", value, (), 0.0)]
+        return [ConsumerRecord(TopicPartition("watermarks", 0), self._position - 1, b"a|b|0", value, (), 0.0)]
 
     def positions(self) -> dict[int, int]:
         """Where it is."""
@@ -80,9 +80,9 @@ class ScriptedTail:
 
 
 @contextmanager
-def reading(topic: Topic, patience: float = WITHIN) -> Iterator[WatermarkReader]:
+def reading(topic: Topic, timeout: float = WITHIN) -> Iterator[WatermarkReader]:
     """A running reader, closed at the end; every tail is closed then."""
-    reader = WatermarkReader(lambda: ScriptedTail(topic), patience)
+    reader = WatermarkReader(lambda: ScriptedTail(topic), timeout)
     reader.start()
     try:
         yield reader
@@ -146,7 +146,7 @@ async def test_calls_share_only_questions_that_begin_after_them() -> None:
 async def test_nobody_waits_for_what_is_down() -> None:
     """The first call has its patience, those after it none, until the broker answers again."""
     topic = Topic()
-    with reading(topic, patience=0.1) as reader:
+    with reading(topic, timeout=0.1) as reader:
         await recovered(reader)
         topic.answering.clear()
         with pytest.raises(BackendError):
@@ -197,7 +197,7 @@ async def test_a_short_deadline_blames_nobody() -> None:
 async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
     """Ends that aren't reached in time fail the calls, at once after the patience of one; reading goes on."""
     topic = Topic()
-    with reading(topic, patience=0.1) as reader:
+    with reading(topic, timeout=0.1) as reader:
         await recovered(reader)
         topic.readable = False
         topic.put(b"7")
@@ -224,7 +224,7 @@ def test_a_tail_that_is_stuck_is_made_anew(monkeypatch: pytest.MonkeyPatch, faul
 
     @on_a_loop
     async def stick() -> None:
-        with reading(topic, patience=0.05) as reader:
+        with reading(topic, timeout=0.05) as reader:
             await recovered(reader)
             topic.put(b"7")
             topic.readable, topic.refusing = fault != "readable", fault == "answering"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from operators.delivery.client import Outgoing, TopicPartition
+from operators.delivery.client import ProducerRecord, TopicPartition
 from operators.delivery.tracker import Commit
 from schemas.errors import Fenced, RetriableDelivery
 
@@ -177,7 +177,7 @@ class ModelProducer:
         """Why it may begin no further transaction."""
         return "a connection broke" if self._network.broken > self._broken else None
 
-    def deliver(self, records: Sequence[Outgoing], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
         """One transaction."""
         broker, name, epoch = self._network.broker, self._name, self._epoch
         numbers = [int(record.value or b"") for record in records]

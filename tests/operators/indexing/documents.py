@@ -4,7 +4,7 @@ from typing import Any
 
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.document import DocumentInFlight
-from operators.places import Places
+from operators.query.destinations import Destinations
 from tests.operators.samples import DIMENSION, message
 
 
@@ -12,7 +12,7 @@ def decoder(**changes: Any) -> DocumentDecoder:
     """A decoder of two destinations, `default` first."""
     fields: dict[str, Any] = {
         "max_bytes": 10_000,
-        "places": Places({"default": "documents", "other": "elsewhere"}),
+        "destinations": Destinations({"default": "documents", "other": "elsewhere"}),
         "default_destination": "default",
         "default_namespace": "public",
         "dimension": DIMENSION,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.dispatcher import Finished
-from operators.indexing.apply import apart, applied, embedded, persistently
+from operators.indexing.apply import apart, applied, embedded, until_answered
+from operators.runtime.dispatcher import Finished
 from schemas.errors import (
     BackendBadResponse,
     BackendError,
@@ -51,7 +51,7 @@ def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) ->
             raise failures.pop()
         return "done"
 
-    assert asyncio.run(persistently(call)) == "done"
+    assert asyncio.run(until_answered(call)) == "done"
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -64,7 +64,7 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
         raise BackendBadResponse("refused", status)
 
     with pytest.raises(BackendBadResponse):
-        asyncio.run(persistently(call))
+        asyncio.run(until_answered(call))
     assert len(calls) == 1
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.clients.bm25 import Bm25
-from operators.clients.embedders import Embedding
+from operators.clients.http.transport import Endpoint
+from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import AllBut, QdrantClient
-from operators.clients.qdrant.engine import EngineTransport
-from operators.clients.qdrant.shards import Engine
-from operators.clients.transport import Endpoint
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration, ensure, indexes
 from operators.indexing.document import DocumentInFlight, payload, point
-from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, PIECES, SUBJECT
+from operators.query.embedding import Embedding
+from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, SUBJECT, TOKEN_IDS
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
@@ -39,11 +39,11 @@ def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: 
     return asyncio.run(scenario())
 
 
-def embedded(pieces: tuple[int, ...], **event: Any) -> DocumentInFlight:
+def embedded(token_ids: tuple[int, ...], **event: Any) -> DocumentInFlight:
     """A document whose embedder found these pieces."""
     made = document(**event)
-    tokens = np.eye(len(pieces), DIMENSION, dtype=np.float32)
-    made.embedding = Embedding(tokens[0], tokens, pieces)
+    tokens = np.eye(len(token_ids), DIMENSION, dtype=np.float32)
+    made.embedding = Embedding(tokens[0], tokens, token_ids)
     return made
 
 
@@ -56,10 +56,10 @@ def test_documents_are_counted_by_their_pieces(tmp_path: Path) -> None:
         document(id="d", vector=[1.0, 0.0, 0.0]),
     ]
     own = {"must": [{"key": NAMESPACE, "match": {"value": "public"}}]}
-    having = {**own, "must_not": [{"is_empty": {"key": PIECES}}]}
+    having = {**own, "must_not": [{"is_empty": {"key": TOKEN_IDS}}]}
 
     async def ask(client: QdrantClient) -> Any:
-        facet = await client.facet("documents", PIECES, own, limit=100, exact=True, timeout=30)
+        facet = await client.facet("documents", TOKEN_IDS, own, limit=100, exact=True, timeout=30)
         return facet, await client.count("documents", having, timeout=30)
 
     assert written(tmp_path, documents, ask) == ({7: 2, 5: 1}, 2)
@@ -122,9 +122,9 @@ def test_pieces_need_not_come_back(tmp_path: Path) -> None:
 
     async def ask(client: QdrantClient) -> Any:
         every = await client.retrieve("documents", [made.point_id], True, timeout=30)
-        return every, await client.retrieve("documents", [made.point_id], AllBut([PIECES]), timeout=30)
+        return every, await client.retrieve("documents", [made.point_id], AllBut([TOKEN_IDS]), timeout=30)
 
     every, rest = written(tmp_path, [made], ask)
     assert every == {made.point_id: payload(made)}
-    assert rest == {made.point_id: {name: value for name, value in payload(made).items() if name != PIECES}}
-    assert payload(made)[PIECES] == [5, 7]
+    assert rest == {made.point_id: {name: value for name, value in payload(made).items() if name != TOKEN_IDS}}
+    assert payload(made)[TOKEN_IDS] == [5, 7]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.bm25 import Bm25
-from operators.clients.embedders import Embedding
+from operators.clients.qdrant.bm25 import Bm25
 from operators.indexing.document import deleted, newest, not_newer, payload, point
 from operators.indexing.watermark import watermark
+from operators.query.embedding import Embedding
 from operators.ranking.dedupe import fingerprint
 from schemas.document import WORDS
 from schemas.settings.backends import Vectors
@@ -83,15 +83,15 @@ def test_a_points_vectors() -> None:
 
 
 def test_a_payload_has_the_pieces_of_its_token_vectors() -> None:
-    """Each once, under the index's own key, beside a `pieces` of the document's; none where there are none."""
-    made = document(pieces="mine")
+    """Each once, under the index's own key, beside a `token_ids` of the document's; none where there are none."""
+    made = document(token_ids="mine")
     made.embedding = Embedding(np.ones(3, np.float32), np.ones((4, 3), np.float32), (30, 4, 30, 12))
-    assert (payload(made)["_pieces"], payload(made)["pieces"]) == ([4, 12, 30], "mine")
+    assert (payload(made)["_token_ids"], payload(made)["token_ids"]) == ([4, 12, 30], "mine")
     made.embedding = Embedding(np.ones(3, np.float32))
-    assert "_pieces" not in payload(made)
+    assert "_token_ids" not in payload(made)
     own = document(vector=[0.5, 0.5, 0.0])
     own.embedding = Embedding(np.ones(3, np.float32), np.ones((1, 3), np.float32), (4,))
-    assert "_pieces" not in payload(own)
+    assert "_token_ids" not in payload(own)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=10))

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import orjson
 
-from operators.ranking.anchors import TimeAnchor
 from operators.ranking.candidate import Leg
 from operators.ranking.dedupe import content, fingerprint
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
+from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
@@ -140,7 +140,9 @@ def facts(random: Random, **fixed: Any) -> Facts:
         "now": NOW,
         "cycle": random.choice([None, 100]),
         "text": random.choice([None, "", "The weather report", "Straße café", "東京の天気", "طقس"]),
-        "anchor": random.choice([None, TimeAnchor(21, 5), TimeAnchor(-3, 2), TimeAnchor(365, 30)]),
+        "temporal_expression": random.choice(
+            [None, TemporalExpression(21, 5), TemporalExpression(-3, 2), TemporalExpression(365, 30)]
+        ),
         "decay": random.choice([(), (tier,)]),
         "decay_half_life": random.choice([7.0, 30.0, None]),
     }
@@ -149,8 +151,8 @@ def facts(random: Random, **fixed: Any) -> Facts:
 
 def explained(ranked: Ranked, id_: str) -> dict[str, Any]:
     """A candidate's explanation as the result has it, there and back."""
-    assert ranked.trail is not None
-    of = ranked.trail.explanations[id_]
+    assert ranked.explanations is not None
+    of = ranked.explanations.by_id[id_]
     read: dict[str, Any] = orjson.loads(orjson.dumps({"legs": of.legs, "stages": of.stages}))
     return read
 
@@ -158,5 +160,5 @@ def explained(ranked: Ranked, id_: str) -> dict[str, Any]:
 def said(ranked: Ranked) -> bytes:
     """All that a ranking says, as bytes; scores to the bit, keys in their order."""
     candidates = [(candidate.id, candidate.score.hex()) for candidate in ranked.candidates]
-    explanations = ranked.trail and {id_: explained(ranked, id_) for id_, _ in candidates}
-    return orjson.dumps([candidates, explanations, ranked.backends, ranked.reranked, ranked.warnings])
+    by_id = ranked.explanations and {id_: explained(ranked, id_) for id_, _ in candidates}
+    return orjson.dumps([candidates, by_id, ranked.backends, ranked.reranked, ranked.warnings])

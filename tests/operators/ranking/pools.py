@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.run import Explanation, Facts, Run, Trail
+from operators.ranking.run import Facts, Run, ScoreExplanation, ScoreExplanations
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import Recipe
@@ -48,7 +48,7 @@ def structured(*ids: str, payloads: Mapping[str, Mapping[str, Any]] | None = Non
 def run(recipe: Recipe | None = None, **facts: Any) -> Run:
     """A run at NOW; with `explain=True` one that notes explanations."""
     of = Facts(**{"now": NOW, **facts})
-    return Run(of, Trail(recipe.parameters if recipe else {}) if of.explain else None)
+    return Run(of, ScoreExplanations(recipe.parameters if recipe else {}) if of.explain else None)
 
 
 def recipe(*stages: Any, **more: Any) -> Recipe:
@@ -61,10 +61,10 @@ def candidate(id_: str, score: float, **payload: Any) -> Candidate:
     return Candidate(id_, score, payload)
 
 
-def explanation(run: Run, id_: str) -> Explanation:
+def explanation(run: Run, id_: str) -> ScoreExplanation:
     """What the run noted of a candidate."""
-    assert run.trail is not None
-    return run.trail.explanations[id_]
+    assert run.explanations is not None
+    return run.explanations.by_id[id_]
 
 
 def scores(candidates: Sequence[Candidate]) -> list[tuple[str, float]]:

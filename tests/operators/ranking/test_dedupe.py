@@ -194,5 +194,5 @@ def test_what_stays_is_explained_as_unchanged() -> None:
     dedupe([candidate("a", 0.7, text="same"), candidate("b", 0.6, text="same")], Dedupe(limit=5), noting)
     (step,) = explanation(noting, "a").stages
     assert (step["stage"], step["input"], step["output"], step["parameters"]) == ("dedupe", 0.7, 0.7, {"limit": 5})
-    assert noting.trail is not None
-    assert "b" not in noting.trail.explanations
+    assert noting.explanations is not None
+    assert "b" not in noting.explanations.by_id

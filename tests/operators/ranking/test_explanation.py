@@ -57,7 +57,7 @@ def test_recomputing_gives_the_score_that_a_reranker_made(name: str) -> None:
         judged = {
             id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in ids(ranked.candidates) if random.random() < 0.9
         }
-        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.trail)
+        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.explanations)
         assert_accounted(ranked._replace(candidates=merged))
 
 
@@ -70,7 +70,7 @@ def test_recomputing_gives_the_score_of_the_picked_one() -> None:
         if ranked.candidates:
             picked = random.choice(ids(ranked.candidates))
             stage = on.picking or LlmRerank()
-            candidates = pick(ranked.candidates, picked, stage, ranked.trail)
+            candidates = pick(ranked.candidates, picked, stage, ranked.explanations)
             assert_accounted(ranked._replace(candidates=candidates))
             assert list(recompute(explained(ranked, picked)))[-1].stage == "llm_rerank"
 
@@ -92,9 +92,9 @@ def test_an_explanation_is_json(name: str) -> None:
     for seed in SEEDS:
         random = Random(seed)
         ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
-        assert ranked.trail is not None
+        assert ranked.explanations is not None
         for candidate in ranked.candidates:
-            of = ranked.trail.explanations[candidate.id]
+            of = ranked.explanations.by_id[candidate.id]
             assert explained(ranked, candidate.id) == {"legs": of.legs, "stages": of.stages}
             Explained.model_validate(explained(ranked, candidate.id), strict=True)
 
@@ -107,7 +107,11 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         random = Random(seed)
         asked = facts(random, explain=True)
         ranked = rank(RECIPES[name], pool(random), asked)
-        ran = [stage for stage in RECIPES[name].parameters if stage in on and (stage != "temporal" or asked.anchor)]
+        ran = [
+            stage
+            for stage in RECIPES[name].parameters
+            if stage in on and (stage != "temporal" or asked.temporal_expression)
+        ]
         for candidate in ranked.candidates:
             steps = explained(ranked, candidate.id)["stages"]
             assert [step["stage"] for step in steps] == ran
@@ -209,4 +213,4 @@ def test_a_distance_by_hand() -> None:
 
 def test_without_explain_there_is_no_trail() -> None:
     """A query that doesn't ask gets no explanations."""
-    assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).trail is None
+    assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).explanations is None

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.anchors import TimeAnchor
 from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
+from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
@@ -69,21 +69,26 @@ def test_only_a_distance_stage_reranks() -> None:
 @pytest.mark.parametrize("before", [["score"], ["score", "composite"], ["weighted", "dedupe"]], ids=str)
 def test_without_an_anchor_temporal_is_not_there(before: list[Any]) -> None:
     """A query that names no time is ranked as without the stage, to the byte."""
-    same(recipe(*before), recipe(*before, "temporal"), explain=True, anchor=None)
+    same(recipe(*before), recipe(*before, "temporal"), explain=True, temporal_expression=None)
 
 
 @pytest.mark.parametrize("boost", [0, -0.4, -1e6])
 def test_without_a_boost_temporal_is_not_there(boost: float) -> None:
     """A boost of 0 or less gives exactly what the stages before it gave, whatever time the query names."""
     before = ["score", "composite"]
-    same(recipe(*before), recipe(*before, {"temporal": {"boost": boost}}), explain=True, anchor=TimeAnchor(21, 5))
+    same(
+        recipe(*before),
+        recipe(*before, {"temporal": {"boost": boost}}),
+        explain=True,
+        temporal_expression=TemporalExpression(21, 5),
+    )
 
 
 def test_a_boost_changes_something() -> None:
     """With an anchor and a boost the stage is there: a document of the named day overtakes one of today."""
     of = {"a": {"created_at": NOW}, "b": {"created_at": NOW - 21 * DAY}}
     legs = [vector(("a", 0.9), ("b", 0.8), ("c", 0.7), payloads={**of, "c": {}})]
-    asked = Facts(now=NOW, anchor=TimeAnchor(21, 5))
+    asked = Facts(now=NOW, temporal_expression=TemporalExpression(21, 5))
     assert ids(rank(recipe("score"), legs, asked).candidates) == ["a", "b", "c"]
     assert ids(rank(recipe("score", "temporal"), legs, asked).candidates) == ["b", "a", "c"]
 
@@ -157,9 +162,9 @@ def test_to_explain_changes_nothing(name: str) -> None:
         silent = rank(RECIPES[name], legs, facts(random))
         random.setstate(luck)
         explaining = rank(RECIPES[name], legs, facts(random, explain=True))
-        assert silent.trail is None
-        assert explaining.trail is not None
-        assert said(explaining._replace(trail=None)) == said(silent)
+        assert silent.explanations is None
+        assert explaining.explanations is not None
+        assert said(explaining._replace(explanations=None)) == said(silent)
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -61,13 +61,13 @@ def test_a_pick_is_explained_by_its_smallest_distance() -> None:
     """The picked one's explanation has the score before and after and the distance that was halved; others' none."""
     of = recipe("score", {"llm_rerank": {"enabled": True, "top_k": 7}})
     picking = run(of, explain=True)
-    pick([candidate("a", 0.75), candidate("b", 0.25)], "b", STAGE, picking.trail)
+    pick([candidate("a", 0.75), candidate("b", 0.25)], "b", STAGE, picking.explanations)
     (step,) = explanation(picking, "b").stages
     assert (step["stage"], step["input"], step["output"]) == ("llm_rerank", 0.25, 0.875)
     assert step["parameters"] == {"enabled": True, "top_k": 7}
     assert step["values"] == {"smallest": 0.25, "distance": 0.125}
-    assert picking.trail is not None
-    assert "a" not in picking.trail.explanations
+    assert picking.explanations is not None
+    assert "a" not in picking.explanations.by_id
 
 
 @given(st.lists(st.floats(-100, 1), min_size=1, max_size=12), st.integers(0, 11))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.anchors import TimeAnchor, anchor
 from operators.ranking.candidate import Leg
 from operators.ranking.dedupe import fingerprint
 from operators.ranking.pipeline import Ranked, rank
 from operators.ranking.run import Facts
+from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
 from schemas.document import CONTENT
 from schemas.errors import DeadLetterClass, InputError
 from schemas.leg import LEGS
@@ -183,7 +183,11 @@ def in_language(language: str) -> list[Leg]:
 def test_one_text_in_other_characters_is_one_result(name: str, language: str) -> None:
     """Case, width, composition and white space make no other text in any language."""
     text = LANGUAGES[language][0]
-    ranked = rank(SHIPPED[name], in_language(language), Facts(now=NOW, text=text, anchor=anchor(text, NOW)))
+    ranked = rank(
+        SHIPPED[name],
+        in_language(language),
+        Facts(now=NOW, text=text, temporal_expression=temporal_expression(text, NOW)),
+    )
     assert set(ids(ranked.candidates)) == {"best", "other", "answer", "worst"}
 
 
@@ -213,7 +217,7 @@ def test_a_recipe_reads_no_more_than_it_says(name: str, language: str) -> None:
         assert said(rank(SHIPPED[name], cut, asked)) == said(rank(SHIPPED[name], whole, asked))
 
 
-ANCHOR = TimeAnchor(7, 3)
+ANCHOR = TemporalExpression(7, 3)
 DATED = {"a": {"created_at": NOW - DAY, "type": "reflection", "cycle": 3}}
 BLEND = {"reflections": {"recency_weight": 0.3}}
 
@@ -223,7 +227,7 @@ BLEND = {"reflections": {"recency_weight": 0.3}}
     [
         (["score", "composite"], {}, "composite"),
         (["score", {"composite": {"recency": 0.1, "quality": 0}}], {}, "composite"),
-        (["score", "temporal"], {"anchor": ANCHOR}, "temporal"),
+        (["score", "temporal"], {"temporal_expression": ANCHOR}, "temporal"),
         ([{"decay": ON}], {}, "decay"),
         (["decay"], {"decay": (RECIPES["steps"].fusion,)}, "decay"),
         (["score", {"weibull_decay": ON}], {}, "weibull_decay"),
@@ -244,7 +248,7 @@ def test_a_missing_clock_is_the_querys_fault(stages: list[Any], asked: dict[str,
         (["weighted", "reflections"], {}),
         (["score", {"composite": {**TERMS, "recency": 0, "quality": 0}}], {}),
         (["score", "temporal"], {}),
-        (["score", {"temporal": {"boost": 0}}], {"anchor": ANCHOR}),
+        (["score", {"temporal": {"boost": 0}}], {"temporal_expression": ANCHOR}),
         ([{"decay": ON}], {"decay_half_life": None}),
         (["score", "weibull_decay"], {}),
         (["score", {"weibull_decay": ON}], {"distance": False}),

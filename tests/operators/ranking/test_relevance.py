@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.relevance import merge
-from operators.ranking.run import Trail
+from operators.ranking.run import ScoreExplanations
 from schemas.query import MAX_FLOAT32
 from tests.operators.ranking.pools import any_finite, ids, scores
 
@@ -80,9 +80,9 @@ def test_verdicts_as_far_apart_as_numbers_can_be() -> None:
 
 def test_a_merge_is_explained() -> None:
     """A judged one's step has its verdict, both min-max values and their scales, from which its score follows."""
-    trail = Trail({})
-    merge(fused(*FUSED), {"a": 0.0, "c": 10.0, "b": 2.5}, 3, 0.25, trail)
-    (step,) = trail.explanations["b"].stages
+    explanations = ScoreExplanations({})
+    merge(fused(*FUSED), {"a": 0.0, "c": 10.0, "b": 2.5}, 3, 0.25, explanations)
+    (step,) = explanations.by_id["b"].stages
     assert step["stage"] == "rerank"
     assert step["parameters"] == {"top": 3, "weight": 0.25}
     assert step["input"] == 0.8
@@ -96,21 +96,23 @@ def test_a_merge_is_explained() -> None:
 
 def test_the_tail_of_a_merge_is_explained() -> None:
     """Behind `top` the step has the min-max value over the tail; who was dropped has no step."""
-    trail = Trail({})
-    merge(fused(*FUSED, ("f", 0.0)), {"a": 0.0, "c": 10.0}, 3, 1.0, trail)
-    (step,) = trail.explanations["e"].stages
+    explanations = ScoreExplanations({})
+    merge(fused(*FUSED, ("f", 0.0)), {"a": 0.0, "c": 10.0}, 3, 1.0, explanations)
+    (step,) = explanations.by_id["e"].stages
     assert (step["stage"], step["input"]) == ("rerank", 0.2)
     # Of .3 .2 0 the second is 2/3.
     assert step["values"]["tail"] == pytest.approx(0.6666666666666667)
     assert (step["values"]["tail_scale"]["offset"], step["values"]["tail_scale"]["divisor"]) == (0.0, 0.3)
     assert step["output"] == pytest.approx(-0.3333333333333333)
-    assert sorted(trail.explanations) == ["a", "c", "d", "e", "f"]
+    assert sorted(explanations.by_id) == ["a", "c", "d", "e", "f"]
 
 
 def test_an_explanation_changes_nothing() -> None:
     """Scores and order are the same to the bit with an explanation and without."""
-    verdicts = {"a": 0.1, "b": 0.7, "c": 0.3}
-    assert merge(fused(*FUSED), verdicts, 3, 0.3, Trail({})) == merge(fused(*FUSED), verdicts, 3, 0.3)
+    rerank_scores = {"a": 0.1, "b": 0.7, "c": 0.3}
+    assert merge(fused(*FUSED), rerank_scores, 3, 0.3, ScoreExplanations({})) == merge(
+        fused(*FUSED), rerank_scores, 3, 0.3
+    )
 
 
 judged = st.lists(st.tuples(any_finite, st.none() | any_finite), max_size=12)
@@ -121,25 +123,27 @@ def test_scores_never_rise_with_the_rank(pool: list[tuple[float, float | None]],
     """Over any finite scores: no score is above one before it, the judged in [0, 1], the tail in [-1, 0]."""
     ranked = sorted((value for value, _ in pool), reverse=True)
     candidates = [Candidate(str(index), value) for index, value in enumerate(ranked)]
-    verdicts = {str(index): verdict for index, (_, verdict) in enumerate(pool) if verdict is not None}
-    merged = merge(candidates, {id_: value for id_, value in verdicts.items() if int(id_) < top}, top, weight)
+    rerank_scores = {
+        str(index): rerank_scores for index, (_, rerank_scores) in enumerate(pool) if rerank_scores is not None
+    }
+    merged = merge(candidates, {id_: value for id_, value in rerank_scores.items() if int(id_) < top}, top, weight)
     values = [candidate.score for candidate in merged]
     assert values == sorted(values, reverse=True)
     head = [candidate for candidate in merged if int(candidate.id) < top]
     assert merged[: len(head)] == head
-    assert {candidate.id for candidate in head} == {id_ for id_ in verdicts if int(id_) < top}
+    assert {candidate.id for candidate in head} == {id_ for id_ in rerank_scores if int(id_) < top}
     assert ids(merged[len(head) :]) == [str(index) for index in range(top, len(pool))]
     assert all(-1e-9 <= candidate.score <= 1 + 1e-9 for candidate in head)
     assert all(-1 <= candidate.score <= 0 for candidate in merged[len(head) :])
 
 
 @given(st.lists(any_finite, min_size=1, max_size=8, unique=True), st.permutations(range(8)))
-def test_weight_one_orders_by_the_reranker_alone(verdicts: list[float], order: list[int]) -> None:
+def test_weight_one_orders_by_the_reranker_alone(rerank_scores: list[float], order: list[int]) -> None:
     """At weight 1 a better verdict is never behind a worse one, whatever the fused order was."""
-    order = [place for place in order if place < len(verdicts)]
+    order = [place for place in order if place < len(rerank_scores)]
     candidates = [Candidate(str(place), -float(rank)) for rank, place in enumerate(order)]
-    merged = merge(candidates, {str(place): verdicts[place] for place in order}, len(order), 1.0)
+    merged = merge(candidates, {str(place): rerank_scores[place] for place in order}, len(order), 1.0)
     by_score = [candidate.score for candidate in merged]
     assert by_score == sorted(by_score, reverse=True)
-    best = max(range(len(verdicts)), key=lambda place: verdicts[place])
+    best = max(range(len(rerank_scores)), key=lambda place: rerank_scores[place])
     assert next(candidate.score for candidate in merged if candidate.id == str(best)) == 1

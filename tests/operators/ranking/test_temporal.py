@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.anchors import TimeAnchor, anchor
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
 from operators.ranking.temporal import proximity, temporal
+from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal
@@ -30,7 +30,7 @@ from tests.operators.ranking.pools import (
     vector,
 )
 
-THREE_WEEKS = TimeAnchor(21, 5)
+THREE_WEEKS = TemporalExpression(21, 5)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_bonus_by_hand() -> None:
         candidate("half", 3.0, created_at=ago(31)),
         candidate("late", 3.0, created_at=ago(13.5)),
     ]
-    found = temporal(pool, Temporal(), run(anchor=THREE_WEEKS))
+    found = temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))
     assert scores(found) == [
         ("near", pytest.approx(3.4)),
         ("late", pytest.approx(3.3)),  # 7.5 away: .4 * .75
@@ -73,71 +73,79 @@ def test_the_bonus_by_hand() -> None:
 
 def test_a_boost_is_the_recipes() -> None:
     """Another boost than .40 is a bonus of its own size, below a negative score, too."""
-    found = temporal([candidate("a", -1.0, created_at=ago(21))], Temporal(boost=2.5), run(anchor=THREE_WEEKS))
+    found = temporal(
+        [candidate("a", -1.0, created_at=ago(21))], Temporal(boost=2.5), run(temporal_expression=THREE_WEEKS)
+    )
     assert scores(found) == [("a", 1.5)]
 
 
 def test_a_document_of_the_time_climbs() -> None:
     """What is dated at the query's time goes past what is a little more relevant, and not past what is much more."""
     pool = [candidate("much", 0.9), candidate("little", 0.5), candidate("dated", 0.45, created_at=ago(21))]
-    assert ids(temporal(pool, Temporal(), run(anchor=THREE_WEEKS))) == ["much", "dated", "little"]
+    assert ids(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == ["much", "dated", "little"]
 
 
 @pytest.mark.parametrize("stamp", NO_STAMPS, ids=named)
 def test_an_undated_document_gains_nothing(stamp: object) -> None:
     """Without a date, and with one that isn't a time, the bonus is 0, even at an anchor of today."""
     pool = [candidate("a", 0.5, created_at=stamp), candidate("b", 0.5)]
-    assert scores(temporal(pool, Temporal(), run(anchor=TimeAnchor(0, 2)))) == [("a", 0.5), ("b", 0.5)]
+    assert scores(temporal(pool, Temporal(), run(temporal_expression=TemporalExpression(0, 2)))) == [
+        ("a", 0.5),
+        ("b", 0.5),
+    ]
 
 
 def test_only_the_creation_counts() -> None:
     """A change, an access or a confirmation at the time is no date of the document."""
     pool = [candidate("a", 0.5, updated_at=ago(21), accessed_at=ago(21), confirmed_at=ago(21))]
-    assert scores(temporal(pool, Temporal(), run(anchor=THREE_WEEKS))) == [("a", 0.5)]
+    assert scores(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == [("a", 0.5)]
 
 
 def test_the_future_counts_as_now_with_a_warning() -> None:
     """A document of the future has age 0: next to yesterday, far from three weeks ago."""
-    noting = run(anchor=TimeAnchor(1, 1))
+    noting = run(temporal_expression=TemporalExpression(1, 1))
     assert scores(temporal([candidate("a", 0.5, created_at=ago(-30))], Temporal(), noting)) == [("a", 0.9)]
     assert len(noting.warnings()) == 1
     pool = [candidate("a", 0.5, created_at=ago(-30))]
-    assert scores(temporal(pool, Temporal(), run(anchor=THREE_WEEKS))) == [("a", 0.5)]
+    assert scores(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == [("a", 0.5)]
 
 
 def test_the_year_1_is_far_from_everything() -> None:
     """The oldest stamp that there is gains nothing."""
     pool = [candidate("a", 0.5, created_at=YEAR_1)]
-    assert scores(temporal(pool, Temporal(), run(anchor=TimeAnchor(365, 30)))) == [("a", 0.5)]
+    assert scores(temporal(pool, Temporal(), run(temporal_expression=TemporalExpression(365, 30)))) == [("a", 0.5)]
 
 
 def test_ties_keep_their_order() -> None:
     """Equal scores stay in the order in which they came, with and without a bonus."""
     dates = {"z": 21, "b": 60, "y": 22, "a": 90}
     pool = [candidate(id_, 0.5, created_at=ago(days)) for id_, days in dates.items()]
-    assert ids(temporal(pool, Temporal(), run(anchor=THREE_WEEKS))) == ["z", "y", "b", "a"]
+    assert ids(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == ["z", "y", "b", "a"]
 
 
 def test_a_bonus_needs_a_clock() -> None:
     """An anchor without a now is an error that names both `now` and the stage."""
     with pytest.raises(InputError, match=r"^now: .*stage temporal "):
-        temporal([candidate("a", 1.0)], Temporal(), run(now=None, anchor=THREE_WEEKS))
+        temporal([candidate("a", 1.0)], Temporal(), run(now=None, temporal_expression=THREE_WEEKS))
 
 
 @pytest.mark.parametrize(
     ("boost", "of"), [(0.4, None), (0.0, THREE_WEEKS), (-0.0, THREE_WEEKS), (-1.0, THREE_WEEKS), (-1.0, None)]
 )
-def test_nothing_to_do_needs_no_clock(boost: float, of: TimeAnchor | None) -> None:
+def test_nothing_to_do_needs_no_clock(boost: float, of: TemporalExpression | None) -> None:
     """Without an anchor, or with a boost of 0 or less, nothing moves and no now is asked for."""
     pool = [candidate("a", 0.5, created_at=ago(60)), candidate("b", 0.4, created_at=ago(21))]
-    assert scores(temporal(pool, Temporal(boost=boost), run(now=None, anchor=of))) == [("a", 0.5), ("b", 0.4)]
+    assert scores(temporal(pool, Temporal(boost=boost), run(now=None, temporal_expression=of))) == [
+        ("a", 0.5),
+        ("b", 0.4),
+    ]
 
 
 def as_bytes(stages: list[Any], found: list[Leg], **facts: Any) -> bytes:
     """A whole ranking and all that it says beside its results, explanations, too, as JSON."""
     ranked = rank(recipe(*stages), found, Facts(now=NOW, explain=True, **facts))
-    assert ranked.trail is not None
-    steps = {id_: [each.legs, each.stages] for id_, each in ranked.trail.explanations.items()}
+    assert ranked.explanations is not None
+    steps = {id_: [each.legs, each.stages] for id_, each in ranked.explanations.by_id.items()}
     rest = [ranked.backends, ranked.reranked, ranked.warnings]
     return orjson.dumps([[each.id, each.score, each.payload] for each in ranked.candidates] + [steps, rest])
 
@@ -149,7 +157,7 @@ payload_pools = st.dictionaries(
 
 @given(legs(), payload_pools, st.sampled_from([(None, 0.4), (THREE_WEEKS, 0.0), (THREE_WEEKS, -1.0), (None, -1.0)]))
 def test_nothing_to_do_is_exactly_the_composite(
-    found: list[Leg], dates: dict[str, object], to_do: tuple[TimeAnchor | None, float]
+    found: list[Leg], dates: dict[str, object], to_do: tuple[TemporalExpression | None, float]
 ) -> None:
     """Without an anchor, or with a boost of 0 or less, the answer is the composite's, byte for byte."""
     of, boost = to_do
@@ -157,8 +165,11 @@ def test_nothing_to_do_is_exactly_the_composite(
         Leg(each.name, each.status, each.ids, each.scores, [{"created_at": dates.get(id_)} for id_ in each.ids])
         for each in found
     ]
-    plain = as_bytes(["score", "dedupe", "composite"], stamped, anchor=of)
-    assert as_bytes(["score", "dedupe", "composite", {"temporal": {"boost": boost}}], stamped, anchor=of) == plain
+    plain = as_bytes(["score", "dedupe", "composite"], stamped, temporal_expression=of)
+    assert (
+        as_bytes(["score", "dedupe", "composite", {"temporal": {"boost": boost}}], stamped, temporal_expression=of)
+        == plain
+    )
 
 
 def test_three_weeks_ago_in_the_shipped_recipe() -> None:
@@ -170,15 +181,21 @@ def test_three_weeks_ago_in_the_shipped_recipe() -> None:
     ]
     asked, plain = "what did I do three weeks ago", "what did I do"
     recipe_ = SHIPPED["composite"]
-    assert ids(rank(recipe_, found, Facts(now=NOW, anchor=anchor(plain, NOW))).candidates)[0] == "today"
-    assert ids(rank(recipe_, found, Facts(now=NOW, anchor=anchor(asked, NOW))).candidates)[0] == "then"
+    assert (
+        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=temporal_expression(plain, NOW))).candidates)[0]
+        == "today"
+    )
+    assert (
+        ids(rank(recipe_, found, Facts(now=NOW, temporal_expression=temporal_expression(asked, NOW))).candidates)[0]
+        == "then"
+    )
 
 
-anchors = st.builds(TimeAnchor, st.integers(0, 40_000), st.integers(1, 4_000))
+anchors = st.builds(TemporalExpression, st.integers(0, 40_000), st.integers(1, 4_000))
 
 
 @given(anchors, st.floats(0, 50_000), st.floats(0, 50_000))
-def test_proximity_falls_with_the_distance(of: TimeAnchor, one: float, other: float) -> None:
+def test_proximity_falls_with_the_distance(of: TemporalExpression, one: float, other: float) -> None:
     """Proximity is within 0 and 1, and of two ages the one farther from the anchor is never the nearer."""
     close, distant = sorted((one, other), key=lambda age: abs(age - of.days))
     assert 0 <= proximity(distant, of) <= proximity(close, of) <= 1
@@ -186,12 +203,14 @@ def test_proximity_falls_with_the_distance(of: TimeAnchor, one: float, other: fl
 
 @given(st.lists(st.tuples(any_finite, payloads), max_size=8), anchors, st.floats(-10, 1e6))
 def test_any_payload_gains_a_finite_bonus(
-    pool: list[tuple[float, dict[str, Any]]], of: TimeAnchor, boost: float
+    pool: list[tuple[float, dict[str, Any]]], of: TemporalExpression, boost: float
 ) -> None:
     """Whatever the fields hold: each gains 0 to boost, none is lost, no score is NaN or infinite."""
     before = {str(place): score for place, (score, _) in enumerate(pool)}
     found = temporal(
-        [Candidate(str(place), *each) for place, each in enumerate(pool)], Temporal(boost=boost), run(anchor=of)
+        [Candidate(str(place), *each) for place, each in enumerate(pool)],
+        Temporal(boost=boost),
+        run(temporal_expression=of),
     )
     assert {each.id for each in found} == before.keys()
     assert all(math.isfinite(each.score) for each in found)

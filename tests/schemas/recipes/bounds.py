@@ -48,7 +48,7 @@ CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
     ("decay", "mode"): (None, "exponential", "step"),
     ("composite", "importance_scale"): (5, 1),
     ("composite", "confidence_decay"): ("linear", "weibull"),
-    ("temporal", "anchors"): ("rules", "chat"),
+    ("temporal", "extractor"): ("rules", "chat"),
     ("weibull_decay", "preset"): (None, "identity"),
     ("importance_boost", "importance_scale"): (5, 1),
 }

@@ -213,7 +213,7 @@ def test_a_definition_is_the_recipe(name: str) -> None:
 
 def test_a_chat_model_is_asked_for_times_and_for_picks() -> None:
     """A recipe asks one if its anchors are the chat model's, or if picking is on."""
-    assert of("score", {"temporal": {"anchors": "chat"}}).asks_chat
+    assert of("score", {"temporal": {"extractor": "chat"}}).asks_chat
     assert of("score", {"llm_rerank": {"enabled": True}}).asks_chat
     assert not of("score", "temporal", "llm_rerank").asks_chat
 

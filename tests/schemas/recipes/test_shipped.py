@@ -60,7 +60,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "importance_scale": 5,
         "confidence_decay": "linear",
     },
-    "temporal": {"boost": 0.40, "anchors": "rules"},
+    "temporal": {"boost": 0.40, "extractor": "rules"},
     "weibull_decay": {"enabled": True, "preset": None, "k": 1.5, "lambda": 90.0, "floor": 0.3},
     "keyword_boost": {"enabled": True, "weight": 0.30, "stop_words": None},
     "importance_boost": {"enabled": True, "weight": 0.15, "importance_scale": 5},

@@ -111,7 +111,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         (places(analysers={"moon": {}}), "analysers: moon: not a Qdrant collection"),
         ({**LEAST, "decay": {"collections": {"default": {"a": {}}}}}, "decay.collections.default: a: not in"),
         ({**LEAST, "cache": {"threshold": 1.1}}, "cache.threshold: "),
-        ({**LEAST, "cache": {"patience": 11}}, "cache.patience: "),
+        ({**LEAST, "cache": {"watermark_timeout": 11}}, "cache.watermark_timeout: "),
         ({**LEAST, "kafka": None}, "kafka: "),
         ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
         (

@@ -187,7 +187,7 @@ def test_no_value_is_repeated(sections: dict[str, Any]) -> None:
 
 ASKING = {
     "picked": {"stages": ["score", {"llm_rerank": {"enabled": True}}]},
-    "told": {"stages": ["score", {"temporal": {"anchors": "chat"}}]},
+    "told": {"stages": ["score", {"temporal": {"extractor": "chat"}}]},
 }
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from qdrant_client.http import models
 
-from operators.clients.qdrant.answers import Hits
 from operators.clients.qdrant.client import QdrantClient, point_id
-from operators.clients.qdrant.engine import EngineTransport
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
+from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 

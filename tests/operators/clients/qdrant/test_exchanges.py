@@ -9,9 +9,9 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.engine import EngineTransport
-from operators.clients.qdrant.shards import Engine
-from operators.clients.transport import http_transport
+from operators.clients.http.transport import http_transport
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
 from tests.qdrant_server import serve
 
 EXCHANGES = orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]

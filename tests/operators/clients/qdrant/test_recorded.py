@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.answers import Hits
+from operators.query.hits import Hits
 from tests.operators.clients.qdrant.transports import Faulty, Watched, answering, qdrant
 
 EXCHANGES = {

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import orjson
 
+from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.transport import Endpoint
 
 Answer = Callable[[httpx.Request], httpx.Response]
 

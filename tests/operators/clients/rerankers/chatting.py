@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from operators.clients.chat_models import ChatModel
-from operators.clients.rerankers import Reranker, RerankRequest, Scores
+from operators.clients.chat import ChatModel
+from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.picker import Picker
+from operators.clients.rerankers.selection import ChatSelector
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
-from tests.operators.clients.chat_models.servers import HEADERS, Make, openai
-from tests.operators.clients.serving import Handler, answering, backend
+from tests.operators.clients.chat.servers import HEADERS, Make, openai
+from tests.operators.clients.http.serving import Handler, answering, backend
 
 Kind = Callable[[ChatModel], Reranker]
-KINDS: Sequence[Kind] = (Picker, Orderer)
+KINDS: Sequence[Kind] = (ChatSelector, Orderer)
 
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 TEMPLATE = re.compile(r"<\|[^|]*\|>|<｜[^｜]*｜>|</?s>|<</?SYS>>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>")

@@ -9,13 +9,15 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.guarded import Guarded
-from operators.clients.rerankers import Reranker, RerankRequest, Scores
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.transport import Endpoint
+from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.clients.transport import Endpoint
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
+from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.clients.rerankers.servers import (
     Cohere,
     Infinity,
@@ -29,7 +31,6 @@ from tests.operators.clients.rerankers.servers import (
     Voyage,
     relevance,
 )
-from tests.operators.clients.serving import Handler, answering, backend
 
 MODEL = "bge-reranker-v2-m3"
 QUERY = "who found penicillin"
@@ -38,16 +39,16 @@ TEXTS = ("Fleming did, by chance", "a mould", "zebras graze")
 
 @dataclass(frozen=True)
 class Dialect:
-    """A client and a server of one dialect; `pairs`: many queries a call; `verdicts`: documents may be left out."""
+    """A client and a server of one dialect; `pairs`: many queries a call; `rerank_scores`: documents may lack."""
 
     client: type[CohereReranker | VoyageReranker | TeiReranker | TeiPairReranker | VllmPairReranker]
     server: type[Server]
     pairs: bool = False
-    verdicts: bool = False
+    rerank_scores: bool = False
 
     def over(self, endpoint: Endpoint, documents: int | None = None) -> Reranker:
         """A new client."""
-        return self.client(Guarded(endpoint), MODEL, documents=documents)
+        return self.client(ResilientEndpoint(endpoint), MODEL, documents=documents)
 
     def right(self, requests: Sequence[RerankRequest]) -> Any:
         """The server's right answer to `requests`."""
@@ -56,18 +57,18 @@ class Dialect:
         return server.answer(server.requests[0])
 
 
-COHERE = Dialect(CohereReranker, Cohere, verdicts=True)
-VOYAGE = Dialect(VoyageReranker, Voyage, verdicts=True)
+COHERE = Dialect(CohereReranker, Cohere, rerank_scores=True)
+VOYAGE = Dialect(VoyageReranker, Voyage, rerank_scores=True)
 TEI = Dialect(TeiReranker, Tei)
 TEI_PREDICT = Dialect(TeiPairReranker, TeiPredict, pairs=True)
 VLLM_SCORE = Dialect(VllmPairReranker, VllmScore, pairs=True)
 
 DIALECTS = {"cohere": COHERE, "voyage": VOYAGE, "tei": TEI, "tei_predict": TEI_PREDICT, "vllm_score": VLLM_SCORE}
 SPOKEN = DIALECTS | {
-    "jina": Dialect(CohereReranker, Jina, verdicts=True),
-    "infinity": Dialect(CohereReranker, Infinity, verdicts=True),
-    "vllm": Dialect(CohereReranker, VllmRerank, verdicts=True),
-    "llama-server": Dialect(CohereReranker, LlamaServer, verdicts=True),
+    "jina": Dialect(CohereReranker, Jina, rerank_scores=True),
+    "infinity": Dialect(CohereReranker, Infinity, rerank_scores=True),
+    "vllm": Dialect(CohereReranker, VllmRerank, rerank_scores=True),
+    "llama-server": Dialect(CohereReranker, LlamaServer, rerank_scores=True),
 }
 """Every dialect as every server that is known to speak it answers."""
 

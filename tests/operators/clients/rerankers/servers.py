@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from aiohttp import web
 
-from tests.operators.clients.serving import json_response
+from tests.operators.clients.http.serving import json_response
 
 Json = dict[str, Any]
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.batching.backlog import Backlog, Request
-from operators.batching.gathering import Waiting
-from operators.clients.rerankers import Capacity, RerankRequest, Scores
+from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import FRAME, Candidates, room
+from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
 from operators.ranking.relevance import merge
+from operators.runtime.batching.backlog import Backlog, Request
+from operators.runtime.batching.policy import Waiting
 
 MANY = 1_000_000
 
@@ -25,18 +26,18 @@ def asked(query: str = "q", *lengths: int, namespace: str = "n", collection: str
 def counts(capacity: Capacity, *requests: RerankRequest, taken: int = 0) -> list[int]:
     """What a call takes of each, of the first beginning after `taken`."""
     waiting = [Waiting(request, taken if not index else 0) for index, request in enumerate(requests)]
-    return list(Candidates(capacity).gather(waiting))
+    return list(Candidates(capacity).select(waiting))
 
 
 def calls(capacity: Capacity, requests: list[RerankRequest]) -> list[list[RerankRequest]]:
     """All calls that the requests become."""
-    gathering = Candidates(capacity)
-    backlog = Backlog[RerankRequest, Scores](gathering, 0)
+    batching = Candidates(capacity)
+    backlog = Backlog[RerankRequest, Scores](batching, 0)
     for request in requests:
-        backlog.put(Request(request, math.inf, gathering.units(request)))
+        backlog.put(Request(request, math.inf, batching.units(request)))
     return [
-        [gathering.part(each.request.query, each.start, each.stop) for each in portions]
-        for portions in iter(backlog.take, [])
+        [batching.part(each.request.query, each.start, each.stop) for each in slices]
+        for slices in iter(backlog.take, [])
     ]
 
 
@@ -154,8 +155,8 @@ def test_any_split_gives_the_same_order(scores: dict[str, float], capacity: Capa
     outcomes = [{id_: scores[id_] for id_ in part.documents} for part in parts]
 
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
-        verdict = Candidates(capacity).merged(request, outcomes)
-        return merge([Candidate(each.id, each.score) for each in fused], verdict, len(fused), weight)
+        rerank_scores = Candidates(capacity).merged(request, outcomes)
+        return merge([Candidate(each.id, each.score) for each in fused], rerank_scores, len(fused), weight)
 
     assert merged(outcomes) == merged(outcomes[::-1]) == merged([scores])
     ordered = merged([scores])

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.clients.rerankers import RerankRequest, Scores
+from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.numbered import numbered
 from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.picker import Picker
+from operators.clients.rerankers.selection import ChatSelector
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendBadResponse, BackendError
-from tests.operators.clients.chat_models.servers import OpenAI
+from tests.operators.clients.chat.servers import OpenAI
 from tests.operators.clients.rerankers.attacks import ATTACKS
 from tests.operators.clients.rerankers.chatting import (
     KINDS,
@@ -28,7 +29,7 @@ from tests.operators.clients.rerankers.chatting import (
 ANY = st.text(st.characters(exclude_categories=()))
 """Any characters, lone surrogates included."""
 
-RIGHT: Final[Mapping[Kind, Scores]] = {Picker: {"b": 1.0}, Orderer: {"b": 1.0, "a": 0.75}}
+RIGHT: Final[Mapping[Kind, Scores]] = {ChatSelector: {"b": 1.0}, Orderer: {"b": 1.0, "a": 0.75}}
 """Of the requests below, without an attack."""
 
 EACH = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
@@ -80,7 +81,7 @@ def test_an_obeyed_attack_stays_within_its_own_query(kind: Kind, attack: str) ->
         else:
             assert set(outcome) <= {"a", "attacker", "b", "c"}
             assert list(outcome.values()) == [1.0, 0.75, 0.5, 0.25][: len(outcome)]
-            assert len(outcome) <= (1 if kind is Picker else 4)
+            assert len(outcome) <= (1 if kind is ChatSelector else 4)
 
 
 OBEYED: dict[str, Scores | type[BackendError]] = {

@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
-from operators.clients.rerankers import Capacity, Reranker, RerankRequest, Scores, orderer, picker
+from operators.clients.rerankers import Capacity, Reranker, RerankRequest, orderer
+from operators.clients.rerankers import selection as picker
 from operators.clients.rerankers.numbered import numbered
 from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.picker import Picker
+from operators.clients.rerankers.selection import ChatSelector
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
-from tests.operators.clients.chat_models.servers import (
+from tests.operators.clients.chat.servers import (
     HEADERS,
     Anthropic,
     Make,
@@ -20,8 +22,8 @@ from tests.operators.clients.chat_models.servers import (
     openai,
     openai_answer,
 )
+from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.clients.rerankers.chatting import KINDS, Kind, obeying, outcomes, request_of
-from tests.operators.clients.serving import Handler, answering, backend
 
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 BOTH = pytest.mark.parametrize("kind", KINDS)
@@ -77,7 +79,7 @@ def test_the_last_of_an_order_scores_above_zero() -> None:
 )
 def test_a_pick_is_the_first_that_is_named(answer: str, scores: Scores) -> None:
     """The first document that the answer names scores 1, and no other has a score."""
-    assert said(Picker, answer, 4) == scores
+    assert said(ChatSelector, answer, 4) == scores
 
 
 @BOTH
@@ -87,7 +89,7 @@ def test_none_is_a_verdict(kind: Kind) -> None:
     assert outcomes(kind, OpenAI(obeying), [request]) == [{}]
 
 
-@pytest.mark.parametrize(("kind", "system"), [(Picker, picker.SYSTEM), (Orderer, orderer.SYSTEM)])
+@pytest.mark.parametrize(("kind", "system"), [(ChatSelector, picker.SYSTEM), (Orderer, orderer.SYSTEM)])
 def test_a_request_is_one_completion_of_the_list(kind: Kind, system: str) -> None:
     """Each request is one completion: the reranker's own rule as the system text, the numbered list as the user's."""
     server = OpenAI(obeying)
@@ -185,7 +187,7 @@ def test_closing_it_closes_the_chat_model(kind: Kind) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("kind", "outcome"), [(Orderer, BackendBadResponse), (Picker, {"id-2": 1.0})])
+@pytest.mark.parametrize(("kind", "outcome"), [(Orderer, BackendBadResponse), (ChatSelector, {"id-2": 1.0})])
 def test_a_cut_order_is_no_verdict(kind: Kind, outcome: object) -> None:
     """What an answer that ran out of tokens would have gone on to name isn't judged irrelevant; a pick is made."""
     (found,) = outcomes(kind, always(openai_answer("3, 1,", "length")), [request_of(5, 0)])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.clients.rerankers.max_sim import WeightedQuery, halves
+from operators.clients.rerankers.max_sim import WeightedQuery, to_float16
 from operators.clients.rerankers.token_idf import TokenIdf
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 from tests.operators.clients.rerankers.token_index import (
@@ -90,12 +90,12 @@ def test_scores_are_those_of_the_definition(index: Index) -> None:
 def test_tokens_weigh_what_they_tell_in_their_own_namespace(engine: Engine, drawn: list[tuple[str, list[int]]]) -> None:
     """Queries of several namespaces in one call have the scores of numpy, each with its own namespace's weights."""
     index = Index(engine)
-    queries = [(unit_rows(len(pieces)), tuple(pieces), space) for space, pieces in drawn]
-    requests = [request(tokens, IDS[:10], pieces, space) for tokens, pieces, space in queries]
+    queries = [(unit_rows(len(token_ids)), tuple(token_ids), space) for space, token_ids in drawn]
+    requests = [request(tokens, IDS[:10], token_ids, space) for tokens, token_ids, space in queries]
     outcomes = scored(LateInteraction(index.client, "m", idf=TokenIdf(index.client)), requests)
-    for found, (tokens, pieces, space) in zip(outcomes, queries, strict=True):
-        held = [document.pieces for document in DOCUMENTS.values() if document.namespace == space]
-        assert found == defined(tokens, IDS[:10], idf(held, pieces))
+    for found, (tokens, token_ids, space) in zip(outcomes, queries, strict=True):
+        held = [document.token_ids for document in DOCUMENTS.values() if document.namespace == space]
+        assert found == defined(tokens, IDS[:10], idf(held, token_ids))
 
 
 def test_a_rare_word_decides(index: Index) -> None:
@@ -141,9 +141,9 @@ def test_a_score_is_a_mean(count: int, length: int, weight: float) -> None:
     """Scores lie within -1 and 1, and a document that has the query's tokens scores 1, whatever they weigh."""
     tokens = unit_rows(count)
     query = WeightedQuery.of(tokens, np.linspace(weight, 2 * weight, count, dtype=np.float32))
-    assert query.score(halves(tokens)) == pytest.approx(1, abs=1e-3)
-    assert -1.001 <= query.score(halves(unit_rows(length))) <= 1.001
-    assert query.score(halves(-tokens[:1])) >= -1.001
+    assert query.score(to_float16(tokens)) == pytest.approx(1, abs=1e-3)
+    assert -1.001 <= query.score(to_float16(unit_rows(length))) <= 1.001
+    assert query.score(to_float16(-tokens[:1])) >= -1.001
 
 
 # Calls
@@ -203,7 +203,7 @@ def test_late_weights_are_their_own_namespaces_loss(index: Index) -> None:
 
     late, found = asyncio.run(scenario())
     assert isinstance(late, BackendTimeout)
-    held = [document.pieces for document in DOCUMENTS.values() if document.namespace == "b"]
+    held = [document.token_ids for document in DOCUMENTS.values() if document.namespace == "b"]
     assert found == defined(tokens, IDS[:3], idf(held, (1, 5)))
 
 

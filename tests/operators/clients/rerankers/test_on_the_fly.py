@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.embedders import Embedding
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TEXTS_A_CALL, TokenVectors
+from operators.query.embedding import Embedding
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
 from tests.operators.clients.rerankers.token_index import (
     DIMENSION,
@@ -62,20 +62,20 @@ class WordVectors:
 
 def embedding(text: str) -> Embedding:
     """What WordVectors makes of a text."""
-    pieces = tuple(map(int, text.split()))
-    return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(pieces)], pieces)
+    token_ids = tuple(map(int, text.split()))
+    return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(token_ids)], token_ids)
 
 
 def stored(number: int, text: str) -> Document:
     """A document as the indexer would store it."""
     made = embedding(text)
-    return Document(identity(number), made.tokens, made.pieces)
+    return Document(identity(number), made.tokens, made.token_ids)
 
 
 def asked(text: str, documents: Mapping[str, str]) -> RerankRequest:
     """A query about documents."""
     made = embedding(text)
-    return request(made.tokens, documents, made.pieces)
+    return request(made.tokens, documents, made.token_ids)
 
 
 def scored(reranker: LateInteraction, *requests: RerankRequest, timeout: float = 30) -> list[Any]:
@@ -146,7 +146,7 @@ def test_stored_and_computed_share_an_answer(index: Index) -> None:
     (found,) = scored(reranker, asked("5 6 39", texts))
     assert found.keys() == texts.keys()
     assert found[identity(500)] == pytest.approx(found[IDS[3]], abs=1e-5)
-    weights = idf((embedding(text).pieces for text in TEXTS.values()), (5, 6, 39))
+    weights = idf((embedding(text).token_ids for text in TEXTS.values()), (5, 6, 39))
     assert found[identity(501)] == pytest.approx(
         max_sim(VOCABULARY[[5, 6, 39]], weights, VOCABULARY[[1, 39]]), abs=1e-3
     )

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from operators.clients.bm25 import Bm25
-from operators.clients.embedders import Embedding
-from operators.clients.minilm.model import MiniLM
-from operators.clients.qdrant.shards import Engine
+from operators.clients.local.minilm.model import MiniLM
+from operators.clients.qdrant.bm25 import Bm25
+from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.indexing.document import point
+from operators.query.embedding import Embedding
 from schemas.settings.backends import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document
@@ -63,7 +63,7 @@ async def answers(path: Path, minilm: MiniLM) -> tuple[Mapping[str, float], Mapp
 
 def by_hand(query: Embedding, documents: Sequence[Embedding]) -> list[float]:
     """The definition, from the model's own vectors."""
-    weights = idf((each.pieces for each in documents), query.pieces)
+    weights = idf((each.token_ids for each in documents), query.token_ids)
     assert query.tokens is not None
     return [max_sim(query.tokens, weights, each.tokens) for each in documents if each.tokens is not None]
 

@@ -99,7 +99,7 @@ def test_omission_is_a_verdict_where_the_dialect_has_it(dialect: Dialect, left: 
     answer = dialect.right([REQUEST])
     entries = dialect.server().entries(answer)
     del entries[left:]
-    if not dialect.verdicts:
+    if not dialect.rerank_scores:
         reject(dialect, orjson.dumps(answer))
         return
     kept = {"abc"[entry["index"]] for entry in entries}
@@ -227,7 +227,7 @@ def test_any_answer_is_scores_or_a_bad_response(dialect: Dialect, data: st.DataO
         return
     assert isinstance(scores, dict)
     assert scores.keys() <= REQUEST.documents.keys()
-    assert len(scores) == 3 or (dialect.verdicts and scores)
+    assert len(scores) == 3 or (dialect.rerank_scores and scores)
     assert all(type(score) is float and math.isfinite(score) for score in scores.values())
 
 

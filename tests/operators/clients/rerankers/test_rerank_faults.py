@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.clients.http.serving import Handler, Serve, backend, json_response, speaking
 from tests.operators.clients.rerankers.dialects import (
     EVERY_DIALECT,
     TEXTS,
@@ -16,7 +17,6 @@ from tests.operators.clients.rerankers.dialects import (
     right_scores,
     scored,
 )
-from tests.operators.clients.serving import Handler, Serve, backend, json_response, speaking
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from operators.clients.guarded import Guarded
-from operators.clients.rerankers import Capacity, Scores
-from operators.clients.transport import Endpoint
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.transport import Endpoint
+from operators.clients.rerankers import Capacity
+from operators.query.rerank_scores import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
+from tests.operators.clients.http.serving import answering, backend
 from tests.operators.clients.rerankers.dialects import (
     COHERE,
     DIALECTS,
@@ -29,7 +31,6 @@ from tests.operators.clients.rerankers.dialects import (
     right_scores,
     scored,
 )
-from tests.operators.clients.serving import answering, backend
 
 
 @EVERY_SERVER
@@ -118,7 +119,7 @@ CAPACITIES = [
 @pytest.mark.parametrize(("dialect", "capacity"), CAPACITIES, ids=DIALECTS)
 def test_capacity_is_the_dialects_unless_configured(dialect: Dialect, capacity: Capacity) -> None:
     """Without configuration a client carries what its dialect's servers take; documents and characters can be set."""
-    guarded = Guarded(Endpoint("backend", "http://local", Local(b"")))
+    guarded = ResilientEndpoint(Endpoint("backend", "http://local", Local(b"")))
     assert dialect.client(guarded, MODEL).capacity == capacity
     configured = dialect.client(guarded, MODEL, documents=7, chars=4000).capacity
     assert configured == Capacity(min(7, capacity.queries), 7, 4000, apart=capacity.apart)

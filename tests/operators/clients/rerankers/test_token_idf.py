@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import NAMESPACES, REST, TIME_TO_LIVE, VOCABULARY, Frequencies, TokenIdf
 from operators.indexing.collection import indexes
-from schemas.document import PIECES
+from schemas.document import TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.transports import Faulty, answering, qdrant
 from tests.operators.clients.rerankers.token_index import Document, Index, identity, idf
@@ -41,14 +41,14 @@ def index(engine: Engine) -> Index:
 def space(index: Index) -> str:
     """A namespace of its own, with the documents of PAIR."""
     name = f"space-{next(numbers)}"
-    asyncio.run(index.write(document(name, pieces) for pieces in PAIR))
+    asyncio.run(index.write(document(name, token_ids) for token_ids in PAIR))
     index.transport.requests.clear()
     return name
 
 
-def document(namespace: str, pieces: tuple[int, ...] | None) -> Document:
+def document(namespace: str, token_ids: tuple[int, ...] | None) -> Document:
     """A new document with these pieces."""
-    return Document(identity(next(numbers)), None, pieces, namespace)
+    return Document(identity(next(numbers)), None, token_ids, namespace)
 
 
 class Clock:
@@ -73,7 +73,7 @@ class Clock:
 def test_weights_are_those_of_a_count_by_hand(engine: Engine, drawn: list[tuple[str, list[int] | None, bool]]) -> None:
     """Each namespace's weights are BM25's over its own documents with pieces as they are now, whatever others hold."""
     run = next(numbers)
-    pieces = range(8)
+    token_ids = range(8)
 
     async def scenario() -> None:
         index = Index(engine)
@@ -86,9 +86,9 @@ def test_weights_are_those_of_a_count_by_hand(engine: Engine, drawn: list[tuple[
             await index.client.delete("docs", {"must": [{"has_id": gone}]}, timeout=30)
         weigher = TokenIdf(index.client)
         for space in {f"{letter}-{run}" for letter in "abc"}:
-            there = [each.pieces for each, gone in written if each.namespace == space and not gone]
-            found = await weigher.weights("docs", space, pieces, timeout=30)
-            assert found == pytest.approx(idf(there, pieces), rel=1e-5)
+            there = [each.token_ids for each, gone in written if each.namespace == space and not gone]
+            found = await weigher.weights("docs", space, token_ids, timeout=30)
+            assert found == pytest.approx(idf(there, token_ids), rel=1e-5)
 
     asyncio.run(scenario())
 
@@ -269,14 +269,14 @@ def test_without_an_index_all_tokens_weigh_the_same(index: Index, caplog: pytest
         clock.now += TIME_TO_LIVE
         await weigher.weights("bare", "a", [1], timeout=30)
         assert index.asked("/facet") == 1
-        await index.client.create_index("bare", PIECES, indexes()[PIECES], timeout=30)
+        await index.client.create_index("bare", TOKEN_IDS, indexes()[TOKEN_IDS], timeout=30)
         clock.now += TIME_TO_LIVE
         assert await weigher.weights("bare", "a", [1], timeout=30) == pytest.approx(idf([(1,), (1,)], [1]))
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(scenario())
     assert [record.message for record in caplog.records] == [
-        "collection bare has no index on _pieces: its tokens all weigh the same"
+        "collection bare has no index on _token_ids: its tokens all weigh the same"
     ]
 
 

@@ -12,13 +12,13 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.clients.embedders import Embedding
-from operators.clients.qdrant.engine import EngineTransport
-from operators.clients.qdrant.shards import Engine
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.indexing.collection import configuration, indexes
-from schemas.document import NAMESPACE, PIECES
+from operators.query.embedding import Embedding
+from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import Watched, qdrant
 
@@ -35,19 +35,19 @@ def unit_rows(count: int, dimension: int = DIMENSION) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Document:
-    """A point as the indexer would write it: `tokens` and `pieces` None where there are none."""
+    """A point as the indexer would write it: `tokens` and `token_ids` None where there are none."""
 
     id: str
     tokens: NDArray[np.float32] | None
-    pieces: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
     namespace: str = "public"
 
     @property
     def point(self) -> dict[str, Any]:
         """The point."""
         payload: dict[str, Any] = {NAMESPACE: self.namespace}
-        if self.pieces is not None:
-            payload[PIECES] = sorted(set(self.pieces))
+        if self.token_ids is not None:
+            payload[TOKEN_IDS] = sorted(set(self.token_ids))
         vector = {} if self.tokens is None else {"tokens": np.round(self.tokens, DECIMALS)}
         return {"id": self.id, "vector": vector, "payload": payload}
 
@@ -95,7 +95,7 @@ class Index:
         settings = QdrantSettings(path=Path("unused"), dimension=DIMENSION)
         await self.client.create_collection(collection, configuration(settings), timeout=30)
         for field, schema in indexes().items():
-            if indexed or field != PIECES:
+            if indexed or field != TOKEN_IDS:
                 await self.client.create_index(collection, field, schema, timeout=30)
 
     async def write(self, documents: Iterable[Document], collection: str = "docs") -> None:
@@ -112,20 +112,20 @@ class Index:
 def request(
     tokens: NDArray[np.float32] | None,
     documents: Sequence[str] | Mapping[str, str],
-    pieces: tuple[int, ...] = (),
+    token_ids: tuple[int, ...] = (),
     namespace: str = "public",
     collection: str = "docs",
 ) -> RerankRequest:
     """A query about documents; by their ids alone, the texts are those that nobody reads."""
     texts = documents if isinstance(documents, Mapping) else dict.fromkeys(documents, "text")
-    embedding = Embedding(np.zeros(DIMENSION, np.float32), tokens, pieces)
+    embedding = Embedding(np.zeros(DIMENSION, np.float32), tokens, token_ids)
     return RerankRequest("words", texts, collection, namespace, embedding)
 
 
-def idf(documents: Iterable[Iterable[int] | None], pieces: Iterable[int]) -> list[float]:
+def idf(documents: Iterable[Iterable[int] | None], token_ids: Iterable[int]) -> list[float]:
     """The definition: BM25's IDF of each piece, over the documents of one namespace that have any."""
     having = [set(each) for each in documents if each]
-    frequencies = (sum(piece in each for each in having) for piece in pieces)
+    frequencies = (sum(piece in each for each in having) for piece in token_ids)
     return [math.log(1 + (len(having) - df + 0.5) / (df + 0.5)) for df in frequencies]
 
 

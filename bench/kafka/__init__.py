@@ -1,0 +1,1 @@
+"""A real Kafka broker on loopback, for benchmarks and tests."""

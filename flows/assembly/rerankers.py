@@ -1,0 +1,103 @@
+"""Settings become rerankers, and what the rerank stage and the pick stage need beside them."""
+
+from collections.abc import Callable
+from typing import Final
+
+from opentelemetry.metrics import Meter
+
+from operators.clients.chat import ChatModel
+from operators.clients.embedders import Embedder
+from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.local.cross_encoder import CrossEncoder
+from operators.clients.local.minilm.model import MiniLM
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.rerankers import Reranker
+from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
+from operators.clients.rerankers.late_interaction import LateInteraction
+from operators.clients.rerankers.orderer import Orderer
+from operators.clients.rerankers.score_cache import ScoreCache
+from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
+from operators.clients.rerankers.token_idf import TokenIdf
+from operators.clients.rerankers.token_vectors import TokenVectors
+from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.runtime.dispatcher import Bounds
+from operators.stages.rerank import Judging, Reranking
+from operators.telemetry.metrics import rerank_in_flight
+from schemas.settings import RerankSettings, Settings
+
+_ENGINE_QUERIES: Final = 8
+"""The engine in the process holds the interpreter while it compares token vectors: more at once hold up everything."""
+
+
+def reranker(
+    settings: Settings,
+    qdrant: QdrantClient,
+    embedder: Embedder | None,
+    chat: ChatModel | None,
+    opened: Callable[[RerankSettings], ResilientEndpoint],
+    cross_encoder: Callable[[], CrossEncoder],
+) -> Reranker | None:
+    """The reranker that the settings name; `opened` gives its server, `cross_encoder` the model in this process."""
+    section = settings.rerank
+    documents, chars = section.documents, section.max_batch_chars
+    match section.kind:
+        case "none":
+            return None
+        case "late_interaction":
+            return _late_interaction(settings, qdrant, embedder)
+        case "onnx":
+            return cross_encoder()
+        case "chat":
+            assert chat is not None
+            return Orderer(chat) if section.mode == "order" else ChatSelector(chat)
+        case "cohere":
+            return CohereReranker(opened(section), section.model, documents=documents, chars=chars)
+        case "voyage":
+            return VoyageReranker(opened(section), section.model, documents=documents, chars=chars)
+        case "tei":
+            return TeiReranker(opened(section), section.model, documents=documents, chars=chars)
+        case "vllm_score":
+            trusted = section.trusted
+            return VllmPairReranker(opened(section), section.model, documents=documents, chars=chars, trusted=trusted)
+        case "tei_predict":
+            trusted = section.trusted
+            return TeiPairReranker(opened(section), section.model, documents=documents, chars=chars, trusted=trusted)
+
+
+def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedder | None) -> LateInteraction:
+    section, index = settings.rerank, settings.qdrant
+    queries = section.documents if index.url is not None else min(section.documents, _ENGINE_QUERIES)
+    idf = TokenIdf(qdrant) if section.idf and index.vectors.tokens is not None else None
+    # Servers give no token vectors.
+    on_the_fly = TokenVectors(embedder) if isinstance(embedder, MiniLM) else None
+    model, using = settings.embedder.model, index.vectors.tokens
+    return LateInteraction(qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries)
+
+
+def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Reranking:
+    """The rerank stage: whom it asks, for how long, and what is made of the answer."""
+    section = settings.rerank
+    timeout, calls = section.timeout, section.calls
+    if section.kind == "chat":
+        timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
+    pointwise = reranker is not None and not reranker.capacity.whole
+    return Reranking(
+        reranker,
+        Bounds(timeout, section.documents, calls),
+        Judging.of(section),
+        max_doc_chars=section.max_doc_chars,
+        cache=ScoreCache(section.cache) if pointwise and section.cache else None,
+        in_flight=rerank_in_flight(meter, "rerank", calls) if reranker is not None else None,
+    )
+
+
+def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranking:
+    """The pick stage: the chat model of recipes that have it pick."""
+    calls = settings.chat.max_concurrency
+    return Reranking(
+        ChatSelector(chat) if chat is not None else None,
+        Bounds(settings.chat.timeout, 1, calls),
+        picking=True,
+        in_flight=rerank_in_flight(meter, "pick", calls) if chat is not None else None,
+    )

@@ -1,0 +1,112 @@
+"""The demo: everything in this process, on the standard library's own documentation."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
+from rich.console import Console
+from rich.tree import Tree
+
+from flows.cli import docstrings
+from flows.cli.answers import show
+from flows.cli.output import Json, out, stderr
+from flows.cli.progress import indexed
+from flows.cli.query_client import QueryClient
+from flows.process import logs
+from flows.process.embedded import embedded
+from flows.process.signals import StopSignals
+from operators.delivery.kafka_python import EMBEDDED
+from schemas.query import MAX_LIMIT
+from schemas.settings import TelemetrySettings
+
+QUERIES: Final = (
+    "parse a date from a string",
+    "run a command and capture its output",
+    "create a temporary directory that is removed afterwards",
+    "read the rows of a CSV file",
+)
+
+_ANSWER_TIMEOUT: Final = 60.0
+
+
+def demonstrate(
+    cache: Path, queries: Sequence[str], *, limit: int, serve: bool, console: Console
+) -> Iterator[dict[str, Any]]:
+    """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal.
+
+    Progress, and at the end the spans of the last query, go to `console`.
+    """
+    spans = InMemorySpanExporter()
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    directory = cache / "demo"
+    with embedded(directory, provider=provider) as running:
+        corpus = list(docstrings.docstrings())
+        indexed(running, "the standard library's docstrings", lambda: corpus, directory, console)
+        kafka = running.settings.kafka
+        with running.searching(), QueryClient(kafka, EMBEDDED, provider.get_tracer("producer")) as query_client:
+            for number, text in enumerate(queries, 1):
+                spans.clear()
+                event = {"query_id": f"demo-{number}", "text": text, "namespace": docstrings.NAMESPACE, "limit": limit}
+                yield from query_client.ask([event], _ANSWER_TIMEOUT)
+            if serve:
+                stopped = threading.Event()
+                StopSignals(stopped.set)
+                console.print(
+                    f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
+                )
+                stopped.wait()
+    console.print(span_tree(spans.get_finished_spans()))
+
+
+def demo(
+    query: Annotated[list[str] | None, typer.Option("--query", help="Your own query; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results a query.")] = 5,
+    serve_on: Annotated[bool, typer.Option("--serve", help="Keep broker and flow up until Ctrl-C.")] = False,
+    cache_dir: Annotated[
+        Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Where the model's graph and the index are kept.")
+    ] = Path("~/.cache/rankstream"),
+    as_json: Json = False,
+) -> None:
+    """Search the Python standard library's documentation, everything embedded, no server needed."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    queries = query or QUERIES
+    cache = cache_dir.expanduser()
+    results = demonstrate(cache, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
+    for result, text in zip(results, queries, strict=False):
+        show(result, text, as_json)
+
+
+def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
+    """The spans of a trace, children under their parents, in the order in which they began."""
+    # The trace before may have ended late: the last one that a producer began is meant, and the batches it links to.
+    began = max(
+        (span for span in spans if span.kind is SpanKind.PRODUCER and not span.parent), key=_start, default=None
+    )
+    trace_id = began.context.trace_id if began is not None and began.context is not None else None
+    own = [span for span in spans if span.context is not None and span.context.trace_id == trace_id]
+    linked = {link.context.span_id for span in own for link in span.links}
+    spans = own + [span for span in spans if span.context is not None and span.context.span_id in linked]
+    ids = {span.context.span_id for span in spans if span.context is not None}
+    tree = Tree("trace")
+
+    def add(branch: Tree, parent: int | None) -> None:
+        for span in sorted(spans, key=_start):
+            above = span.parent.span_id if span.parent is not None and span.parent.span_id in ids else None
+            if above == parent and span.context is not None:
+                taken = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
+                add(branch.add(f"{span.name} [dim]{span.kind.name.lower()} {taken:.1f} ms[/dim]"), span.context.span_id)
+
+    add(tree, None)
+    return tree
+
+
+def _start(span: ReadableSpan) -> int:
+    return span.start_time or 0

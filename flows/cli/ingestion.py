@@ -1,0 +1,112 @@
+"""Feeding: document events to the documents topic, and the wait until the indexing flow has applied them."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import kafka
+import orjson
+
+from operators.delivery.kafka_python import Dialect, connection
+from schemas.errors import DeadLetterClass, FatalDelivery, InputError
+from schemas.settings import KafkaSettings
+
+MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
+"""Document bytes produced and not yet applied, over all partitions."""
+
+_POLL: Final = 0.2
+
+Progress = Callable[[int, int], None]
+"""Told (applied, produced) documents from time to time."""
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file. Raises InputError naming the line that isn't one."""
+    return (event for _, event in numbered_jsonl(path))
+
+
+def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same with their lines' numbers, from 1."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                event = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: {error.msg}") from error
+            if not isinstance(event, dict):
+                raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
+            yield number, event
+
+
+def ingest(
+    settings: KafkaSettings,
+    group: str,
+    dialect: Dialect,
+    documents: Iterable[Mapping[str, Any]],
+    progress: Progress,
+    timeout: float,
+) -> int:
+    """Produce the documents, keyed by id, and return their number once the group has committed every one.
+
+    Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds.
+    """
+    common = connection(settings, dialect)
+    topic = settings.topics.documents
+    producer = kafka.KafkaProducer(acks="all", linger_ms=20, metrics_enabled=False, **common)
+    reader = kafka.KafkaConsumer(
+        **{"group_id": group, "enable_auto_commit": False, "metrics_enabled": False, **common, **dialect.consumer}
+    )
+    try:
+        numbers = reader.partitions_for_topic(topic)
+        if not numbers:
+            raise FatalDelivery(f"topic {topic} doesn't exist; `rankstream topics` creates it")
+        partitions = [kafka.TopicPartition(topic, number) for number in numbers]
+        reader.assign(partitions)
+        began = sum(reader.end_offsets(partitions).values())
+        produced = sent_bytes = 0
+        waited = _Waiting(timeout)
+        size_of: list[int] = []
+        rest = iter(documents)
+        document = next(rest, None)
+        while True:
+            while document is not None and sent_bytes < MAX_UNREAD_BYTES:
+                value = orjson.dumps(document)
+                producer.send(topic, key=str(document.get("id", "")).encode(), value=value)
+                size_of.append(len(value))
+                sent_bytes += len(value)
+                produced += 1
+                document = next(rest, None)
+            producer.flush()
+            ends = sum(reader.end_offsets(partitions).values())
+            behind = ends - sum(_committed(reader, partition) for partition in partitions)
+            applied = max(0, produced - behind)
+            sent_bytes = sum(size_of[applied:])
+            progress(applied, produced)
+            if document is None and behind <= 0:
+                return produced
+            waited.moved(applied + began)
+            time.sleep(_POLL)
+    finally:
+        producer.close(timeout=1)
+        reader.close()
+
+
+class _Waiting:
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._last = -1
+        self._since = time.monotonic()
+
+    def moved(self, position: int) -> None:
+        if position != self._last:
+            self._last, self._since = position, time.monotonic()
+        elif time.monotonic() - self._since > self._timeout:
+            raise FatalDelivery(f"no document was applied for {self._timeout:g} s: is the indexing flow running?")
+
+
+def _committed(reader: Any, partition: Any) -> int:
+    committed: int | None = reader.committed(partition)
+    return committed if committed is not None else int(reader.beginning_offsets([partition])[partition])

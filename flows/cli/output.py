@@ -1,0 +1,21 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+
+out = Console()
+stderr = Console(stderr=True)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Config = Annotated[Path | None, typer.Option("--config", help="The YAML file; missing: the environment alone.")]
+
+
+def emit(value: object) -> None:
+    """Print one JSON object on a line of its own, whatever the terminal's width."""
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,229 @@
+"""Ranking offline: candidate pools in, result events out.
+
+What production saw can be ranked again: by another recipe, with explanations, or as it was, years later.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from operators.delivery.event import json_object, validated
+from operators.query.canonical import Canonical, Shape, canonical
+from operators.query.cursor import Cursor, Offset
+from operators.query.plan import Planner, RankingPlan
+from operators.query.rerank_scores import RerankScores
+from operators.query.result import clock, page, result
+from operators.ranking.candidate import Candidate, Leg, union
+from operators.ranking.pipeline import Ranked, in_order, rank
+from operators.ranking.temporal_expressions import temporal_expression
+from operators.stages.decode import check_text
+from operators.stages.rerank import Judging, judged
+from schemas.denial import Denial
+from schemas.errors import ConfigError, Reason, invalid
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.pool import CandidatePool, PoolLeg
+from schemas.query import QueryEvent
+from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.result import LegStatus
+from schemas.settings import Defaults, Limits, Settings
+from schemas.settings.document import read
+from schemas.settings.ranking import PROFILES
+
+MAX_LINE: Final = 64 * 1024 * 1024
+DESTINATION: Final = "default"
+
+
+class ReadPool(NamedTuple):
+    """A pool, the JSON that it was read from, and a hash of that."""
+
+    pool: CandidatePool
+    document: dict[str, Any]
+    identity: str
+
+
+@dataclass(slots=True)
+class RankedPool:
+    """A pool's query, and what became of it."""
+
+    event: QueryEvent
+    canonical: Canonical
+    plan: RankingPlan
+    legs: dict[str, Leg]
+    rerank_scores: RerankScores | None
+    warnings: list[str]
+    denial: Denial | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    ranked: Ranked | None = None
+    payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    degraded: list[tuple[str, Reason]] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    more: bool = False
+    expired: bool = False
+    failed: bool = False
+    reranked: bool = False
+
+
+@dataclass(frozen=True)
+class PoolRanker:
+    """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
+
+    `judging` is what a recorded reranker's verdict does.
+    """
+
+    planner: Planner
+    limits: Limits
+    destination: str = DESTINATION
+    judging: Judging = field(default_factory=Judging)
+    config_hash: str | None = None
+    recipe: Recipe | None = None
+    explain: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings | None, recipe: str | None, *, explain: bool) -> Self:
+        """The ranker under these settings, or under none; `recipe` is a name or a YAML file. Raises ConfigError."""
+        if settings is None:
+            known: Mapping[str, Recipe] = SHIPPED
+            ranker = cls(Planner(PROFILES), Limits())
+        else:
+            known = settings.recipes
+            ranker = cls(
+                replace(Planner.of(settings), chat=True),
+                settings.limits,
+                settings.defaults.destination,
+                Judging.of(settings.rerank),
+                settings.config_hash(),
+            )
+        named = None if recipe is None else find(recipe, known)
+        return replace(ranker, recipe=named, explain=explain)
+
+    def overridden(self, settings: Mapping[str, Any]) -> Self:
+        """The same with parameters of its recipe changed, by `stage.parameter`. Raises ConfigError."""
+        assert self.recipe is not None
+        overrides: dict[str, dict[str, Any]] = {}
+        for path, value in settings.items():
+            stage, _, parameter = path.partition(".")
+            overrides.setdefault(stage, {})[parameter] = value
+        try:
+            return replace(self, recipe=self.recipe.overridden(overrides))
+        except RecipeError as error:
+            raise ConfigError(str(error)) from error
+
+    def __call__(self, line: bytes) -> dict[str, Any]:
+        """The result event of one pool, written as JSON. Raises InputError."""
+        return self.rank(self.read(line))
+
+    def read(self, line: bytes) -> ReadPool:
+        """One pool, written as JSON. Raises InputError."""
+        document = json_object(line, MAX_LINE)
+        if isinstance(asked := document.get("query"), dict):
+            check_text(asked.get("text"), self.limits)
+        identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
+        return ReadPool(validated(CandidatePool, document), document, identity)
+
+    def rank(self, read: ReadPool) -> dict[str, Any]:
+        """The result event of one pool. Raises InputError."""
+        pool, event = read.pool, read.pool.query
+        if self.explain:
+            event = event.model_copy(update={"explain": True})
+        query = self._ranked(event, pool)
+        provenance = {
+            "config_hash": self.config_hash,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": clock(pool.clock),
+            "source": None,
+        }
+        answer = result(query, read.identity, page(query), provenance)
+        if event.record:
+            answer["pool"] = read.document
+        return answer
+
+    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> RankedPool:
+        warnings: list[str] = []
+        plan = self.planner.plan(event, event.destination or self.destination, warnings, recipe=self.recipe)
+        rerank_scores = RerankScores("", pool.rerank) if pool.rerank is not None else None
+        query = RankedPool(event, self._canonical(event, pool), plan, {}, rerank_scores, warnings)
+        _take_legs(query, pool)
+        found = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
+        if not found:
+            query.failed = True
+            return query
+        query.payloads = union(found)
+        if query.canonical.shape is not Shape.SEARCH:
+            query.ranked = in_order(found, explain=event.explain)
+            query.candidates = query.ranked.candidates
+            return query
+        at = None
+        extractor = plan.extractor(event)
+        if extractor is not None and event.text is not None:
+            if pool.clock is None:
+                raise invalid("now", "missing, and the stage temporal needs it", None)
+            at = temporal_expression(event.text, pool.clock)
+            if extractor == "chat":
+                warnings.append("the time in the query was read by the rules, not by a chat model")
+        query.ranked = rank(plan.recipe, found, plan.facts(event, event.text, pool.clock, at))
+        query.candidates = query.ranked.candidates
+        query.reranked = query.ranked.reranked
+        warnings += query.ranked.warnings
+        if rerank_scores is not None and plan.reranks(event) and query.candidates:
+            offered, top = query.candidates, plan.reranks(event)
+            if self.recipe is not None:
+                offered, top = self._offered(query, rerank_scores.scores)
+            query.candidates = judged(query, offered, rerank_scores.scores, top, self.judging)
+            query.reranked = True
+        return query
+
+    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
+        now = pool.clock if pool.clock is not None else 0.0
+        earlier = Cursor(b"", None, now, Offset(pool.skip)) if pool.skip else None
+        return canonical(event, event.source, self.destination, Defaults().namespace, now, earlier)
+
+    def _offered(self, query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
+        """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
+        if self.judging.picks or query.plan.recipe.picking is not None:
+            return query.candidates, len(query.candidates)
+        # It may put first what nobody has judged: that isn't a verdict.
+        read = [candidate for candidate in query.candidates if candidate.id in scores]
+        return read + [candidate for candidate in query.candidates if candidate.id not in scores], len(read)
+
+
+def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
+    """The recipe of that name, or in the YAML file at that path. Raises ConfigError."""
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(f"recipe {name}: neither a YAML file nor one of {', '.join(sorted(known))}")
+    try:
+        return Recipe.parse(path.stem, read(path))
+    except RecipeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _take_legs(query: RankedPool, pool: CandidatePool) -> None:
+    offered = {leg.name: leg for leg in pool.legs}
+    if query.canonical.shape is not Shape.SEARCH:
+        query.legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
+        return
+    reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
+    wanted = reflections if query.event.reflections_only else query.plan.recipe.fusion.legs
+    for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
+        used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
+        if used and name in offered:
+            query.legs[name] = _leg(offered[name])
+        elif name == VECTOR and not query.plan.profile.semantic and query.event.vector is None:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
+        elif used:
+            query.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
+            query.degraded.append((name, Reason.UNAVAILABLE))
+        elif name != STRUCTURED:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
+
+
+def _leg(leg: PoolLeg) -> Leg:
+    hits = leg.hits
+    return Leg(
+        leg.name, LegStatus.OK, [hit.id for hit in hits], [hit.score for hit in hits], [hit.payload for hit in hits]
+    )

@@ -1,0 +1,36 @@
+"""`rankstream query`: one query event and its result."""
+
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.answers import show
+from flows.cli.output import Config, Json
+from flows.cli.query_client import QueryClient
+from flows.process import logs
+from operators.delivery.kafka_python import KAFKA
+from operators.telemetry.traces import tracer_provider
+from schemas.query import MAX_LIMIT
+from schemas.settings import load
+
+
+def query(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    config: Config = None,
+    namespace: Annotated[str | None, typer.Option(help="The tenant.")] = None,
+    profile: Annotated[str | None, typer.Option(help="What the query gets: fast, balanced, deep, or another.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="How it is ranked; missing: as its profile says.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results wanted.")] = 10,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Produce one query event and print its result."""
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
+    given = {"namespace": namespace, "profile": profile, "recipe": recipe}
+    event |= {name: value for name, value in given.items() if value is not None}
+    with QueryClient(settings.kafka, KAFKA, tracer_provider().get_tracer("rankstream.query")) as query_client:
+        for result in query_client.ask([event], timeout):
+            show(result, text, as_json)

@@ -1,0 +1,59 @@
+"""`rankstream replay`: dead letters back to the topics that they came from."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli import replaying
+from flows.cli.output import Config, Json, emit, out, stderr
+from flows.cli.replaying import moment
+from flows.process import logs
+from operators.delivery.replay import Filter, Position
+from schemas.errors import DeadLetterClass
+from schemas.settings import load
+
+
+def replay(
+    config: Config = None,
+    kinds: Annotated[list[DeadLetterClass] | None, typer.Option("--class", help="Of this class.")] = None,
+    stage: Annotated[str | None, typer.Option(help="Rejected by this stage.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Of this original topic.")] = None,
+    places: Annotated[
+        list[Position] | None,
+        typer.Option(
+            "--offset", parser=Position.parse, metavar="TOPIC:PARTITION:OFFSET", help="Of this original place."
+        ),
+    ] = None,
+    since: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent then or later.")] = None,
+    until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before then.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many.")] = None,
+    rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="At most so many a second.")] = replaying.RATE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, send nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters back as new queries and documents: those for which every given filter holds.
+
+    --class and --offset may be repeated: any of them. A TIME is RFC 3339 with an offset, or Unix seconds, and compared
+    with the time at which the original was sent. Replaying twice sends twice: by law two queries, two answers.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
+    tally = replaying.Tally()
+    try:
+        if dry_run:
+            rows = replaying.rehearse(settings.kafka, wanted, limit, stderr, tally)
+            if as_json:
+                for row in rows:
+                    emit(row)
+            else:
+                out.print(replaying.table(rows))
+        else:
+            replaying.replay(settings.kafka, wanted, limit, rate, stderr, tally)
+    finally:
+        if as_json and not dry_run:
+            emit(tally.report())
+        else:
+            for line in tally.lines("would be sent" if dry_run else "sent"):
+                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(1 if tally.refused else 0)

@@ -1,0 +1,25 @@
+"""`rankstream run`: the search flow, until a signal."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.output import Config
+from flows.process import logs
+from flows.process.serve import search_replica, serve
+from flows.process.supervisor import run_replicas
+from schemas.settings import load
+
+
+def run(
+    config: Config = None,
+    replicas: Annotated[int, typer.Option(min=1, help="Processes to run here, each a member of the group.")] = 1,
+) -> None:
+    """Run the search flow until SIGTERM."""
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    if replicas > 1:
+        arguments = ["run"] if config is None else ["run", "--config", str(config)]
+        port = settings.telemetry.port
+        raise typer.Exit(run_replicas(arguments, settings.delivery.replica, port, replicas))
+    raise typer.Exit(serve(settings, search_replica))

@@ -1,0 +1,20 @@
+"""`rankstream topics`: the topics and collections that do not exist yet."""
+
+from flows.assembly.clients import Resources
+from flows.cli.output import Config, out
+from flows.process import logs
+from flows.process.serve import ensure_collections
+from operators.delivery import topics as kafka_topics
+from schemas.settings import load
+
+
+def topics(config: Config = None) -> None:
+    """Create the topics and collections that don't exist yet."""
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    for name in kafka_topics.create(settings.kafka):
+        out.print(f"created topic {name}")
+    resources = Resources(settings)
+    for name in ensure_collections(settings, resources):
+        out.print(f"created collection {name}")
+    resources.close()

@@ -1,0 +1,91 @@
+"""Everything in one process: a broker, the index, the model and both flows, on a machine with nothing but Python."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from bytewax.dataflow import Dataflow
+from opentelemetry.trace import TracerProvider
+
+from flows.assembly.clients import Resources
+from flows.process.replica import Replica
+from flows.process.serve import ensure_collections, indexing_replica, search_replica
+from operators.delivery.embedded_broker import EmbeddedBroker
+from operators.delivery.kafka_python import EMBEDDED
+from schemas.errors import FatalDelivery
+from schemas.settings import Settings, load
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A running broker, and the settings and resources with which flows run on it."""
+
+    settings: Settings
+    resources: Resources
+    provider: TracerProvider | None
+
+    @contextlib.contextmanager
+    def running(self, build: Callable[..., tuple[Replica, Dataflow]]) -> Iterator[None]:
+        """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
+        replica, flow = build(self.settings, self.resources, EMBEDDED, self.provider)
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                replica.run(flow)
+            except BaseException as error:  # noqa: BLE001  raised where the block is left
+                log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+                failures.append(error)
+
+        thread = threading.Thread(target=run, name="flow", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            replica.stop()
+            thread.join()
+        if failures:
+            raise FatalDelivery(str(failures[0])) from failures[0]
+
+    def indexing(self) -> contextlib.AbstractContextManager[None]:
+        """Run the indexing flow."""
+        return self.running(indexing_replica)
+
+    def searching(self) -> contextlib.AbstractContextManager[None]:
+        """Run the search flow."""
+        return self.running(search_replica)
+
+
+@contextlib.contextmanager
+def embedded(
+    index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
+) -> Iterator[Embedded]:
+    """Start a broker and open the index in the directory `index`, with its collection. Raises ConfigError."""
+    with EmbeddedBroker() as broker:
+        settings = load(
+            None,
+            {
+                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                "delivery": {"mode": "at_least_once", "transaction_interval": 0.005},
+                "qdrant": {"path": str(index), "timeout": 20},
+                "embedder": {"timeout": 20},
+                "rerank": {"timeout": 20},
+                "limits": {"timeout": 60},
+                **(overrides or {}),
+            },
+        )
+        resources = Resources(settings)
+        topics = settings.kafka.topics
+        for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
+            broker.create_topic(topic)
+        try:
+            ensure_collections(settings, resources)
+            yield Embedded(settings, resources, provider)
+        finally:
+            resources.close()

@@ -1,0 +1,1 @@
+"""Access: who may ask, and which documents an answer may show. Pure."""

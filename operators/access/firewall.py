@@ -1,0 +1,87 @@
+"""The retrieval firewall: which documents one query may see, as conditions of a search and as a check of each record.
+
+Rules
+-----
+- A document is hidden by the first of these that applies: it is of another namespace; it has a blocked label; its tier
+  is above the clearance; it lacks a required label.
+- A classification that is missing or null is public. An unknown one hides the document, and so does anything that is
+  no string.
+- Labels are a list, of which the strings count, or one string; anything else is none.
+- The conditions hide a document if and only if the check does, as long as its namespace and its classification are
+  strings or missing: Qdrant matches a list by any of its elements, and there the check alone hides it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
+from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tier
+
+PUBLIC: Final = TIERS[0]
+
+
+def visible(clearance: str | None) -> tuple[Tier, ...]:
+    """The tiers that a clearance may see, lowest first; without one, public. Raises ValueError for an unknown one."""
+    return TIERS[: TIERS.index(PUBLIC if clearance is None else clearance) + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFilter:
+    """What one query may see: documents of a namespace and of these tiers, by their labels."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
+    """The payload fields that the check needs."""
+
+    namespace: str
+    tiers: tuple[Tier, ...]
+    blocked: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+    def conditions(self) -> list[dict[str, Any]]:
+        """Qdrant's conditions, for the `must` list of every leg."""
+        conditions: list[dict[str, Any]] = [{"key": NAMESPACE, "match": {"value": self.namespace}}]
+        if self.blocked:
+            conditions.append({"must_not": [{"key": LABELS, "match": {"any": list(self.blocked)}}]})
+        # Everyone may see what is public, and public is what isn't classified.
+        cleared = {"key": CLASSIFICATION, "match": {"any": list(self.tiers)}}
+        conditions.append({"should": [cleared, {"is_empty": {"key": CLASSIFICATION}}]})
+        conditions += [{"key": LABELS, "match": {"value": label}} for label in self.required]
+        return conditions
+
+    def permits(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a record with this payload, of which `reads` must be there, may be seen."""
+        if payload.get(NAMESPACE) != self.namespace:
+            return False
+        labels = _labels(payload.get(LABELS))
+        if not labels.isdisjoint(self.blocked):
+            return False
+        tier = payload.get(CLASSIFICATION)
+        if (PUBLIC if tier is None else tier) not in self.tiers:
+            return False
+        return labels.issuperset(self.required)
+
+
+def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter | None:
+    """The guard of a query of a source with this policy; None: the firewall is off.
+
+    Raises ValueError for an unknown clearance, which a policy denies before.
+    """
+    if not firewall.enabled:
+        return None
+    return AccessFilter(
+        namespace,
+        visible(policy.clearance),
+        _united(firewall.blocked_labels, policy.blocked_labels),
+        _united(firewall.required_labels, policy.required_labels),
+    )
+
+
+def _united(*lists: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted({label for labels in lists for label in labels}))
+
+
+def _labels(value: object) -> frozenset[str]:
+    if isinstance(value, str):
+        return frozenset((value,))
+    return frozenset(each for each in value if isinstance(each, str)) if isinstance(value, list) else frozenset()

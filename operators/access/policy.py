@@ -1,0 +1,97 @@
+"""Stage 0: who asks, and whether they may.
+
+A refusal is the answer to a query, and says no more than what was asked. Deny wins over allow; an empty list allows
+all.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from operators.access.firewall import visible
+from schemas.denial import Denial, DenialCode
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a query policies decide on, its defaults filled in.
+
+    No `source`: it is unknown. No `collection`: the destination as a whole is asked.
+    """
+
+    source: str | None
+    destination: str
+    collection: str | None
+    namespace: str
+    operation: str
+    profile: str
+
+
+def identify(
+    identity: IdentitySettings, event_source: str | None, headers: Sequence[tuple[str, bytes]], topic: str
+) -> str | None:
+    """The source of a query by what the deployment trusts; None: unknown, as by an absent or empty header.
+
+    Names of headers are case-blind. Raises InputError `invalid` for a header that is repeated or isn't UTF-8.
+    """
+    if identity.by == "event":
+        return event_source
+    if identity.by == "topic":
+        return identity.topics.get(topic)
+    return _from_header(identity.header or "", headers)
+
+
+def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Denial | None:
+    """The first reason, in the order of the codes, to refuse the query; None: it may go on."""
+    return next(_denials(policy, firewall, asked), None)
+
+
+def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
+    values = [value for name, value in headers if name.lower() == header.lower()]
+    if len(values) > 1:
+        raise InputError(DeadLetterClass.INVALID, f"header {header}: it is repeated")
+    try:
+        return values[0].decode("utf-8") or None if values else None
+    except UnicodeDecodeError:
+        # That error quotes the value.
+        raise InputError(DeadLetterClass.INVALID, f"header {header}: not UTF-8") from None
+
+
+def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
+    deny = policy.deny
+    if not policy.read:
+        yield Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
+    if _refused(asked.destination, policy.destinations, deny.destinations):
+        yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "destination", asked.destination)
+    if asked.collection is None and policy.collections:
+        yield Denial(DenialCode.DESTINATION_NOT_ALLOWED, "no collection is named, and this source must name one")
+    if asked.collection is not None and _refused(asked.collection, policy.collections, deny.collections):
+        yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "collection", asked.collection)
+    if _refused(asked.operation, policy.operations, deny.operations):
+        yield _denial(DenialCode.OPERATION_NOT_ALLOWED, "operation", asked.operation)
+    if _refused(asked.profile, policy.retrieval_modes, deny.retrieval_modes):
+        yield _denial(DenialCode.RETRIEVAL_MODE_NOT_ALLOWED, "retrieval mode", asked.profile)
+    if _refused(asked.profile, policy.allowed_profiles, deny.profiles):
+        yield _denial(DenialCode.POLICY_DENIED, "profile", asked.profile)
+    # A list that was written holds with the firewall off, too.
+    if _refused(asked.namespace, policy.namespaces, deny.namespaces):
+        yield _denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace)
+    if firewall.enabled:
+        yield from _uncleared(policy, firewall, asked)
+
+
+def _uncleared(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
+    code = DenialCode.RETRIEVAL_FIREWALL_DENIED
+    if policy.clearance is not None and policy.clearance not in TIERS:
+        yield Denial(code, "the clearance of this source is not a known tier")
+    elif firewall.namespaces.get(asked.namespace, TIERS[0]) not in visible(policy.clearance):
+        yield Denial(code, f"namespace {asked.namespace!r} is above the clearance of this source")
+
+
+def _refused(name: str, allowed: Sequence[str], denied: Sequence[str]) -> bool:
+    return name in denied or bool(allowed and name not in allowed)
+
+
+def _denial(code: DenialCode, field: str, asked: str) -> Denial:
+    return Denial(code, f"{field} {asked!r} is not allowed for this source")

@@ -1,0 +1,57 @@
+"""The watermarks of all namespaces, from the records that the indexers publish: what a cached answer depends on.
+
+Rules
+-----
+- A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied; no
+  value removes the entry. The last record read wins, also over a greater offset: the documents may have been made anew.
+  That is counted, since from there a watermark may become once more what it was for other documents; so is one that
+  comes again as it was, which may be all that is seen of that.
+- Names may hold `|`: two namespaces whose joined names are alike share their watermark. It then moves too often, never
+  too seldom.
+- What isn't such a record changes nothing.
+"""
+
+import re
+from typing import Final
+
+_KEY: Final = re.compile(r"(.*\|.*)\|(0|[1-9][0-9]{0,18})", re.DOTALL)
+_OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
+
+
+class WatermarkTable:
+    """How far each namespace of each collection is indexed."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[int, int]] = {}
+        self.generation = 0
+        """How often an offset went back, came again, or went away."""
+
+    def apply(self, key: bytes, value: bytes | None) -> bool:
+        """Take in a record; False if it isn't a watermark's."""
+        try:
+            parts = _KEY.fullmatch(key.decode())
+        except UnicodeDecodeError:
+            return False
+        if parts is None:
+            return False
+        names, partition = parts[1], int(parts[2])
+        if value is None:
+            self._remove(names, partition)
+        elif _OFFSET.fullmatch(value):
+            offsets, offset = self._offsets.setdefault(names, {}), int(value)
+            self.generation += partition in offsets and offset <= offsets[partition]
+            offsets[partition] = offset
+        else:
+            return False
+        return True
+
+    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
+        """A namespace's watermark: `partition:offset` by partition; empty if nothing of it was ever indexed."""
+        offsets = self._offsets.get(f"{collection}|{namespace}", {})
+        return tuple(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+
+    def _remove(self, names: str, partition: int) -> None:
+        offsets = self._offsets.get(names, {})
+        self.generation += offsets.pop(partition, None) is not None
+        if not offsets:
+            self._offsets.pop(names, None)

@@ -1,0 +1,30 @@
+"""Embeddings kept: a text that was asked about before needs no model."""
+
+from typing import Final
+
+from cachetools import LRUCache
+
+from operators.query.embedding import Embedding
+
+_OVERHEAD: Final = 1024
+"""Bytes that an entry takes beside its arrays and its text, roughly."""
+
+
+class CachedEmbeddings:
+    """The embeddings of the texts asked about last, at most `size` bytes of them."""
+
+    def __init__(self, size: int) -> None:
+        self._kept: LRUCache[str, tuple[int, Embedding]] = LRUCache(size, getsizeof=lambda entry: entry[0])
+
+    def get(self, text: str) -> Embedding | None:
+        """The text's embedding, if it is there."""
+        entry = self._kept.get(text)
+        return entry[1] if entry is not None else None
+
+    def put(self, text: str, embedding: Embedding) -> None:
+        """Keep a text's embedding, unless it is larger than all that may be kept."""
+        size = _OVERHEAD + 4 * len(text) + embedding.vector.nbytes
+        if embedding.tokens is not None:
+            size += embedding.tokens.nbytes + 64 * len(embedding.token_ids)
+        if size <= self._kept.maxsize:
+            self._kept[text] = size, embedding

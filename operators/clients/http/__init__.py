@@ -1,0 +1,1 @@
+"""HTTP backends: the transport, and the layers over it."""

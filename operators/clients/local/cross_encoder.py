@@ -1,0 +1,257 @@
+"""A cross-encoder in this process: a Hugging Face model exported to ONNX, run by onnxruntime on the CPU.
+
+Pairs of many queries share forward passes, sorted by length and bounded by tokens. Each pass runs on one core, as many
+at a time as there are cores: cores that share a pass wait for each other at every step of it, which costs a tenth. The
+score is the model's logit.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from operators.clients.local import inference
+from operators.clients.rerankers import Capacity, RerankRequest
+from operators.query.rerank_scores import Scores
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, ConfigError
+
+REQUIRED_INPUTS: Final = {"input_ids", "attention_mask"}
+TYPES: Final = "token_type_ids"
+"""The input that tells query from document, which not every architecture has."""
+
+FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
+"""Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
+
+_LEAST_BUDGET: Final = 64
+"""Tokens of the smallest forward passes that are worth their own cost."""
+
+_PADDING: Final = 1.05
+"""What padding adds to the tokens of a call, roughly."""
+
+PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
+"""Two pairs of two lengths with a word that no vocabulary has."""
+
+
+class CrossEncoder:
+    """A Reranker over the exported model in `directory`, after which it is named.
+
+    A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
+    `threads` is the number of cores it uses (all of them by default), `documents` the most that a call carries. Raises
+    ConfigError, which names the file, if the directory isn't such a model with one score a pair.
+    """
+
+    reads: Final = "text"
+
+    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 256) -> None:
+        self.model = directory.resolve().name
+        # Each query has a document, so this bounds the documents alone.
+        self.capacity = Capacity(queries=documents, documents=documents)
+        self._exported = _Exported(directory)
+        self._worker = inference.Worker("reranker")
+        self._cores = inference.cores(threads)
+        self._passes = ThreadPoolExecutor(self._cores, thread_name_prefix="reranker-pass")
+
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
+        """Score each request's documents, computed in the worker thread, first come first served.
+
+        A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, is
+        BackendBadResponse by itself. Raises BackendTimeout if all of it takes longer than `timeout` seconds; passes
+        that have not begun by then, or when the call is cancelled, are never computed. Raises BackendUnavailable after
+        `aclose`.
+        """
+        wanted = tuple(requests)
+        return await self._worker.run(lambda abandoned: self._outcomes(wanted, abandoned), timeout=timeout)
+
+    async def aclose(self) -> None:
+        """Let the worker thread finish the call it has begun, and end it; what is queued is cancelled."""
+        await self._worker.aclose()
+        self._passes.shutdown(wait=False)
+
+    def _outcomes(
+        self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned
+    ) -> list[Scores | BackendError]:
+        owners = [index for index, request in enumerate(requests) for _ in request.documents]
+        pairs = self._exported.encode(
+            [(request.query, text) for request in requests for text in request.documents.values()]
+        )
+        logits = np.empty(len(pairs))
+        failures: dict[int, BackendError] = {}
+        lengths = [len(pair.ids) for pair in pairs]
+
+        def forward(batch: list[int]) -> None:
+            if abandoned():
+                raise BackendTimeout("reranker: nobody waits any more")
+            try:
+                logits[batch] = self._exported.forward([pairs[index] for index in batch])
+            except BackendBadResponse as error:
+                failures.update((owners[index], error) for index in batch)
+
+        list(self._passes.map(forward, inference.batches(lengths, self._budget(sum(lengths)))))
+        outcomes: list[Scores | BackendError] = []
+        start = 0
+        for index, request in enumerate(requests):
+            found = logits[start : start + len(request.documents)]
+            start += len(found)
+            if index in failures:
+                outcomes.append(failures[index])
+            elif not np.isfinite(found).all():
+                outcomes.append(BackendBadResponse("reranker: a score that is not a finite number"))
+            else:
+                outcomes.append(dict(zip(request.documents, found.tolist(), strict=True)))
+        return outcomes
+
+    def _budget(self, tokens: int) -> int:
+        # As many passes as keep all cores at work to the end; few pairs are shared among the cores, too.
+        padded = _PADDING * tokens
+        rounds = max(1, math.ceil(padded / (inference.TOKEN_BUDGET * self._cores)))
+        return max(_LEAST_BUDGET, math.ceil(padded / (rounds * self._cores)))
+
+
+class _Pair(NamedTuple):
+    ids: list[int]
+    types: list[int]
+
+
+class _Exported:
+    """The model of an export's directory: pairs of texts in, logits out."""
+
+    def __init__(self, directory: Path) -> None:
+        if not directory.is_dir():
+            raise ConfigError(f"reranker: {directory} is no directory")
+        config = _parsed(directory / "config.json")
+        _check_labels(config, directory / "config.json")
+        padding = config.get("pad_token_id")
+        self._padding = padding if isinstance(padding, int) else 0
+        self._tokenizer = _tokenizer(directory, config, self._padding)
+        graph = _graph(directory)
+        try:
+            self._session = inference.session(graph, threads=1, optimise=True)
+        except Exception as error:
+            raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
+        self._inputs = _inputs(self._session, graph)
+        self._output = _output(self._session, graph)
+        # What the files don't say, a first pass does.
+        try:
+            probe = self.encode(PROBE)
+        except Exception as error:
+            raise ConfigError(f"reranker: {directory / 'tokenizer.json'} can't tokenise a pair: {error}") from error
+        try:
+            self.forward(probe)
+        except BackendBadResponse as error:
+            what = error.__cause__ or str(error).removeprefix("reranker: ")
+            raise ConfigError(f"reranker: {graph} fails in a first forward pass: {what}") from error
+
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[_Pair]:
+        """Tokenise pairs of a query and a document."""
+        texts = [(inference.readable(query), inference.readable(text)) for query, text in pairs]
+        return [_Pair(found.ids, found.type_ids) for found in self._tokenizer.encode_batch_fast(texts)]
+
+    def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
+        """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
+        ids = [pair.ids for pair in pairs]
+        feeds = {"input_ids": inference.padded(ids, self._padding), "attention_mask": inference.mask(ids)}
+        if TYPES in self._inputs:
+            feeds[TYPES] = inference.padded([pair.types for pair in pairs])
+        try:
+            (logits,) = self._session.run([self._output], feeds)
+        except Exception as error:
+            raise BackendBadResponse(f"reranker: a forward pass failed: {type(error).__name__}") from error
+        if logits.shape not in ((len(pairs),), (len(pairs), 1)):
+            raise BackendBadResponse(f"reranker: logits of shape {logits.shape} for {len(pairs)} pairs")
+        scores: NDArray[np.floating] = logits.reshape(-1)
+        return scores
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"reranker: {path} is not JSON") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"reranker: {path} is no JSON object")
+    return content
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"reranker: {path} can't be read: {error.strerror}") from error
+
+
+def _check_labels(config: dict[str, Any], path: Path) -> None:
+    named = config.get("id2label")
+    count = len(named) if isinstance(named, dict) else config.get("num_labels", 1)
+    if count != 1:
+        raise ConfigError(f"reranker: {path} tells of {count} labels; a reranker has one")
+
+
+def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokenizer:
+    path = directory / "tokenizer.json"
+    content = _read(path)
+    try:
+        tokenizer = Tokenizer.from_buffer(content)
+    except Exception as error:
+        raise ConfigError(f"reranker: {path} is no tokenizer: {error}") from error
+    longest = _longest(directory, config, padding)
+    if longest < tokenizer.num_special_tokens_to_add(True) + 2:
+        raise ConfigError(f"reranker: {directory / 'config.json'} leaves {longest} tokens for a query and a document")
+    tokenizer.no_padding()
+    # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
+    tokenizer.enable_truncation(longest, strategy="longest_first")
+    return tokenizer
+
+
+def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
+    """Tokens that the model reads: what its positions and its tokenizer both allow."""
+    positions = config.get("max_position_embeddings")
+    allowed = []
+    if isinstance(positions, int) and positions > 0:
+        counted_from = padding + 1 if any(name in str(config.get("model_type")) for name in FROM_PADDING) else 0
+        allowed.append(positions - counted_from)
+    path = directory / "tokenizer_config.json"
+    limit = _parsed(path).get("model_max_length") if path.exists() else None
+    # For "no limit" the libraries write 10^30.
+    if isinstance(limit, int) and 0 < limit < 10**9:
+        allowed.append(limit)
+    if not allowed:
+        raise ConfigError(
+            f"reranker: neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
+            " says how many tokens the model reads"
+        )
+    return min(allowed)
+
+
+def _graph(directory: Path) -> Path:
+    candidates = [directory / "model.onnx", directory / "onnx" / "model.onnx"]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise ConfigError(f"reranker: neither {candidates[0]} nor {candidates[1]} is there")
+
+
+def _inputs(session: Any, graph: Path) -> set[str]:
+    inputs = {each.name: each.type for each in session.get_inputs()}
+    if missing := REQUIRED_INPUTS - inputs.keys():
+        raise ConfigError(f"reranker: {graph} has no input {', '.join(sorted(missing))}")
+    if others := inputs.keys() - REQUIRED_INPUTS - {TYPES}:
+        raise ConfigError(f"reranker: {graph} wants inputs that a pair doesn't give: {', '.join(sorted(others))}")
+    if odd := sorted(name for name, kind in inputs.items() if kind != "tensor(int64)"):
+        raise ConfigError(f"reranker: {graph} has inputs that are not int64: {', '.join(odd)}")
+    return set(inputs)
+
+
+def _output(session: Any, graph: Path) -> str:
+    outputs = {each.name: each.type for each in session.get_outputs()}
+    name = next(iter(outputs)) if len(outputs) == 1 else "logits"
+    if name not in outputs:
+        raise ConfigError(f"reranker: {graph} has no output logits but {', '.join(sorted(outputs))}")
+    if outputs[name] not in ("tensor(float)", "tensor(float16)"):
+        raise ConfigError(f"reranker: {graph} has an output {name} of the type {outputs[name]}")
+    return name

@@ -1,0 +1,115 @@
+"""The embedded Qdrant: a transport that answers Qdrant's REST requests from a directory of this machine.
+
+Above the transport nothing differs from a server: the bodies, the statuses and the words of refusals are those of
+Qdrant 1.19. What the engine can't do is refused, never ignored.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import orjson
+
+from operators.clients.qdrant_edge.refusals import Refusal, reading
+from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES
+from operators.clients.qdrant_edge.shards import Engine
+
+VERSION = "1.19.0"
+TEXTS: Mapping[str, str] = {
+    "/healthz": "healthz check passed",
+    "/livez": "healthz check passed",
+    "/readyz": "all shards are ready",
+    "/metrics": f'# TYPE app_info gauge\napp_info{{name="qdrant",version="{VERSION}"}} 1\n',
+}
+
+
+class EngineTransport(httpx.AsyncBaseTransport):
+    """One event loop's way to an `Engine`, which other loops of the process may share.
+
+    Every request is answered, refusals included; nothing is raised but what cancels the caller. `aclose` flushes the
+    engine and leaves it open.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request, by its path, whatever its host."""
+        if request.method == "GET" and request.url.path in TEXTS:
+            return httpx.Response(200, text=TEXTS[request.url.path])
+        content = await request.aread()
+        try:
+            if request.method == "GET" and request.url.path == "/":
+                return _json(200, {"title": "qdrant - vector search engine", "version": VERSION})
+            async with asyncio.timeout(_timeout(request.url.params.get("timeout"))):
+                result = await self._answer(request, content)
+        except Refusal as refusal:
+            return _json(refusal.status, {"status": {"error": str(refusal)}, "time": 0.0})
+        except TimeoutError:
+            return _json(408, {"status": {"error": "Timeout error: the request took too long"}, "time": 0.0})
+        return _json(200, {"result": result, "status": "ok", "time": 0.0})
+
+    async def aclose(self) -> None:
+        """Flush the engine."""
+        self._engine.flush()
+
+    async def _answer(self, request: httpx.Request, content: bytes) -> Any:
+        path = request.url.raw_path.decode().partition("?")[0]
+        match [unquote(part) for part in path.strip("/").split("/")]:
+            case ["collections"] if request.method == "GET":
+                return {"collections": [{"name": name} for name in self._engine.names()]}
+            case ["collections", "aliases"] if request.method == "POST":
+                with reading():
+                    self._engine.change_aliases(_body(content)["actions"])
+                return True
+            case ["collections", name, "exists"] if request.method == "GET":
+                return {"exists": self._engine.exists(name)}
+            case ["collections", name] if request.method == "PUT":
+                self._engine.create(name, _body(content))
+                return True
+            case ["collections", name] if request.method == "DELETE":
+                return self._engine.drop(name)
+            case ["collections", name, *rest]:
+                return await self._on_collection(name, (request.method, "/".join(rest)), content)
+        raise _no_path()
+
+    async def _on_collection(self, name: str, route: tuple[str, str], content: bytes) -> Any:
+        lookup, update = LOOKUPS.get(route), UPDATES.get(route)
+        if lookup:
+            return await lookup(self._engine.collection(name), None if route[0] == "GET" else _body(content))
+        if update:
+            body = _body(content)
+            collection = self._engine.collection(name)
+            result = await update(collection, body)
+            collection.wrote(len(content))
+            return result
+        raise _no_path()
+
+
+def _no_path() -> Refusal:
+    return Refusal(404, "Not found: there is no such path")
+
+
+def _timeout(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        shown = f"integer `{text}`" if text.isdecimal() else f'string "{text}"'
+        message = f"invalid value: {shown}, expected a nonzero u64"
+        raise Refusal(400, f"Deserialize error in query parameters: {message}")
+    return float(text)
+
+
+def _body(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        ended = error.pos >= len(error.doc)
+        message, column = ("EOF while parsing a value", error.colno - 1) if ended else ("expected value", error.colno)
+        raise Refusal(400, f"Format error in JSON body: {message} at line {error.lineno} column {column}") from error
+
+
+def _json(status: int, value: object) -> httpx.Response:
+    return httpx.Response(status, headers={"content-type": "application/json"}, content=orjson.dumps(value))

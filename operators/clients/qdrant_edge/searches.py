@@ -1,0 +1,162 @@
+"""Searches and lookups: Qdrant's JSON requests to the engine's, and its points back to JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from qdrant_edge import (
+    CountRequest,
+    Direction,
+    FacetRequest,
+    IdfParams,
+    OrderBy,
+    PayloadSelector,
+    QuantizationSearchParams,
+    Query,
+    QueryRequest,
+    Record,
+    ScoredPoint,
+    ScrollRequest,
+    SearchParams,
+    SparseVector,
+)
+
+from operators.clients.qdrant_edge.conditions import read_filter, read_id
+from operators.clients.qdrant_edge.refusals import out_of_range, wrong_input
+from operators.clients.qdrant_edge.vectors import VectorSchema
+
+if TYPE_CHECKING:
+    # Names of the engine's type stubs only.
+    from qdrant_edge import WithPayloadType
+
+DEFAULT_LIMIT = 10
+UNSUPPORTED = ("prefetch", "lookup_from")
+
+
+def read_search(body: Mapping[str, Any], schema: VectorSchema) -> QueryRequest:
+    """One search of `/points/query`; raises Refusal, KeyError, TypeError or ValueError."""
+    for name in UNSUPPORTED:
+        if body.get(name):
+            raise wrong_input(f"the engine has no `{name}`")
+    query = body.get("query")
+    if isinstance(query, dict) and "nearest" in query:
+        query = query["nearest"]
+    using = body.get("using") or ""
+    return QueryRequest(
+        _limit(body, "internal.limit"),
+        offset=body.get("offset") or 0,
+        query=None if query is None else Query.Nearest(schema.query(query, using), using),
+        with_vector=body.get("with_vector") or False,
+        with_payload=_payload(body.get("with_payload"), default=False),
+        filter=read_filter(body.get("filter")),
+        score_threshold=body.get("score_threshold"),
+        params=_params(body.get("params") or {}),
+    )
+
+
+def read_scroll(body: Mapping[str, Any]) -> ScrollRequest:
+    """A `/points/scroll` request; raises Refusal, KeyError, TypeError, ValueError or AttributeError."""
+    offset = body.get("offset")
+    return ScrollRequest(
+        offset=None if offset is None else read_id(offset),
+        limit=_limit(body, "limit"),
+        filter=read_filter(body.get("filter")),
+        with_payload=_payload(body.get("with_payload"), default=True),
+        with_vector=body.get("with_vector") or False,
+        order_by=_order(body.get("order_by")),
+    )
+
+
+def read_count(body: Mapping[str, Any]) -> CountRequest:
+    """A `/points/count` request; raises Refusal, KeyError, TypeError or ValueError."""
+    return CountRequest(exact=body.get("exact", True), filter=read_filter(body.get("filter")))
+
+
+def read_facet(body: Mapping[str, Any]) -> FacetRequest:
+    """A `/facet` request; raises Refusal, KeyError, TypeError or ValueError."""
+    return FacetRequest(
+        body["key"],
+        limit=_limit(body, "limit"),
+        exact=body.get("exact") or False,
+        filter=read_filter(body.get("filter")),
+    )
+
+
+def read_lookup(body: Mapping[str, Any]) -> tuple[list[int | UUID | str], WithPayloadType, bool | list[str]]:
+    """The ids, the payload's fields and the vectors that a `/points` request asks for; raises Refusal or KeyError."""
+    ids = [read_id(each) for each in body["ids"]]
+    return ids, _payload(body.get("with_payload"), default=True), body.get("with_vector") or False
+
+
+def write_point(point: ScoredPoint | Record) -> dict[str, Any]:
+    """A found point as Qdrant writes it."""
+    written: dict[str, Any] = {"id": write_id(point.id)}
+    if isinstance(point, ScoredPoint):
+        written["version"] = point.version
+        written["score"] = point.score
+    if point.payload is not None:
+        written["payload"] = point.payload
+    if point.vector is not None:
+        written["vector"] = _write_vectors(point.vector)
+    if point.order_value is not None:
+        written["order_value"] = point.order_value
+    return written
+
+
+def write_id(identity: int | UUID | str | None) -> int | str | None:
+    """A point's id as Qdrant writes it."""
+    return str(identity) if isinstance(identity, UUID) else identity
+
+
+def _limit(body: Mapping[str, Any], field: str) -> int:
+    limit = body.get("limit")
+    if limit is None:
+        return DEFAULT_LIMIT
+    if limit == 0:
+        raise out_of_range(field, "value 0 invalid, must be 1 or larger")
+    checked: int = limit
+    return checked
+
+
+def _payload(wanted: object, *, default: bool) -> WithPayloadType:
+    match wanted:
+        case None:
+            return default
+        case {"include": list(fields)}:
+            return PayloadSelector.Include(fields)
+        case {"exclude": list(fields)}:
+            return PayloadSelector.Exclude(fields)
+        case bool() | list():
+            return wanted
+    raise TypeError("data did not match any variant of untagged enum WithPayloadInterface")
+
+
+def _order(body: str | Mapping[str, Any] | None) -> OrderBy | None:
+    if body is None:
+        return None
+    if isinstance(body, str):
+        return OrderBy(body)
+    direction = Direction.Desc if body.get("direction") == "desc" else Direction.Asc
+    return OrderBy(body["key"], direction, start_from=body.get("start_from"))
+
+
+def _params(body: Mapping[str, Any]) -> SearchParams:
+    idf = body.get("idf")
+    quantization = body.get("quantization")
+    return SearchParams(
+        hnsw_ef=body.get("hnsw_ef"),
+        exact=body.get("exact") or False,
+        indexed_only=body.get("indexed_only") or False,
+        quantization=quantization and QuantizationSearchParams(**quantization),
+        idf=idf and IdfParams(corpus=read_filter(idf.get("corpus"))),
+    )
+
+
+def _write_vectors(vectors: Any) -> Any:
+    if isinstance(vectors, SparseVector):
+        return {"indices": vectors.indices, "values": vectors.values}
+    if isinstance(vectors, dict):
+        return {name: _write_vectors(vector) for name, vector in vectors.items()}
+    return vectors

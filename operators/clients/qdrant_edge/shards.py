@@ -1,0 +1,235 @@
+"""The engine's collections in one directory: a shard each, what each was created with, and their aliases.
+
+`<path>/collections/<name>/shard` belongs to the engine; `collection.json` beside it is written last, so a directory
+without one is a creation that never finished; `<path>/aliases.json` maps other names to collections.
+"""
+
+import fcntl
+import itertools
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import orjson
+from qdrant_edge import EdgeShard, UpdateOperation
+
+from operators.clients.qdrant_edge.collection_config import edge_config, index_params, vector_schema, without_nulls
+from operators.clients.qdrant_edge.refusals import Refusal, no_collection, not_found, out_of_range, reading, wrong_input
+from schemas.errors import ConfigError
+
+T = TypeVar("T")
+
+# The engine shortens its log only in a flush, and replays all of it when the shard is opened: 7 s for 370 MB.
+FLUSH_EVERY = 32 * 1024 * 1024
+NAME = re.compile(r"[^<>:\"/\\|?*\0\x1f]{1,255}")
+
+
+class Collection:
+    """One open collection; every method may be called from any thread and holds the interpreter while it runs."""
+
+    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: EdgeShard) -> None:
+        self.name = name
+        self.created: Mapping[str, Any] = record["created"]
+        self.indexes: Mapping[str, Any] = record["indexes"]
+        self.schema = vector_schema(self.created)
+        self.operation_ids = itertools.count()
+        self._directory = directory
+        self._shard = shard
+        self._lock = threading.Lock()
+        self._open = True
+        self._unflushed = 0
+
+    def run(self, call: Callable[[EdgeShard], T]) -> T:
+        """`call` on the shard; raises Refusal where the engine refuses or fails, and once the collection is closed."""
+        with self._lock:
+            if not self._open:
+                raise no_collection(self.name)
+            try:
+                return call(self._shard)
+            except Exception as error:
+                raise _refusal(str(error)) from error
+            except BaseException as error:
+                # A panic in the engine, which the interpreter outlives; its class can't be imported.
+                if type(error).__name__ == "PanicException":
+                    raise Refusal(500, "Service internal error: the engine panicked") from error
+                raise
+
+    def create_index(self, field: str, schema: str | Mapping[str, Any]) -> None:
+        """Index a payload field, or change its index; returns when it is built."""
+        with reading():
+            operation = UpdateOperation.create_field_index(field, index_params(schema))
+        self.run(lambda shard: shard.update(operation))
+        with self._lock:
+            self.indexes = {**self.indexes, field: schema}
+            _write(self._directory / "collection.json", {"created": self.created, "indexes": self.indexes})
+
+    def wrote(self, size: int) -> None:
+        """Count `size` bytes of updates, and flush when they have become many."""
+        self._unflushed += size
+        if self._unflushed >= FLUSH_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what the log holds to the shard's files."""
+        self._unflushed = 0
+        self.run(lambda shard: shard.flush())
+
+    def close(self) -> None:
+        """Flush and release the shard; requests that still come are refused."""
+        with self._lock:
+            self._open = False
+            self._shard.close()
+
+
+class Engine:
+    """Qdrant's engine over one directory, shared by the transports of every event loop of this process.
+
+    Raises ConfigError where another process, or another Engine, has the directory open, or a shard of it is broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._root = path / "collections"
+        self._aliases_file = path / "aliases.json"
+        self._lock = threading.Lock()
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._held = _hold(path)
+        self._collections = {
+            record.parent.name: _open(record.parent) for record in sorted(self._root.glob("*/collection.json"))
+        }
+        self._aliases: dict[str, str] = (
+            orjson.loads(self._aliases_file.read_bytes()) if self._aliases_file.exists() else {}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def names(self) -> list[str]:
+        """The collections, without aliases."""
+        return sorted(self._collections)
+
+    def exists(self, name: str) -> bool:
+        """Whether a collection or an alias has this name."""
+        return self._aliases.get(name, name) in self._collections
+
+    def collection(self, name: str) -> Collection:
+        """The collection of this name or alias; raises Refusal (404)."""
+        try:
+            return self._collections[self._aliases.get(name, name)]
+        except KeyError:
+            raise no_collection(name) from None
+
+    def create(self, name: str, body: Mapping[str, Any]) -> None:
+        """Create a collection from Qdrant's body; raises Refusal."""
+        if not NAME.fullmatch(name) or name in {".", ".."}:
+            raise out_of_range("collection_name", f"collection name `{name}` contains forbidden characters")
+        with self._lock:
+            if self.exists(name):
+                raise Refusal(409, f"Wrong input: Collection `{name}` already exists!")
+            with reading():
+                created = without_nulls(body)
+                config = edge_config(created)
+            directory = self._root / name
+            shutil.rmtree(directory, ignore_errors=True)
+            (directory / "shard").mkdir(parents=True)
+            record = {"created": created, "indexes": {}}
+            shard = EdgeShard.create(str(directory / "shard"), config)
+            _write(directory / "collection.json", record)
+            self._collections[name] = Collection(name, directory, record, shard)
+
+    def drop(self, name: str) -> bool:
+        """Delete a collection and its aliases; False if there was none."""
+        with self._lock:
+            collection = self._collections.pop(name, None)
+            if collection is None:
+                return False
+            self._set_aliases({alias: target for alias, target in self._aliases.items() if target != name})
+            collection.close()
+            (self._root / name / "collection.json").unlink()
+            shutil.rmtree(self._root / name)
+            return True
+
+    def change_aliases(self, actions: Iterable[Mapping[str, Any]]) -> None:
+        """Apply all of these alias actions or none; raises Refusal."""
+        with self._lock:
+            aliases = dict(self._aliases)
+            for action in actions:
+                self._change_alias(aliases, action)
+            self._set_aliases(aliases)
+
+    def flush(self) -> None:
+        """Flush every collection."""
+        for collection in list(self._collections.values()):
+            collection.flush()
+
+    def close(self) -> None:
+        """Flush and close every collection, and let another process have the directory."""
+        with self._lock:
+            for collection in self._collections.values():
+                collection.close()
+            self._collections = {}
+            os.close(self._held)
+
+    def _change_alias(self, aliases: dict[str, str], action: Mapping[str, Any]) -> None:
+        match action:
+            case {"create_alias": {"collection_name": str(target), "alias_name": str(alias)}}:
+                if target not in self._collections:
+                    raise no_collection(target)
+                if alias in self._collections:
+                    raise Refusal(409, f"Wrong input: Collection `{alias}` already exists!")
+                aliases[alias] = target
+            case {"delete_alias": {"alias_name": str(alias)}}:
+                aliases.pop(alias, None)
+            case {"rename_alias": {"old_alias_name": str(old), "new_alias_name": str(new)}}:
+                if old not in aliases:
+                    raise not_found(f"Alias `{old}` doesn't exist!")
+                aliases[new] = aliases.pop(old)
+            case _:
+                raise wrong_input("the engine has create_alias, delete_alias and rename_alias")
+
+    def _set_aliases(self, aliases: dict[str, str]) -> None:
+        if aliases != self._aliases:
+            _write(self._aliases_file, aliases)
+            self._aliases = aliases
+
+
+def _open(directory: Path) -> Collection:
+    record = orjson.loads((directory / "collection.json").read_bytes())
+    try:
+        shard = EdgeShard.load(str(directory / "shard"))
+    except Exception as error:
+        raise ConfigError(f"the embedded Qdrant can't open {directory}: {error}") from error
+    return Collection(directory.name, directory, record, shard)
+
+
+def _hold(path: Path) -> int:
+    held = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        raise ConfigError(f"the embedded Qdrant at {path} is open elsewhere: only one process can have it") from error
+    return held
+
+
+def _write(file: Path, value: object) -> None:
+    beside = file.with_suffix(".new")
+    with beside.open("wb") as stream:
+        stream.write(orjson.dumps(value))
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(file)
+
+
+def _refusal(message: str) -> Refusal:
+    if message.startswith(("Service ", "Timeout ")):
+        return Refusal(500, message)
+    if message.startswith("No point with id"):
+        return not_found(f"{message} found")
+    return wrong_input(message)

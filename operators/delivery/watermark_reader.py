@@ -1,0 +1,207 @@
+"""Watermarks as a replica reads them, so that its caches serve only what is fresh.
+
+Rules
+-----
+- What was committed before `caught_up` was called is in `of` when it returns: the topic's ends are asked for after the
+  call, and everything below them is read. A question to the broker that began before the call doesn't count.
+- All calls that come while one question is under way share the next one: at most two questions are waited for.
+- Nobody waits for what is down: after a failure every call fails at once, until the reader, which tries again every
+  _RETRY seconds, is at an end again. So it is before the topic was read for the first time, too.
+- While nobody asks, what has come is taken in every _IDLE seconds, and nothing else is done.
+- A topic that ends below what was read of it was made anew, and is read anew; so it is after _ANEW seconds of failures.
+  One that has grown beyond that before anyone looks isn't told from the old one. What a topic held isn't forgotten: a
+  watermark that went back to an older state would bring back its answers.
+- Partitions that are added are read from their beginning, TAIL_METADATA_AGE after they came: what a producer that
+  knows them earlier puts there is missed until then.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from operators.caching.watermark_table import WatermarkTable
+from operators.delivery.client import Tail
+from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RankstreamError, RetriableDelivery
+
+log = logging.getLogger(__name__)
+
+_IDLE: Final = 0.25
+_RETRY: Final = 0.5
+_ANEW: Final = 10.0
+_POLL: Final = 0.002
+_LONG_POLL: Final = 0.1
+"""Seconds: a poll may go on waiting for a record when the marks of a transaction have brought it to the end. The long
+one is for when nobody waits any more."""
+
+_CLOSE_TIMEOUT: Final = 5.0
+_MADE_ANEW: Final = "the topic was made anew"
+
+_Outcome = asyncio.Future[str | None]
+"""None, or why it failed; all callers who share a question wait for the same."""
+
+
+class WatermarkReader:
+    """Reads the watermarks topic on a thread of its own. `start` and `close` are called by the process."""
+
+    def __init__(self, tail: Callable[[], Tail], timeout: float) -> None:
+        """`timeout`: the seconds that a call waits at most."""
+        self._tail = tail
+        self._timeout = timeout
+        self._watermarks = WatermarkTable()
+        self._reading = threading.Lock()
+        self._calls = threading.Lock()
+        self._present: _Outcome | None = None
+        self._next: _Outcome | None = None
+        self._asked = threading.Event()
+        self._closing = threading.Event()
+        self._behind = True
+        self._told = False
+        self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; calls fail from now on."""
+        self._closing.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT)
+
+    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
+        """A namespace's watermark as far as it was read: `partition:offset` by documents partition. From any thread."""
+        with self._reading:
+            return self._watermarks.of(collection, namespace)
+
+    @property
+    def generation(self) -> int:
+        """How often a namespace's offset went back: what was answered before may be of other documents."""
+        with self._reading:
+            return self._watermarks.generation
+
+    async def caught_up(self, timeout: float) -> None:
+        """Return once everything is read that was in the topic when this was called; on one event loop only.
+
+        Raises BackendTimeout when the patience is at its end, DeadlinePassed when `timeout` seconds are before that,
+        and BackendUnavailable if the broker can't be asked, or at once if the reader is behind since a failure.
+        """
+        with self._calls:
+            if self._behind:
+                raise BackendUnavailable("watermarks: the reader is behind")
+            if self._next is None:
+                self._next = asyncio.get_running_loop().create_future()
+                self._asked.set()
+            outcome = self._next
+        done, _ = await asyncio.wait([outcome], timeout=min(timeout, self._timeout))
+        if not done:
+            if timeout < self._timeout:
+                raise DeadlinePassed("watermarks: not read in time")
+            self._behind = True
+            raise BackendTimeout("watermarks: not read in time")
+        if (reason := outcome.result()) is not None:
+            raise BackendUnavailable(f"watermarks: {reason}")
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with contextlib.closing(self._tail()) as tail:
+                    self._follow(tail)
+            except Exception as error:  # noqa: BLE001  caches are bypassed; nothing else needs this thread
+                self._fail(str(error) if isinstance(error, RankstreamError) else type(error).__name__)
+                self._closing.wait(_RETRY)
+        self._fail("closed")
+
+    def _follow(self, tail: Tail) -> None:
+        heard = time.monotonic()
+        while not self._closing.is_set():
+            self._wait(tail)
+            try:
+                ends = tail.ends(self._timeout)
+            except RetriableDelivery as error:
+                if time.monotonic() - heard > _ANEW:
+                    raise
+                self._fail(str(error))
+                self._closing.wait(_RETRY)
+            else:
+                self._read(tail, ends)
+                self._succeed()
+                heard = time.monotonic()
+
+    def _wait(self, tail: Tail) -> None:
+        """Return when someone asks, or the reader itself has to know where it is."""
+        while not self._behind and not self._asked.wait(_IDLE):
+            self._poll(tail, 0)
+        self._asked.clear()
+        with self._calls:
+            self._present, self._next = self._next, None
+
+    def _read(self, tail: Tail, ends: dict[int, int]) -> None:
+        """Read up to the ends, however long it takes; what takes too long fails the calls meanwhile."""
+        began = moved = time.monotonic()
+        positions = tail.positions()
+        if any(end < positions[number] for number, end in ends.items()):
+            raise RetriableDelivery(_MADE_ANEW)
+        wait = 0.0
+        while any(positions[number] < end for number, end in ends.items()):
+            if self._closing.is_set():
+                raise RetriableDelivery("closed")
+            self._poll(tail, wait)
+            before, positions = positions, tail.positions()
+            now = time.monotonic()
+            if positions != before:
+                moved = now
+            wait = _POLL if now - moved < self._timeout else _LONG_POLL
+            if now - began > self._timeout:
+                self._behind = True
+            if now - moved > _ANEW:
+                raise RetriableDelivery("reading stands still")
+
+    def _poll(self, tail: Tail, wait: float) -> None:
+        """Take in what has come. Raises RetriableDelivery, also if the tail went back."""
+        before = tail.positions()
+        records = tail.poll(wait)
+        after = tail.positions()
+        # Where a log ends before a client's position, clients put it there by themselves, and hide what is below.
+        back = any(after[number] < offset for number, offset in before.items())
+        if back or any(record.offset < before[record.partition.partition] for record in records):
+            raise RetriableDelivery(_MADE_ANEW)
+        ignored = 0
+        for record in records:
+            # For each anew: a call for a watermark needn't wait for all of them.
+            with self._reading:
+                ignored += not self._watermarks.apply(record.key or b"", record.value)
+        if ignored:
+            log.warning("watermarks: ignored %d records that are none", ignored)
+
+    def _succeed(self) -> None:
+        self._behind = False
+        if self._told:
+            log.info("watermarks: caught up")
+        self._told = False
+        _settle(self._present, None)
+
+    def _fail(self, reason: str) -> None:
+        with self._calls:
+            self._behind = True
+            waiting, self._next = self._next, None
+        if not self._told and not self._closing.is_set():
+            log.warning("watermarks: %s; caches are bypassed until they are read", reason)
+        self._told = True
+        _settle(self._present, reason)
+        _settle(waiting, reason)
+
+
+def _settle(outcome: _Outcome | None, reason: str | None) -> None:
+    def transaction(future: _Outcome) -> None:
+        if not future.done():
+            future.set_result(reason)
+
+    if outcome is not None:
+        # A loop that was closed has nobody waiting.
+        with contextlib.suppress(RuntimeError):
+            outcome.get_loop().call_soon_threadsafe(transaction, outcome)

@@ -1,0 +1,1 @@
+"""The query in flight, and everything that is decided about it. Pure."""

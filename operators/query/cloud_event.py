@@ -1,0 +1,234 @@
+"""CloudEvents 1.0 over Kafka: what a query's envelope says, and its result in an envelope of the same kind.
+
+Rules
+-----
+- Headers alone tell the mode: a `content-type` of CloudEvents is structured, else a `ce_specversion` is binary, else
+  the message is a plain one. Names of headers are case-blind, as those of traces are.
+- An envelope is held to the specification, whether we need the attribute or not: an InputError names the attribute and
+  its value.
+- A result is answered in kind: who asked by a binary event reads a binary one, and so on.
+- A trace's own header counts before the envelope's extension.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from operators.query.trace import Headers
+from schemas import cloud_event as names
+from schemas.errors import DeadLetterClass, InputError, invalid, problem
+from schemas.timestamp import unix_seconds
+
+_MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
+_SPECVERSION: Final = f"{names.HEADER_PREFIX}specversion"
+_TRACEPARENT: Final = "traceparent"
+_TRACESTATE: Final = "tracestate"
+_TRACE: Final = (_TRACEPARENT, _TRACESTATE)
+
+_NAME: Final = re.compile(r"[a-z0-9]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+_URI_REFERENCE: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
+_JSON_TYPE: Final = re.compile(r"[^\s/;]+/(?:[^\s/;]+\+)?json")
+_UNREADABLE: Final = re.compile(r""";\s*charset\s*=\s*(?!"?(?:utf-8|us-ascii)"?\s*(?:;|$))""")
+
+
+class Mode(Enum):
+    """How a message carries its attributes."""
+
+    BINARY = "binary"
+    STRUCTURED = "structured"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEvent:
+    """What of a query's envelope its result needs."""
+
+    mode: Mode
+    id: str
+    source: str
+    correlation_id: str | None
+    trace: Headers
+    """The distributed-tracing extension, as the headers that it stands for."""
+
+
+def content_mode(headers: Headers) -> Mode | None:
+    """The message's mode; None: it is no CloudEvent. Raises InputError `invalid` for a format that isn't read here."""
+    binary = False
+    for name, value in headers:
+        lower = name.lower()
+        if lower == _SPECVERSION:
+            binary = True
+        elif lower == names.CONTENT_TYPE and value[: len(_MEDIA_TYPE)].lower() == _MEDIA_TYPE:
+            content_type = value.decode("latin-1")
+            if content_type.partition(";")[0].strip().lower() != names.ENVELOPE or not _is_json(content_type):
+                raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
+            return Mode.STRUCTURED
+    return Mode.BINARY if binary else None
+
+
+def from_headers(headers: Headers) -> CloudEvent:
+    """What the headers of a binary event say. Raises InputError `invalid` or `unsupported_version`."""
+    attributes: dict[str, Any] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower != names.CONTENT_TYPE and not lower.startswith(names.HEADER_PREFIX):
+            continue
+        attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
+        if attribute in attributes:
+            raise invalid(lower, "given twice", value)
+        try:
+            attributes[attribute] = value.decode()
+        except UnicodeDecodeError:
+            raise invalid(lower, "not UTF-8", value) from None
+    return _checked(Mode.BINARY, attributes)
+
+
+def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
+    """What an envelope says, and its data: a JSON value, or bytes if it was in base64.
+
+    Raises InputError `invalid` or `unsupported_version`.
+    """
+    attributes = {
+        name: value for name, value in envelope.items() if value is not None and name not in ("data", "data_base64")
+    }
+    event = _checked(Mode.STRUCTURED, attributes)
+    encoded = envelope.get("data_base64")
+    if encoded is None:
+        if "data" not in envelope:
+            raise InputError(DeadLetterClass.INVALID, "data: missing")
+        return event, envelope["data"]
+    if "data" in envelope:
+        raise invalid("data_base64", "not beside data", encoded)
+    try:
+        return event, base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise invalid("data_base64", "not base64", encoded) from None
+
+
+def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
+    def field(name: str) -> str:
+        return _header(name) if mode is Mode.BINARY else name
+
+    def error(name: str, what: str) -> InputError:
+        return invalid(field(name), what, attributes.get(name))
+
+    # First: the rest is judged by the rules of that version.
+    version = attributes.get("specversion")
+    if isinstance(version, str) and version not in ("", names.SPECVERSION):
+        reason = problem(field("specversion"), f"this version reads {names.SPECVERSION}", version)
+        raise InputError(DeadLetterClass.UNSUPPORTED_VERSION, reason)
+    for name in ("specversion", "id", "source", "type"):
+        if name not in attributes:
+            raise InputError(DeadLetterClass.INVALID, f"{field(name)}: required by CloudEvents, and missing")
+    for name, value in attributes.items():
+        if not _NAME.fullmatch(name):
+            raise invalid("an attribute's name", "not of a to z and 0 to 9", name)
+        if isinstance(value, str):
+            if _CONTROL.search(value):
+                raise error(name, "a control character")
+        elif name in _STRINGS or not isinstance(value, bool | int):
+            raise error(name, "a string is expected")
+        if value == "" and name in _STRINGS:
+            raise error(name, "empty")
+    if not _URI_REFERENCE.fullmatch(attributes["source"]):
+        raise error("source", "not a URI-reference")
+    if "time" in attributes:
+        try:
+            unix_seconds(attributes["time"].upper())
+        except ValueError as wrong:
+            raise error("time", str(wrong)) from None
+    if not _is_json(attributes.get("datacontenttype", names.JSON)):
+        raise error("datacontenttype", "JSON in UTF-8 is expected")
+    correlation_id = attributes.get(names.CORRELATION_ID)
+    return CloudEvent(mode, attributes["id"], attributes["source"], correlation_id, _trace(attributes))
+
+
+_STRINGS: Final = frozenset(
+    {
+        "specversion",
+        "id",
+        "source",
+        "type",
+        "subject",
+        "time",
+        "datacontenttype",
+        "dataschema",
+        names.CORRELATION_ID,
+    }
+)
+"""Attributes that hold a string, and never an empty one; an extension may hold a boolean or an integer, too."""
+
+
+def _is_json(content_type: str) -> bool:
+    lower = content_type.strip().lower()
+    media_type = lower.partition(";")[0].rstrip()
+    return _JSON_TYPE.fullmatch(media_type) is not None and _UNREADABLE.search(lower) is None
+
+
+def _trace(attributes: Mapping[str, Any]) -> Headers:
+    return tuple((name, value.encode()) for name in _TRACE if isinstance(value := attributes.get(name), str))
+
+
+def traced(headers: Headers, extension: Headers) -> Headers:
+    """The headers that name the trace to continue: the message's own, else those of the envelope's extension."""
+    if not extension or any(name.lower() == _TRACEPARENT for name, _ in headers):
+        return headers
+    # A state without its parent is none.
+    return (*(header for header in headers if header[0].lower() != _TRACESTATE), *extension)
+
+
+def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers:
+    """The same for a message that was rejected, whose envelope may be broken; `document` reads its value as JSON."""
+    try:
+        mode = content_mode(headers)
+    except InputError:
+        return headers
+    if mode is None:
+        return headers
+    if mode is Mode.STRUCTURED:
+        envelope = document()
+        return traced(headers, _trace(envelope)) if isinstance(envelope, dict) else headers
+    extension = {name.lower(): content.decode("latin-1") for name, content in headers}
+    return traced(headers, _trace({name: extension.get(names.HEADER_PREFIX + name) for name in _TRACE}))
+
+
+def result_attributes(
+    event: CloudEvent, result_id: str, source: str, query_id: str, time: str | None, trace: Headers
+) -> dict[str, str]:
+    """The result's attributes: the same for the same query, but for the trace.
+
+    A `query_id` that the specification doesn't take for a `subject` leaves that out.
+    """
+    attributes = {
+        "specversion": names.SPECVERSION,
+        "id": result_id,
+        "source": source,
+        "type": names.RESULT_TYPE,
+        "datacontenttype": names.JSON,
+        names.CAUSATION_ID: event.id,
+        names.CAUSATION_SOURCE: event.source,
+    }
+    if not _CONTROL.search(query_id):
+        attributes["subject"] = query_id
+    if time is not None:
+        attributes["time"] = time
+    if event.correlation_id is not None:
+        attributes[names.CORRELATION_ID] = event.correlation_id
+    attributes |= {name: value.decode("latin-1") for name, value in trace if name in _TRACE}
+    return attributes
+
+
+def in_kind(mode: Mode, attributes: Mapping[str, str], data: Mapping[str, Any]) -> tuple[Headers, Mapping[str, Any]]:
+    """The headers and the value, as an object, of an event."""
+    if mode is Mode.STRUCTURED:
+        content_type = f"{names.ENVELOPE}; charset=UTF-8"
+        return ((names.CONTENT_TYPE, content_type.encode()),), {**attributes, "data": data}
+    return tuple((_header(name), value.encode()) for name, value in attributes.items()), data
+
+
+def _header(attribute: str) -> str:
+    return names.CONTENT_TYPE if attribute == "datacontenttype" else f"{names.HEADER_PREFIX}{attribute}"

@@ -1,0 +1,68 @@
+"""Messages: what was read from Kafka, and the one record that ends it."""
+
+from dataclasses import dataclass
+
+from operators.query.trace import Headers, Trace
+from schemas.errors import DeadLetterClass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A message's place in Kafka, and the assignment of its partition under which it was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was read. `timestamp` is Kafka's, negative if there is none, `received` this process's wall
+    clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers, but
+    a name of them isn't UTF-8.
+    """
+
+    origin: Origin
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: float
+    received: float
+    clock: float
+    legible: bool = True
+
+    @property
+    def sent(self) -> float:
+        """Kafka's timestamp; without one, when the message was received."""
+        return self.timestamp if self.timestamp >= 0 else self.received
+
+    @property
+    def age(self) -> float:
+        """Seconds from sending to receiving; none for a producer whose clock is ahead, which gains nothing by it."""
+        return max(0.0, self.received - self.sent)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """The one record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key."""
+
+    origin: Origin
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    trace: Trace | None = None
+    timestamp_ms: int | None = None
+    compacts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A message that can't be answered, on its way to the dead letters; `trace` is its query's, if it was one."""
+
+    message: Message
+    kind: DeadLetterClass
+    stage: str
+    reason: str
+    trace: Trace | None = None

@@ -1,0 +1,164 @@
+"""Normalise: an event becomes its canonical query, with who asks it, what that source may, and how it is ranked."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Self
+
+from operators.access.firewall import AccessFilter, access_filter
+from operators.access.policy import Asked, identify, judge
+from operators.caching.keys import Scope, binding
+from operators.query.canonical import Canonical, canonical
+from operators.query.cursor import Cursor, CursorCodec
+from operators.query.destinations import Destinations
+from operators.query.paging import MOST_SEEN
+from operators.query.plan import Planner, RankingPlan
+from schemas.denial import Denial
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.query import QueryEvent
+from schemas.settings import Defaults, FirewallSettings, PolicySettings, Settings, SourcePolicy
+from schemas.settings.cascade import MIN_SECRET
+from schemas.settings.ranking import BALANCED
+
+Headers = Sequence[tuple[str, bytes]]
+
+READ: Final = "read"
+"""The operation that every query is, in policies."""
+
+_UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None}
+
+
+class Normalised(NamedTuple):
+    """A canonical query, the Qdrant collection that it goes to, and what decides what it may see.
+
+    One that is denied goes nowhere: its collection is empty, and its plan the profile's. `scope` is everything but text
+    and vector that can change its answer.
+    """
+
+    canonical: Canonical
+    collection: str
+    denial: Denial | None
+    access_filter: AccessFilter | None
+    plan: RankingPlan
+    scope: Scope
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Normalises events under one configuration."""
+
+    destinations: Destinations
+    defaults: Defaults
+    policies: PolicySettings
+    firewall: FirewallSettings
+    planner: Planner
+    cursors: CursorCodec
+    config_hash: str
+    _hashes: dict[str | None, str] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The normaliser that the settings ask for. Raises ConfigError for a secret that can't be used."""
+        return cls(
+            Destinations.of(settings.qdrant),
+            settings.defaults,
+            settings.policies,
+            settings.firewall,
+            Planner.of(settings),
+            cursors(settings),
+            settings.config_hash(),
+        )
+
+    def __call__(self, event: QueryEvent, headers: Headers, topic: str, sent: float) -> Normalised:
+        """The event's query; `sent` is its clock unless it has one, in Unix seconds.
+
+        Raises InputError: `invalid`, or `cursor_invalid` for a cursor that isn't this query's.
+        """
+        source = identify(self.policies.identity, event.source, headers, topic)
+        policy = self.policies.of(source)
+        warnings: list[str] = []
+        query = canonical(event, source, self.defaults.destination, self.defaults.namespace, sent)
+        denial = judge(policy, self.firewall, self._asked(event, query))
+        if denial is not None:
+            # Before anything that depends on what is configured: a refusal mustn't tell what there is.
+            event = event.model_copy(update=_UNSAID)
+        cursor = self.cursors.read(event.cursor) if event.cursor is not None else None
+        if cursor is not None:
+            query = replace(query, now=_now(event, cursor), cursor=cursor)
+            if query.after.seen > MOST_SEEN:
+                raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
+        collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
+        plan = self.planner.plan(event, query.destination, warnings, policy)
+        scope = self._scope(event, query, plan, policy)
+        if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
+            raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
+        guarded = access_filter(self.firewall, policy, query.namespace) if denial is None else None
+        return Normalised(query, collection, denial, guarded, plan, scope, warnings)
+
+    def _asked(self, event: QueryEvent, query: Canonical) -> Asked:
+        profile = self.planner.profile(event)
+        return Asked(query.source, query.destination, query.collection, query.namespace, READ, profile)
+
+    def _scope(self, event: QueryEvent, query: Canonical, plan: RankingPlan, policy: SourcePolicy) -> Scope:
+        filters = [each.model_dump(mode="json") for each in query.filters]
+        return Scope(
+            source=query.source,
+            destination=query.destination,
+            collection=query.collection,
+            # As it was asked: an unknown one brings a warning with it.
+            profile=event.profile if event.profile is not None else BALANCED,
+            namespace=query.namespace,
+            subject=query.subject,
+            actor_type=query.actor_type,
+            filters=_json(filters) if filters else "",
+            order_by=query.order_by.model_dump_json() if query.order_by is not None else None,
+            limit=query.limit,
+            cursor=event.cursor,
+            recipe=f"{plan.recipe.name} {plan.recipe.hash}",
+            overrides=_json(event.overrides) if event.overrides else "",
+            rerank=event.rerank,
+            include_reflections=event.include_reflections,
+            reflections_only=event.reflections_only,
+            reflection_boost=event.reflection_boost,
+            explain=event.explain,
+            debug=event.debug,
+            record=event.record,
+            current_cycle=event.current_cycle,
+            now=event.now,
+            config_hash=self.config_hash,
+            policy_hash=self._allowed(query.source, policy),
+            watermark=None,
+            analyser=None,
+            clock=None,
+        )
+
+    def _allowed(self, source: str | None, policy: SourcePolicy) -> str:
+        known = source if source in self.policies.sources else None
+        if known not in self._hashes:
+            allowed = f"{policy.hash} {self.firewall.model_dump_json()}"
+            self._hashes[known] = hashlib.sha256(allowed.encode()).hexdigest()
+        return self._hashes[known]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _now(event: QueryEvent, cursor: Cursor) -> float:
+    if event.now is not None and event.now != cursor.now:
+        raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
+    # A later page is ranked at the moment of the first, lest documents change places in between.
+    return cursor.now
+
+
+def cursors(settings: Settings) -> CursorCodec:
+    """Who writes and reads cursors. Raises ConfigError for a secret that can't be used."""
+    try:
+        secret = settings.cursor.secret("signing_secret")
+    except OSError as error:
+        raise ConfigError(f"cursor.signing_secret_file: {error.strerror}") from error
+    if secret is not None and len(secret) < MIN_SECRET:
+        raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
+    return CursorCodec(secret.encode() if secret is not None else None)

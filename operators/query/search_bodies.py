@@ -1,0 +1,217 @@
+"""Searches: what each leg is asked for a query."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any, Final
+
+from operators.query import filters, paging
+from operators.query.canonical import Canonical, Shape
+from operators.query.destinations import Destinations
+from operators.query.in_flight import InFlight
+from operators.query.paging import OrderValue
+from operators.query.syntax.keyword_filter import conditions as keyword_conditions
+from operators.query.trace import Trace
+from schemas.document import (
+    ACTOR_TYPE,
+    COLUMNS,
+    CONTENT,
+    CREATED,
+    NAMESPACE,
+    REFLECTION,
+    SUBJECT,
+    TYPE,
+    VERSION,
+)
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes.fusion import Weighted
+from schemas.recipes.parameters import RecipeStage
+from schemas.recipes.recipe import STAGES
+from schemas.recipes.stages import Composite
+from schemas.settings import QdrantSettings
+
+MOST: Final = 1000
+"""Candidates that a leg is asked for at most."""
+
+BEYOND: Final = 3
+"""Times the page is asked for where a stage on distance moves candidates."""
+
+_ALONE: Final = frozenset({"id", TYPE, "created_at", "updated_at", "cycle"})
+"""What ranking reads of reflections."""
+
+_SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))
+_RECORDED: Final = frozenset().union(
+    *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
+) - {CONTENT}
+"""What any recipe reads: a recorded pool has all of it."""
+
+ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
+"""Fields that every collection can be ordered by -> the index's own."""
+
+_CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
+"""Microseconds of 400 years."""
+
+_NEWEST: Final = {"key": CREATED, "direction": "desc"}
+
+Condition = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One query's request to one leg, and where to record it.
+
+    `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
+    `equal`, of a lookup in pages: the condition that a record has this order value.
+    """
+
+    body: Mapping[str, Any] | None
+    trace: Trace
+    rest: Mapping[str, Any] | None = None
+    equal: Callable[[OrderValue], Condition] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """Writes each query's requests under one configuration."""
+
+    dense: str
+    sparse: str
+    idf_of_namespace: bool
+    destinations: Destinations = field(default_factory=lambda: Destinations({}))
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: QdrantSettings) -> "Searches":
+        """The requests that the settings ask for."""
+        names = settings.vectors
+        return cls(names.dense, names.sparse, settings.idf == "namespace", Destinations.of(settings), settings.indexes)
+
+    def __call__(self, query: InFlight) -> dict[Hashable, Search]:
+        """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
+        query.started = monotonic()
+        seen = self._seen(query)
+        common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
+        searches: dict[str, Search] = {}
+        for leg in legs(query):
+            if leg == VECTOR and (vector := vector_of(query)) is not None:
+                body = {"query": vector, "using": self.dense, "filter": seen, **common}
+                if query.event.reflections_only:
+                    body["params"] = {"exact": True}
+                searches[leg] = Search(body, query.trace)
+            elif leg == KEYWORD and (query.terms is not None or query.uncovered):
+                searches[leg] = self._keyword(query, seen, common)
+            elif leg == STRUCTURED:
+                searches[leg] = self._structured(query, {"filter": seen, **common})
+        return {(leg, query.collection): search for leg, search in searches.items()}
+
+    def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
+        expression = query.parsed.expression if query.parsed is not None else None
+        if expression is not None:
+            seen = {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS)]}
+        body = None
+        if query.terms is not None:
+            terms = {"indices": query.terms.indices, "values": query.terms.values}
+            body = {"query": terms, "using": self.sparse, "filter": seen, **common}
+            if self.idf_of_namespace:
+                body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
+        return Search(body, query.trace, {"filter": seen, **common} if query.uncovered else None)
+
+    def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
+        order = _order(query.canonical)
+        if query.canonical.shape is Shape.SEARCH:
+            return Search({"order_by": order, **common}, query.trace)
+        key, kind = order["key"], self.kinds.get(order["key"], "integer")
+        return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
+
+    def _place(self, query: InFlight) -> list[Condition]:
+        return [_tenant(query), *self.destinations.conditions(query.canonical.destination, query.collection)]
+
+    def _seen(self, query: InFlight) -> Mapping[str, Any]:
+        asked = query.canonical
+        must = self._place(query)
+        scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
+        must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
+        must += [filters.condition(each) for each in asked.filters]
+        if query.access_filter is not None:
+            must += query.access_filter.conditions()
+        reflections = {"key": TYPE, "match": {"value": REFLECTION}}
+        if query.event.reflections_only:
+            return {"must": [*must, reflections]}
+        return {"must": must} if query.plan.include_reflections else {"must": must, "must_not": [reflections]}
+
+
+def legs(query: InFlight) -> tuple[str, ...]:
+    """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest."""
+    if query.canonical.shape is not Shape.SEARCH:
+        return (STRUCTURED,)
+    if query.event.reflections_only:
+        return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
+    return query.plan.recipe.fusion.legs
+
+
+def depth(query: InFlight) -> int:
+    """How many candidates each leg is asked for."""
+    page = query.canonical.limit
+    if query.canonical.shape is not Shape.SEARCH:
+        return paging.wanted(query.canonical.after, page)
+    if query.event.reflections_only:
+        return MOST
+    wanted = max(page, query.plan.profile.over_sample)
+    if query.plan.recipe.distance and query.event.rerank:
+        wanted = max(wanted, BEYOND * page)
+    return min(wanted, MOST)
+
+
+def fields(query: InFlight) -> frozenset[str]:
+    """The payload fields that ranking, the firewall, or a recorded pool needs."""
+    wanted: frozenset[str] = frozenset()
+    if query.canonical.shape is Shape.SEARCH:
+        wanted = query.plan.recipe.reads
+        if query.event.reflections_only:
+            wanted |= _ALONE
+    if query.event.record:
+        wanted |= _RECORDED
+    return wanted | query.access_filter.reads if query.access_filter is not None else wanted
+
+
+def vector_of(query: InFlight) -> Any:
+    """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
+    if query.event.vector is not None:
+        return query.event.vector if any(query.event.vector) else None
+    return query.embedding.vector if query.embedding is not None else None
+
+
+def _tenant(query: InFlight) -> Condition:
+    return {"key": NAMESPACE, "match": {"value": query.canonical.namespace}}
+
+
+def _equal(key: str, kind: str, value: OrderValue) -> Condition:
+    if kind == "integer":
+        return {"key": key, "match": {"value": value}}
+    bound: Any = value
+    if kind == "datetime" and value is not None:
+        bound = _moment(int(value))
+    return {"key": key, "range": {"gte": bound, "lte": bound}}
+
+
+def _moment(microseconds: int) -> str:
+    """What Qdrant orders by as the time that it reads: also of years that Python's calendar doesn't have.
+
+    The Gregorian calendar repeats every 400 years.
+    """
+    cycles, rest = divmod(microseconds, _CYCLE)
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"
+
+
+def _order(asked: Canonical) -> Mapping[str, Any]:
+    order: dict[str, Any] = dict(_NEWEST)
+    if asked.order_by is not None:
+        name = asked.order_by.field
+        order = {"key": ORDERED.get(name, name), "direction": asked.order_by.direction}
+    if asked.after.value is not None:
+        order["start_from"] = asked.after.value
+    return order

@@ -1,0 +1,204 @@
+"""The keyword syntax: a query's text as an expression over words, or as a bare query.
+
+A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column before a word.
+Then side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
+nothing. `AND NOT` is NOT, which needs something before it. What is malformed is read as a bare query, with a warning.
+Nothing raises, and the time is linear in the text's length.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from operators.query.syntax.lexer import Leaf, Malformed, Operator, Parenthesis, Phrase, Prefix, Token, lex
+
+DEEPEST: Final = 40
+"""Levels of an expression at most: each is two levels of JSON, which readers of JSON bound."""
+
+MOST: Final = 256
+"""Words, phrases and prefixes of an expression at most: the engine looks up each, in each column."""
+
+_NESTED: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """All of two or more; none of the parts is an All."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """One or more of two or more; none of the parts is an Any."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`wanted`, which is no Not, without any of `unwanted`."""
+
+    wanted: "Expression"
+    unwanted: tuple["Expression", ...]
+
+
+Expression = Leaf | All | Any | Not
+
+NOTHING: Final = Phrase(())
+"""A phrase without words, which matches nothing; side by side with others it isn't there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a text asks of the keyword leg.
+
+    `expression` is None for a bare query. `terms` is the text to rank by BM25: of an expression only its positive words
+    and phrases, which `leaves` has one by one. `uncovered` says that a match may hold none of them, because of a
+    prefix; whether the analyser leaves a term of each leaf isn't known here.
+    """
+
+    expression: Expression | None
+    warning: str | None
+    terms: str
+    uncovered: bool
+    leaves: tuple[str, ...]
+
+
+def parse(text: str, columns: Mapping[str, str]) -> Parsed:
+    """Read any text; `columns` maps a column's name in queries, where case doesn't matter, to the payload's field."""
+    try:
+        read = lex(text, columns)
+        expression = _expression(read.tokens) if read.expert else None
+    except Malformed as error:
+        return _bare(text, f"the keyword syntax is malformed ({error}): the text is read as words")
+    if expression is None:
+        return _bare(text, None)
+    leaves = tuple(leaf.text for leaf in _ranking(expression))
+    return Parsed(expression, None, " ".join(leaves), not _covered(expression), leaves)
+
+
+def _bare(text: str, warning: str | None) -> Parsed:
+    return Parsed(None, warning, text, uncovered=False, leaves=())
+
+
+class _Group:
+    """What stands between two parentheses, as far as it is read: the operands of each binding, the loosest first."""
+
+    def __init__(self) -> None:
+        self._either: list[Expression] = []
+        self._both: list[Expression] = []
+        self._without: list[Expression] = []
+        self.beside: list[Expression] = []
+
+    def close(self, operator: Operator) -> None:
+        """An operator ends all that binds tighter. Raises Malformed where nothing is before it."""
+        if not self.beside:
+            raise Malformed("nothing beside an operator, or in parentheses")
+        self._without.append(_beside(self.beside))
+        self.beside = []
+        if operator is not Operator.NOT:
+            self._both.append(_not(self._without))
+            self._without = []
+        if operator is Operator.OR:
+            self._either.append(_all(self._both))
+            self._both = []
+
+    def whole(self) -> Expression:
+        """The group's expression. Raises Malformed."""
+        self.close(Operator.OR)
+        return _any(self._either)
+
+
+def _expression(tokens: Sequence[Token]) -> Expression:
+    outer: list[_Group] = []
+    group, leaves = _Group(), 0
+    for token in tokens:
+        if token is Parenthesis.OPEN:
+            outer.append(group)
+            group = _Group()
+            if len(outer) > _NESTED:
+                raise Malformed("too many parentheses in each other")
+        elif token is Parenthesis.CLOSE:
+            if not outer:
+                raise Malformed("unbalanced parentheses")
+            inner, group = group.whole(), outer.pop()
+            group.beside.append(inner)
+        elif isinstance(token, Operator):
+            group.close(token)
+        else:
+            leaves += 1
+            if leaves > MOST:
+                raise Malformed("too many words")
+            group.beside.append(token)
+    if outer:
+        raise Malformed("unbalanced parentheses")
+    expression = group.whole()
+    if _depth(expression) > DEEPEST:
+        raise Malformed("nested too deep")
+    return expression
+
+
+def _beside(operands: list[Expression]) -> Expression:
+    return _all([each for each in operands if not _empty(each)] or [NOTHING])
+
+
+def _empty(expression: Expression) -> bool:
+    return isinstance(expression, Phrase) and not expression.words
+
+
+def _all(operands: list[Expression]) -> Expression:
+    if len(operands) == 1:
+        return operands[0]
+    return All(tuple(part for each in operands for part in (each.parts if isinstance(each, All) else (each,))))
+
+
+def _any(operands: list[Expression]) -> Expression:
+    if len(operands) == 1:
+        return operands[0]
+    return Any(tuple(part for each in operands for part in (each.parts if isinstance(each, Any) else (each,))))
+
+
+def _not(operands: list[Expression]) -> Expression:
+    wanted, *unwanted = operands
+    if not unwanted:
+        return wanted
+    if isinstance(wanted, Not):
+        return Not(wanted.wanted, (*wanted.unwanted, *unwanted))
+    return Not(wanted, tuple(unwanted))
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case All(parts) | Any(parts):
+            return parts
+        case Not(wanted, unwanted):
+            return (wanted, *unwanted)
+    return ()
+
+
+def _depth(expression: Expression) -> int:
+    return 1 + max(map(_depth, _parts(expression)), default=0)
+
+
+def _ranking(expression: Expression) -> Iterator[Leaf]:
+    """The words and phrases that aren't under a NOT."""
+    if isinstance(expression, Not):
+        yield from _ranking(expression.wanted)
+    elif isinstance(expression, All | Any):
+        for part in expression.parts:
+            yield from _ranking(part)
+    elif not isinstance(expression, Prefix) and not _empty(expression):
+        yield expression
+
+
+def _covered(expression: Expression) -> bool:
+    """Whether every match holds one of the ranking words."""
+    match expression:
+        case All(parts):
+            return any(map(_covered, parts))
+        case Any(parts):
+            return all(map(_covered, parts))
+        case Not(wanted, _):
+            return _covered(wanted)
+    return not isinstance(expression, Prefix)

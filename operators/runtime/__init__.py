@@ -1,0 +1,1 @@
+"""The runtime: stages of a dataflow, calls without waiting, the event loop. It knows no query."""

@@ -1,0 +1,298 @@
+"""Asynchronous calls from a dataflow: the engine's worker hands work over and never waits for it.
+
+Rules
+-----
+- A stage's work lives on one event-loop thread. The worker submits a batch with one hand-over and picks up what has
+  finished when it comes by; a finished call sets the process's wake-up event.
+- An item asks for one request a *lane* (say, each leg of a collection). Each lane has a backlog, in which the requests
+  of many items become calls (its rules: `operators.runtime.batching.backlog`). A freed slot is filled on the
+  loop's own thread.
+- At most `max_concurrency` calls a lane and `max_pending` items a stage. An item over that gets its outcomes at once.
+- Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
+  DeadlinePassed if the item's own time is over. No call is made for it afterwards, and one that nobody waits for any
+  more is cancelled.
+- An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
+  is a defect of ours: the log has its traceback, and the call's requests a BackendBadResponse. What `plan` raises for
+  an item is raised where its outcomes are asked for.
+- An item leaves when its last request has an outcome.
+"""
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from operators.runtime.batching.backlog import Backlog, Request, Slice
+from operators.runtime.batching.policy import BatchingPolicy
+from operators.runtime.event_loop import EventLoopThread
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+BatchKey = Hashable
+
+_LATE: Final = "no answer before the deadline"
+_HOPELESS: Final = "not asked: no answer could come before the deadline"
+
+
+def defect(error: BaseException) -> BackendBadResponse:
+    """Log what a call shouldn't have raised; what becomes of those who made it."""
+    # Not the error's own message: it may quote a query or a document.
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("defect in a call: %s\n%s", type(error).__name__, where)
+    return BackendBadResponse(f"a defect of ours: {type(error).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline.
+
+    `max_batch` are the requests of a call, for stages without a gathering of their own; a `max_concurrency` of 0 or
+    less is no bound.
+    """
+
+    timeout: float
+    max_batch: int
+    max_concurrency: int
+    max_pending: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[T, R]):
+    """An item and what became of its requests, unless `plan` failed for it."""
+
+    item: T
+    results: Mapping[BatchKey, R | BackendError]
+    defect: Exception | None = None
+
+    @property
+    def outcomes(self) -> Mapping[BatchKey, R | BackendError]:
+        """What became of the requests, by lane. Raises what `plan` raised."""
+        if self.defect is not None:
+            raise self.defect
+        return self.results
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T, R]):
+    item: T
+    waiting: int
+    outcomes: dict[BatchKey, R | BackendError] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Live(Generic[T, R]):
+    """Whose a request is, and the calls that it is in."""
+
+    job: _Job[T, R]
+    batch_key: BatchKey
+    calls: "list[_Call]" = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    started: float
+    waiting: int
+    task: "asyncio.Task[None] | None" = None
+    took: float | None = None
+
+
+class Dispatcher(Generic[T, Q, R]):
+    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
+
+    `in_flight` is told a lane's calls under way whenever their number changes.
+    """
+
+    def __init__(
+        self,
+        calls: EventLoopThread,
+        plan: Callable[[T], Mapping[BatchKey, Q]],
+        call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
+        deadline: Callable[[T], float],
+        bounds: Bounds,
+        batching: BatchingPolicy[Q, R],
+        in_flight: Callable[[BatchKey, int], None] | None = None,
+    ) -> None:
+        self._calls = calls
+        self._plan = plan
+        self._call = call
+        self._deadline = deadline
+        self._bounds = bounds
+        self._batching = batching
+        self._in_flight = in_flight
+        self._backlogs: dict[BatchKey, Backlog[Q, R]] = {}
+        self._live: dict[Request[Q, R], _Live[T, R]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._finished: deque[Finished[T, R]] = deque()
+        self._submitted = 0
+        self._drained = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Items submitted and not yet drained."""
+        return self._submitted - self._drained
+
+    def submit(self, items: Sequence[T]) -> None:
+        """Hand items over to the loop."""
+        self._submitted += len(items)
+        room = self._bounds.max_pending - (self.outstanding - len(items))
+        self._calls.loop.call_soon_threadsafe(self._accept, items[: max(0, room)], items[max(0, room) :])
+
+    def drain(self) -> list[Finished[T, R]]:
+        """What has finished since."""
+        drained = []
+        while self._finished:
+            drained.append(self._finished.popleft())
+        self._drained += len(drained)
+        return drained
+
+    def _accept(self, items: Sequence[T], refused: Sequence[T]) -> None:
+        latest = time.monotonic() + self._bounds.timeout
+        deadlines = [min(self._deadline(item), latest) for item in items]
+        for item, deadline in zip(items, deadlines, strict=True):
+            if (queries := self._planned(item)) is not None:
+                self._enqueue(item, queries, deadline)
+        for item in refused:
+            if (queries := self._planned(item)) is not None:
+                error = BackendUnavailable("the stage is full")
+                self._finished.append(Finished(item, dict.fromkeys(queries, error)))
+        for batch_key in list(self._backlogs):
+            self._fill(batch_key)
+        if deadlines:
+            self._arm(min(deadlines))
+        if self._finished:
+            self._calls.wakeup.set()
+
+    def _planned(self, item: T) -> Mapping[BatchKey, Q] | None:
+        try:
+            return self._plan(item)
+        except Exception as error:  # noqa: BLE001  it is raised where the item's outcomes are asked for
+            self._finished.append(Finished(item, {}, error))
+            return None
+
+    def _enqueue(self, item: T, queries: Mapping[BatchKey, Q], deadline: float) -> None:
+        job: _Job[T, R] = _Job(item, len(queries))
+        if not queries:
+            self._finished.append(Finished(item, {}))
+        for batch_key, query in queries.items():
+            request: Request[Q, R] = Request(query, deadline, self._batching.units(query))
+            self._live[request] = _Live(job, batch_key)
+            if not request.units:
+                self._settle(request, self._batching.merged(query, ()))
+                continue
+            backlog = self._backlogs.get(batch_key)
+            if backlog is None:
+                backlog = self._backlogs[batch_key] = Backlog(self._batching, self._bounds.max_concurrency)
+            backlog.put(request)
+
+    def _fill(self, batch_key: BatchKey) -> None:
+        backlog = self._backlogs[batch_key]
+        now = time.monotonic()
+        while True:
+            for request in backlog.hopeless(now):
+                self._settle(request, self._out_of_time(request, now))
+                self._calls.wakeup.set()
+            slices = backlog.take()
+            if not slices:
+                break
+            call = _Call(now, len(slices))
+            for slice_ in slices:
+                self._live[slice_.request].calls.append(call)
+            call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
+            # Not at the end of the call: one that is cancelled before it begins never gets there.
+            call.task.add_done_callback(partial(self._freed, batch_key, call))
+            self._report(batch_key, backlog)
+
+    def _out_of_time(self, request: Request[Q, R], now: float) -> BackendTimeout:
+        if request.deadline <= now:
+            return BackendTimeout(_LATE)
+        its_own = self._deadline(self._live[request].job.item) <= request.deadline
+        return DeadlinePassed(_HOPELESS) if its_own else BackendTimeout(_HOPELESS)
+
+    def _freed(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
+        backlog = self._backlogs[batch_key]
+        backlog.freed(call.took)
+        self._report(batch_key, backlog)
+        if not self._calls.closing:
+            self._fill(batch_key)
+
+    def _report(self, batch_key: BatchKey, backlog: Backlog[Q, R]) -> None:
+        if self._in_flight is not None:
+            self._in_flight(batch_key, backlog.in_flight)
+
+    async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Q, R]]) -> None:
+        outcomes: Sequence[R | BackendError] = ()
+        try:
+            left = max(slice_.request.deadline for slice_ in slices) - time.monotonic()
+            parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
+            outcomes = await self._call(batch_key, parts, max(left, 0.001))
+            if len(outcomes) != len(slices):
+                raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
+            if not all(isinstance(outcome, BackendError) for outcome in outcomes):
+                call.took = time.monotonic() - call.started
+        except BackendError as error:
+            outcomes = [error] * len(slices)
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            outcomes = [defect(error)] * len(slices)
+        for slice_, outcome in zip(slices, outcomes, strict=False):
+            self._answer(call, slice_, outcome)
+        self._calls.wakeup.set()
+
+    def _answer(self, call: _Call, slice_: Slice[Q, R], outcome: R | BackendError) -> None:
+        request = slice_.request
+        if request not in self._live:
+            return
+        self._live[request].calls.remove(call)
+        if isinstance(outcome, BackendError):
+            self._settle(request, outcome)
+            return
+        request.answer(slice_, outcome)
+        if request.complete:
+            parts = [part for _, part in sorted(request.parts.items(), key=lambda each: each[0])]
+            self._settle(request, self._batching.merged(request.query, parts))
+
+    def _settle(self, request: Request[Q, R], outcome: R | BackendError) -> None:
+        live = self._live.pop(request)
+        job = live.job
+        if isinstance(outcome, BackendTimeout) and self._deadline(job.item) <= time.monotonic():
+            outcome = DeadlinePassed(str(outcome))
+        job.outcomes[live.batch_key] = outcome
+        job.waiting -= 1
+        if isinstance(outcome, BackendError) and request.taken < request.units:
+            self._backlogs[live.batch_key].withdraw(request)
+        for call in live.calls:
+            call.waiting -= 1
+            if not call.waiting and call.task is not None:
+                call.task.cancel()
+        if not job.waiting:
+            self._finished.append(Finished(job.item, job.outcomes))
+
+    def _arm(self, earliest: float) -> None:
+        # The timer that is set covers what was there before.
+        if self._timer is not None:
+            if self._timer.when() <= earliest:
+                return
+            self._timer.cancel()
+        self._timer = self._calls.loop.call_at(earliest, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        late = [request for request in self._live if request.deadline <= now]
+        for request in late:
+            self._settle(request, BackendTimeout(_LATE))
+        if self._live:
+            self._arm(min(request.deadline for request in self._live))
+        if late:
+            self._calls.wakeup.set()

@@ -1,0 +1,97 @@
+"""What a stage of the flow is: one stream in; going on, answered and dead out."""
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from bytewax import operators as op
+from bytewax.dataflow import Stream, operator
+
+from operators.query.in_flight import InFlight
+from operators.query.message import Message, Rejected
+from schemas.errors import DeadLetterClass, InputError
+
+log = logging.getLogger(__name__)
+
+
+class Flowing(Protocol):
+    """What flows from stage to stage: a query or a document."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether no further stage has anything to do."""
+        ...
+
+
+T = TypeVar("T")
+I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
+
+Batch = list[InFlight]
+
+Source = Message | InFlight
+"""What is rejected where a step fails: a message, or the query that it became, with its trace."""
+
+
+@dataclass(frozen=True)
+class Stage(Generic[I]):
+    """A stage's named streams: what goes on, what has nothing left to be done, messages for the dead letters."""
+
+    on: Stream[list[I]]
+    answered: Stream[list[I]]
+    dead: Stream[list[Rejected]]
+
+
+@dataclass(slots=True)
+class _Sorted(Generic[I]):
+    on: list[I] = field(default_factory=list)
+    answered: list[I] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+
+
+def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Callable[[T], I]) -> _Sorted[I]:
+    """Apply `step` to each item; one that it can't be applied to is rejected alone.
+
+    An InputError says what is wrong with the message. Anything else is a defect of ours: the message becomes a dead
+    letter of class `internal`, so that it can't stop those behind it for ever, and the log has the traceback.
+    """
+    out: _Sorted[I] = _Sorted()
+    for item in items:
+        try:
+            done = step(item)
+        except InputError as error:
+            out.dead.append(_rejected(name, source(item), error.kind, str(error)))
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            out.dead.append(defect(name, source(item), error))
+        else:
+            (out.answered if done.answered else out.on).append(done)
+    return out
+
+
+def defect(name: str, source: Source, error: Exception) -> Rejected:
+    """Log what went wrong in our own code, and reject the message that met it."""
+    # Not the error's own message: it may quote the query.
+    where = "".join(traceback.format_tb(error.__traceback__))
+    rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
+    log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, rejected.message.origin, where)
+    return rejected
+
+
+def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str) -> Rejected:
+    if isinstance(source, Message):
+        return Rejected(source, kind, name, reason)
+    return Rejected(source.message, kind, name, reason, source.trace)
+
+
+@operator
+def stage(step_id: str, up: Stream[list[T]], source: Callable[[T], Source], step: Callable[[T], I]) -> Stage[I]:
+    """Apply a pure step to every item of every batch and part the outcome into a stage's streams."""
+    # The engine's id of the step begins with the flow's and the operator's.
+    name = step_id.rpartition(".")[2]
+    parted = op.map("apply", up, lambda items: sort(name, items, source, step))
+    return Stage(
+        on=op.filter_map("on", parted, lambda out: out.on or None),
+        answered=op.filter_map("answered", parted, lambda out: out.answered or None),
+        dead=op.filter_map("dead", parted, lambda out: out.dead or None),
+    )

@@ -1,0 +1,83 @@
+"""Admit: who may ask this, and what can be asked for it, decided before anybody is called."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from bytewax.dataflow import Stream, operator
+
+from operators.clients.qdrant.analysers import Analysers
+from operators.query.in_flight import InFlight
+from operators.query.search_bodies import ORDERED
+from operators.query.syntax.expression import parse
+from operators.runtime.stage import Batch, Stage, stage
+from schemas.errors import Reason, invalid
+from schemas.result import RetrievalStage
+from schemas.settings import Settings
+
+_ORDERING: Final = frozenset({"integer", "float", "datetime"})
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What is known before anybody is called: the analysers, and the fields that lookups can order by."""
+
+    analysers: Analysers
+    columns: Mapping[str, str]
+    ordered: frozenset[str]
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    @classmethod
+    def of(cls, settings: Settings, analysers: Analysers) -> Self:
+        """The admission that the settings ask for."""
+        indexed = {name for name, kind in settings.qdrant.indexes.items() if kind in _ORDERING}
+        return cls(analysers, settings.qdrant.columns, frozenset({*ORDERED, *indexed}))
+
+    def __call__(self, query: InFlight) -> InFlight:
+        """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
+
+        Raises InputError for an order that no index gives.
+        """
+        query.started = time.monotonic()
+        asked = query.canonical
+        query.passed(RetrievalStage.POLICY.value)
+        if query.denial is not None:
+            query.answered = True
+            return query
+        if query.deadline <= self.clock():
+            self._expire(query)
+            return query
+        if asked.order_by is not None and asked.order_by.field not in self.ordered:
+            known = ", ".join(sorted(self.ordered))
+            raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
+        if asked.text is not None:
+            self._read(query, asked.text)
+        if query.event.vector is not None and not any(query.event.vector):
+            query.warnings.append("the vector is zero: the vector leg is not asked")
+        return query
+
+    def _expire(self, query: InFlight) -> None:
+        query.expired = query.answered = True
+        query.lose("queue", Reason.DEADLINE)
+        if query.deadline <= query.message.clock:
+            # A backlog, or a producer's clock that is behind.
+            age = query.message.age
+            query.warnings.append(f"the deadline had passed when the query was read, {age:.0f} s after it was sent")
+
+    def _read(self, query: InFlight, text: str) -> None:
+        bm25 = self.analysers.of(query.collection)
+        parsed = query.parsed = parse(text, self.columns)
+        query.terms, query.analyser = bm25.query(parsed.terms), bm25.name
+        # Stop words are in the index of words, and not in BM25's.
+        query.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        if parsed.warning is not None:
+            query.warnings.append(parsed.warning)
+        if query.terms is None and not query.uncovered:
+            query.warnings.append("the text has no terms for the keyword leg")
+
+
+@operator
+def admit(step_id: str, up: Stream[Batch], admission: Admission) -> Stage[InFlight]:
+    """Queries in; those that are refused or past their deadline are answered, without any call."""
+    return stage("admit", up, lambda query: query, admission)

@@ -1,0 +1,116 @@
+"""Decode: a message's bytes become a query in flight, or a named error."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import Tracer
+
+from operators.delivery.event import check_dimension, check_headers, json_object, parse, readable, validated
+from operators.query import cloud_event
+from operators.query.cloud_event import CloudEvent, Mode
+from operators.query.in_flight import InFlight
+from operators.query.message import Message
+from operators.query.normalise import Normaliser
+from operators.runtime.stage import Stage, stage
+from operators.telemetry.traces import QueryTrace
+from schemas.errors import DeadLetterClass, InputError, invalid
+from schemas.normalization import nfc
+from schemas.query import QueryEvent
+from schemas.settings import Limits, Settings
+from schemas.timestamp import unix_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Turns messages into queries under one configuration."""
+
+    limits: Limits
+    reply_to: frozenset[str]
+    dimension: int
+    record_content: bool
+    tracer: Tracer
+    normalise: Normaliser
+
+    @classmethod
+    def of(cls, settings: Settings, tracer: Tracer) -> "Decoder":
+        """The decoder that the settings ask for."""
+        return cls(
+            settings.limits,
+            frozenset((settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
+            settings.qdrant.dimension,
+            settings.telemetry.record_content,
+            tracer,
+            Normaliser.of(settings),
+        )
+
+    def __call__(self, message: Message) -> InFlight:
+        """The query that the message asks. Raises InputError."""
+        check_headers(message)
+        envelope, document = self._opened(message)
+        check_text(document.get("text"), self.limits)
+        event = validated(QueryEvent, document)
+        check_dimension(event.vector, self.dimension)
+        if event.reply_to is not None and event.reply_to not in self.reply_to:
+            raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
+        sent = event.now if event.now is not None else _clock(message)
+        query = self.normalise(event, message.headers, message.origin.topic, sent)
+        timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
+        attributes: dict[str, str | int] = {
+            "messaging.destination.partition.id": str(message.origin.partition),
+            "messaging.kafka.offset": message.origin.offset,
+            "rankstream.query_id": event.query_id,
+        }
+        if query.denial is None:
+            attributes["db.collection.name"] = query.collection
+        if self.record_content and event.text is not None:
+            attributes["db.query.text"] = event.text
+        headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
+        trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
+        return InFlight(
+            message=message,
+            event=event,
+            canonical=query.canonical,
+            plan=query.plan,
+            denial=query.denial,
+            access_filter=query.access_filter,
+            collection=query.collection,
+            scope=query.scope,
+            deadline=message.clock - message.age + min(timeout, self.limits.max_timeout),
+            trace=trace,
+            envelope=envelope,
+            warnings=query.warnings,
+        )
+
+    def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
+        limit = self.limits.max_message_bytes
+        mode = cloud_event.content_mode(message.headers)
+        if mode is None:
+            return None, parse(message.value, limit)
+        if mode is Mode.BINARY:
+            return cloud_event.from_headers(message.headers), parse(message.value, limit)
+        envelope, data = cloud_event.from_envelope(json_object(message.value, limit))
+        if isinstance(data, bytes):
+            return envelope, parse(data, limit)
+        if not isinstance(data, dict):
+            raise invalid("data", "an object is expected", data)
+        return envelope, readable(data)
+
+
+def check_text(text: object, limits: Limits) -> None:
+    """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
+    if isinstance(text, str) and (length := len(nfc(text))) > limits.max_text_chars:
+        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}")
+
+
+def _clock(message: Message) -> float:
+    try:
+        return unix_seconds(message.sent)
+    except ValueError as error:
+        raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
+
+
+@operator
+def decode(step_id: str, up: Stream[list[Message]], decoder: Decoder) -> Stage[InFlight]:
+    """Messages in; queries on, what can't be read dead."""
+    return stage("decode", up, lambda message: message, decoder)

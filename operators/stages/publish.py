@@ -1,0 +1,213 @@
+"""Publish: every query and every dead letter becomes its one terminal record.
+
+The answer of a query goes to those that followed it, too, each with what is its own, and into the caches. A record
+that is too large for its topic is shortened, and says so. What would be too large even then is a dead letter without
+payload.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+from bytewax import operators as op
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import Tracer
+
+from operators.caching.keys import binding, state
+from operators.delivery.dead_letters import fits, undeliverable, without_payload
+from operators.query import cloud_event, shortening
+from operators.query.canonical import Shape
+from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.debug import debug
+from operators.query.in_flight import InFlight
+from operators.query.message import Origin, OutputRecord, Rejected
+from operators.query.paging import MOST_SEEN
+from operators.query.result import clock, page, pool, pooled, result
+from operators.query.trace import Headers
+from operators.runtime.stage import Batch, defect
+from operators.stages.lookup import Answers
+from schemas.errors import DeadLetterClass, Reason
+from schemas.result import RetrievalStage
+
+Event = Mapping[str, Any]
+
+_PAGE: Final = "_page"
+"""In an event that isn't sent yet: what cursors are made of."""
+
+
+def result_id(origin: Origin) -> str:
+    """The result's identity: a hash of the query's place in Kafka, so that it is the same on re-delivery."""
+    place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
+    return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Writes terminal records; the configuration's part in them is the same for every query.
+
+    `max_bytes` is what each topic takes of one record; a topic that isn't there takes what its broker says. `source` is
+    that of the results that are CloudEvents.
+    """
+
+    topic: str
+    dead_letters: str
+    max_bytes: Mapping[str, int]
+    source: str
+    config_hash: str
+    embedder: str | None
+    cursors: CursorCodec
+
+    def event(self, query: InFlight) -> dict[str, Any]:
+        """The query's result event, whole; `own` adds what is the query's alone."""
+        origin = query.message.origin
+        results = page(query)
+        mark = query.watermark
+        provenance = {
+            "config_hash": self.config_hash,
+            "models": {
+                "embedder": self.embedder,
+                "reranker": query.rerank_scores.model if query.rerank_scores is not None else None,
+            },
+            "index_watermark": list(mark) if mark is not None else None,
+            "now": clock(query.canonical.now),
+            "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        }
+        event = result(query, result_id(origin), results, provenance)
+        # For whoever is answered by this event: `own` makes a cursor of it.
+        ends = [query.ends[candidate.id] for candidate in results] if query.ends else []
+        event[_PAGE] = {
+            "now": query.canonical.now,
+            "ends": [[end.value, end.seen] for end in ends],
+            "end": [query.end.value, query.end.seen] if query.end is not None else None,
+        }
+        if query.event.record:
+            event["pool"] = pool(query, query.canonical.now)
+        return event
+
+    def record(self, query: InFlight, event: Event) -> OutputRecord:
+        """The record of the query's own event, for the topic that it chose, in the kind of event that it came as."""
+        page = event[_PAGE]
+        event = {name: value for name, value in event.items() if name != _PAGE}
+        topic = query.event.reply_to or self.topic
+        trace = query.trace.send(topic, event["status"])
+        record = self._record(query, topic, trace, event)
+        if fits(record, self.max_bytes):
+            return record
+        query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
+        short = shortening.shortened(
+            event,
+            lambda each: fits(self._record(query, topic, trace, each), self.max_bytes),
+            lambda given: self._next(query, given, page),
+        )
+        if short is None:
+            query.trace.send(self.dead_letters, "dead_letter")
+            query.trace.rejected(DeadLetterClass.TOO_LARGE)
+            return replace(without_payload(record, self.dead_letters), trace=query.trace)
+        query.trace.send(topic, short["status"])
+        return self._record(query, topic, trace, short)
+
+    def own(self, query: InFlight, event: Event) -> dict[str, Any]:
+        """An event with what is this query's own, whoever's it was."""
+        own = {
+            **event,
+            "query_id": query.event.query_id,
+            "result_id": result_id(query.message.origin),
+            "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
+            "metadata": query.event.metadata,
+        }
+        if "pool" in event and (query.cached is not None or not query.leads):
+            own["pool"] = pooled(event["pool"], query.event)
+        if query.event.debug:
+            own["debug"] = debug(query)
+        if event["has_more"]:
+            own["next_cursor"] = self._next(query, len(event["results"]), event[_PAGE])
+            if own["next_cursor"] is None:
+                own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
+            if query.cached is not None and query.cached.stage is RetrievalStage.SEMANTIC_CACHE:
+                own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
+        return own
+
+    def _next(self, query: InFlight, given: int, page: Mapping[str, Any]) -> str | None:
+        """The cursor after so many results of a page, whoever's it was; None if no cursor leads on from there."""
+        position: Offset | After
+        if query.canonical.shape is Shape.SEARCH:
+            position = Offset(query.canonical.skip + given)
+        else:
+            # What was removed from a page is behind it: a whole page goes on where it ended before.
+            position = After(*(page["end"] if given == len(page["ends"]) else page["ends"][given - 1]))
+            if position.seen > MOST_SEEN:
+                return None
+        bound = binding(query.scope, query.canonical.text, query.canonical.vector)
+        known = state(query.scope) if query.watermark is not None else None
+        return self.cursors.write(Cursor(bound, known, page["now"], position))
+
+    def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
+        message, envelope = query.message, query.envelope
+        if envelope is None:
+            return OutputRecord(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
+        # The time of receiving is another one when the query is read again.
+        stable = query.event.now is not None or message.timestamp >= 0
+        attributes = cloud_event.result_attributes(
+            envelope,
+            event["result_id"],
+            self.source,
+            event["query_id"],
+            clock(query.canonical.now) if stable else None,
+            trace,
+        )
+        headers, document = cloud_event.in_kind(envelope.mode, attributes, event)
+        return OutputRecord(message.origin, topic, message.key, orjson.dumps(document), trace + headers, query.trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Finaliser:
+    """Ends queries and messages, with all that waited for them."""
+
+    publisher: Publisher
+    answers: Answers
+    tracer: Tracer
+
+    def answered(self, query: InFlight) -> list[OutputRecord]:
+        """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
+        waiters = self.answers.finish(query.message.origin)
+        try:
+            event = query.cached.served if query.cached is not None else self.publisher.event(query)
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            return [self._letter(defect("publish", each, error)) for each in (query, *waiters)]
+        try:
+            self.answers.put(query, event)
+        except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
+            defect("keep", query, error)
+        for waiter in waiters:
+            waiter.cached = query.cached
+        return [self._written(each, event) for each in (query, *waiters)]
+
+    def dead(self, rejected: Rejected) -> list[OutputRecord]:
+        """The dead letters of a message and of the queries that followed it: what is identical fails alike."""
+        waiters = self.answers.finish(rejected.message.origin)
+        alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
+        return [self._letter(each) for each in (rejected, *alike)]
+
+    def _written(self, query: InFlight, event: Event) -> OutputRecord:
+        publisher = self.publisher
+        try:
+            return publisher.record(query, publisher.own(query, event))
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            return self._letter(defect("publish", query, error))
+
+    def _letter(self, rejected: Rejected) -> OutputRecord:
+        return undeliverable(rejected, self.publisher.dead_letters, self.tracer, self.publisher.max_bytes)
+
+
+@operator
+def publish(
+    step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], finaliser: Finaliser
+) -> Stream[list[OutputRecord]]:
+    """Queries and dead letters in, their terminal records out, and those of the queries that waited for them."""
+    results = op.map("results", answered, lambda batch: [each for query in batch for each in finaliser.answered(query)])
+    letters = op.map(
+        "dead_letters", dead, lambda batch: [each for message in batch for each in finaliser.dead(message)]
+    )
+    return op.merge("terminals", results, letters)

@@ -1,0 +1,161 @@
+"""Retrieve: the legs of many queries, one batch request a leg and collection.
+
+Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
+that fails leaves the others; all that were asked lost: the query is answered as failed.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from bytewax.dataflow import Stream, operator
+from opentelemetry.trace import SpanKind, Tracer
+
+from operators.access import post_filter as post_filter
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.ordered import looked_up
+from operators.query.canonical import Shape
+from operators.query.hits import Hits
+from operators.query.in_flight import Found, InFlight
+from operators.query.paging import turn
+from operators.query.search_bodies import MOST, Search, Searches, legs
+from operators.ranking.candidate import Leg
+from operators.runtime.async_io import async_io
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batch, Stage, stage
+from operators.telemetry.traces import batch_span
+from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.leg import KEYWORD, LEGS, STRUCTURED
+from schemas.result import LegStatus
+
+
+def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
+    """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
+    query = finished.item
+    wanted = legs(query)
+    for name in LEGS:
+        outcome = finished.outcomes.get((name, query.collection))
+        if isinstance(outcome, BackendError):
+            late = isinstance(outcome, BackendTimeout)
+            query.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
+            query.lose(name, outcome.reason)
+        elif outcome is not None:
+            query.legs[name] = _found(query, name, outcome)
+        elif name != STRUCTURED and query.canonical.shape is Shape.SEARCH:
+            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
+    query.check_found()
+    for name, leg in query.legs.items():
+        if leg.status is not LegStatus.SKIPPED:
+            query.passed(name, len(leg.ids))
+    answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
+    if not answered and {"embed", *LEGS} & dict(query.degraded).keys():
+        query.failed = query.answered = True
+    elif not answered:
+        query.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
+    if query.event.reflections_only and any(len(leg.ids) >= MOST for leg in query.legs.values()):
+        query.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
+    return query
+
+
+def _found(query: InFlight, name: str, found: Found) -> Leg:
+    if query.canonical.shape is Shape.SEARCH:
+        return Leg(name, LegStatus.OK, *found.hits)
+    page = turn(found.values, query.canonical.after, query.canonical.limit)
+    leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
+    query.ends, query.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
+    query.end = page.ends[-1] if page.ends else None
+    return leg
+
+
+def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
+    if leg not in wanted:
+        return Reason.RECIPE
+    if leg == KEYWORD:
+        return Reason.NO_TERMS
+    if not query.plan.profile.semantic and query.event.vector is None:
+        return Reason.PROFILE
+    lost = dict(query.degraded)
+    return lost.get("embed", Reason.NO_VECTOR)
+
+
+class Retriever:
+    """Carries many queries' searches of one leg to Qdrant."""
+
+    def __init__(self, qdrant: QdrantClient, tracer: Tracer) -> None:
+        self._qdrant = qdrant
+        self._tracer = tracer
+
+    async def __call__(
+        self, batch_key: BatchKey, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        """One outcome a search, within `timeout` seconds."""
+        assert isinstance(batch_key, tuple)
+        leg, collection = batch_key
+        started = monotonic()
+        name = f"query {collection}"
+        attributes = {
+            "db.system.name": "qdrant",
+            "db.operation.name": "scroll" if leg == STRUCTURED else "query",
+            "db.collection.name": collection,
+            "rankstream.leg": leg,
+        }
+        recording = [search for search in searches if search.trace.recording]
+        link = None
+        if recording:
+            size = {"db.operation.batch.size": len(searches)}
+            with batch_span(self._tracer, name, attributes | size) as span:
+                outcomes = await self._ask(leg, collection, searches, timeout)
+                link = span.get_span_context()
+        else:
+            outcomes = await self._ask(leg, collection, searches, timeout)
+        for search, outcome in zip(searches, outcomes, strict=True):
+            error = outcome.reason if isinstance(outcome, BackendError) else None
+            search.trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
+        return outcomes
+
+    async def _ask(
+        self, leg: str, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        if leg == STRUCTURED:
+            # Qdrant has no batch of ordered lookups.
+            lookups = (looked_up(self._qdrant, collection, each, timeout) for each in searches)
+            found = await asyncio.gather(*lookups, return_exceptions=True)
+            # One that meets a defect leaves the others.
+            return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
+        asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
+        answers = iter(await self._qdrant.query_batch(collection, asked, timeout=timeout))
+        return [_joined(search, answers) for search in searches]
+
+
+def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
+    """The search's own hits, and behind them, with a score of 0, what else matches."""
+    scored = next(answers) if search.body is not None else Hits([], [], [])
+    rest = next(answers) if search.rest is not None else Hits([], [], [])
+    if isinstance(scored, BackendError):
+        return scored
+    if isinstance(rest, BackendError):
+        return rest
+    if search.rest is None:
+        return Found(scored)
+    known = set(scored.ids)
+    others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
+    ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
+    room = search.rest["limit"]
+    scores = scored.scores + [0.0] * len(ids)
+    return Found(Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room]))
+
+
+@operator
+def retrieve(
+    step_id: str,
+    up: Stream[Batch],
+    qdrant: QdrantClient,
+    searches: Searches,
+    tracer: Tracer,
+    calls: EventLoopThread,
+    bounds: Bounds,
+) -> Stage[InFlight]:
+    """Queries in; on with what their legs found, answered if every leg is lost."""
+    found = async_io("legs", up, calls, searches, Retriever(qdrant, tracer), lambda query: query.deadline, bounds)
+    return stage("retrieve", found, lambda done: done.item, retrieved)

@@ -1,0 +1,1 @@
+"""Telemetry: traces and metrics, exported as OpenTelemetry's environment variables ask."""

@@ -1,0 +1,193 @@
+"""Traces: one a query, from the producer's `traceparent` to the result's.
+
+    the producer's span
+    ├── receive queries            from the poll to the dataflow
+    └── process queries            CONSUMER, until the result is committed
+        ├── embed, rank, rerank
+        ├── query {collection}     one a leg, linked to the span of the batch request that carried it
+        └── send results           PRODUCER; its context goes out in the result's headers
+
+Names and attributes follow OpenTelemetry's conventions for messaging, databases and generative AI. Nothing is made for
+a query whose trace isn't recorded. No attribute holds a text, unless `record_content` asks for the query's.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.propagators.textmap import Getter
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
+
+from operators.query.trace import Attributes, Headers
+from schemas.errors import ConfigError
+
+_NAME: Final = "rankstream"
+
+for _quoting in ("baggage.propagation", "trace.propagation.tracecontext", "trace.span"):
+    # Of a header that can't be used they warn with what a producer wrote in it, whatever and however much that is.
+    logging.getLogger(f"opentelemetry.{_quoting}").setLevel(logging.ERROR)
+
+
+class _HeaderGetter(Getter[Headers]):
+    def get(self, carrier: Headers, key: str) -> list[str] | None:
+        found = [value.decode("latin-1") for name, value in carrier if name.lower() == key]
+        return found or None
+
+    def keys(self, carrier: Headers) -> list[str]:
+        return [name for name, _ in carrier]
+
+
+_GETTER: Final = _HeaderGetter()
+
+
+def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
+    """The provider that the standard OTEL_* variables ask for; without an exporter nothing is recorded.
+
+    `OTEL_TRACES_EXPORTER` may list `otlp`, `console` and `none`; unset, it is `otlp` if an endpoint is set. Raises
+    ConfigError for anything else.
+    """
+    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    names = os.environ.get("OTEL_TRACES_EXPORTER") or ("otlp" if endpoint else "none")
+    processors = list(extra)
+    for name in (name.strip() for name in names.split(",")):
+        if name == "otlp":
+            processors.append(BatchSpanProcessor(OTLPSpanExporter()))
+        elif name == "console":
+            processors.append(SimpleSpanProcessor(ConsoleSpanExporter()))
+        elif name != "none":
+            raise ConfigError(f"OTEL_TRACES_EXPORTER: {name} is not one of otlp, console, none")
+    if not processors or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return trace.NoOpTracerProvider()
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME", _NAME)}))
+    for processor in processors:
+        provider.add_span_processor(processor)
+    return provider
+
+
+def wall_ns(clock: float) -> int:
+    """A moment of this process's monotonic clock as Unix nanoseconds."""
+    return time.time_ns() - int((time.monotonic() - clock) * 1e9)
+
+
+class QueryTrace:
+    """One query's spans. Every method is cheap and harmless when the trace isn't recorded."""
+
+    __slots__ = ("_context", "_process", "_send", "_tracer")
+
+    def __init__(self, tracer: Tracer, headers: Headers, topic: str, received: float, attributes: Attributes) -> None:
+        """Continue the trace that the message's headers name; `received` is in Unix seconds."""
+        self._tracer = tracer
+        parent = propagate.extract(headers, context=Context(), getter=_GETTER)
+        messaging: Attributes = {
+            "messaging.system": "kafka",
+            "messaging.destination.name": topic,
+            **attributes,
+        }
+        self._process = tracer.start_span(
+            f"process {topic}",
+            parent,
+            kind=SpanKind.CONSUMER,
+            attributes={"messaging.operation.type": "process", "messaging.operation.name": "process", **messaging},
+        )
+        self._context = trace.set_span_in_context(self._process, parent)
+        self._send: Span | None = None
+        if self._process.is_recording():
+            receive = tracer.start_span(
+                f"receive {topic}",
+                parent,
+                kind=SpanKind.CLIENT,
+                start_time=int(received * 1e9),
+                attributes={"messaging.operation.type": "receive", "messaging.operation.name": "poll", **messaging},
+            )
+            receive.end()
+
+    @property
+    def recording(self) -> bool:
+        """Whether spans are of any use."""
+        return self._process.is_recording()
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace's id in hex, if there is one."""
+        context = self._process.get_span_context()
+        return trace.format_trace_id(context.trace_id) if context.is_valid else None
+
+    def child(
+        self,
+        name: str,
+        started: float,
+        attributes: Attributes,
+        *,
+        link: SpanContext | None = None,
+        error: str | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        """Record what ran from `started`, on the monotonic clock, until now."""
+        if not self._process.is_recording():
+            return
+        links = [Link(link)] if link is not None else None
+        span = self._tracer.start_span(
+            name, self._context, kind=kind, start_time=wall_ns(started), attributes=attributes, links=links
+        )
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(Status(StatusCode.ERROR, error))
+        span.end()
+
+    def degraded(self, stage: str, reason: str) -> None:
+        """Note that a part of the answer was lost."""
+        self._process.add_event("degraded", {"rankstream.stage": stage, "error.type": reason})
+
+    def rejected(self, kind: str) -> None:
+        """Note that the message is a dead letter."""
+        self._process.set_attribute("error.type", kind)
+        self._process.set_status(Status(StatusCode.ERROR, kind))
+
+    def send(self, topic: str, status: str) -> Headers:
+        """Begin to send the terminal record, or another one in its place; the headers that hand the trace on."""
+        self._process.set_attribute("rankstream.status", status)
+        context = self._context
+        if self._send is not None:
+            self._send.update_name(f"send {topic}")
+            self._send.set_attribute("messaging.destination.name", topic)
+        elif self._process.is_recording():
+            self._send = self._tracer.start_span(
+                f"send {topic}",
+                context,
+                kind=SpanKind.PRODUCER,
+                attributes={
+                    "messaging.system": "kafka",
+                    "messaging.destination.name": topic,
+                    "messaging.operation.type": "send",
+                    "messaging.operation.name": "send",
+                },
+            )
+        if self._send is not None:
+            context = trace.set_span_in_context(self._send, context)
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, context=context)
+        return tuple((name, value.encode("latin-1", "replace")) for name, value in carrier.items())
+
+    def abandoned(self) -> None:
+        """The partition was taken away: its new owner answers the query anew, in the same trace."""
+        self._process.set_attribute("rankstream.status", "abandoned")
+        self._process.end()
+
+    def sent(self) -> None:
+        """The terminal record is durable: the trace's part in this process ends."""
+        if self._send is not None:
+            self._send.end()
+        self._process.end()
+
+
+def batch_span(tracer: Tracer, name: str, attributes: Attributes) -> Span:
+    """Begin the span of one request that carries many queries; each query's own span links to it."""
+    return tracer.start_span(name, Context(), kind=SpanKind.CLIENT, attributes=attributes)

@@ -1,0 +1,256 @@
+"""Settings become rerankers: who is asked, what a call carries, what is kept, and what a key is seen by."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from opentelemetry.metrics import NoOpMeter
+
+from bench import random_bert
+from flows.assembly.clients import Clients, Resources
+from flows.assembly.rerankers import picking, reranking
+from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
+from operators.clients.http.breaker import OPENS_AFTER
+from operators.clients.local.cross_encoder import CrossEncoder
+from operators.clients.rerankers import Capacity, Reranker, RerankRequest
+from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
+from operators.clients.rerankers.late_interaction import DOCUMENTS, LateInteraction
+from operators.clients.rerankers.numbered import CAPACITY
+from operators.clients.rerankers.orderer import Orderer
+from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
+from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.stages.rerank import Judging
+from schemas.errors import BackendError, BackendUnavailable
+from schemas.settings import Settings, load
+from tests.operators.clients.http.serving import answering, json_response
+from tests.operators.clients.rerankers.servers import Cohere
+
+METER = NoOpMeter("rankstream")
+CHAT: dict[str, Any] = {"kind": "openai", "url": "http://c/v1", "model": "gpt"}
+SERVER: dict[str, Any] = {"url": "http://r", "model": "bge"}
+CANARY = "sk-canary-5e1f0c8e2b46"
+REQUEST = RerankRequest("a query", {"a": "one text", "b": "another"}, "docs", "tenant")
+
+
+def configured(qdrant: dict[str, Any] | None = None, chat: dict[str, Any] = CHAT, **rerank: Any) -> Settings:
+    """Settings with this section, a chat model, and nobody who embeds."""
+    sections = {"qdrant": qdrant or {"url": "http://q"}, "embedder": {"kind": "none"}, "chat": chat, "rerank": rerank}
+    return load(None, sections)
+
+
+@contextmanager
+def made(settings: Settings) -> Iterator[Clients]:
+    """The clients that the settings ask for."""
+    resources = Resources(settings)
+    try:
+        clients = Clients.of(settings, resources)
+        yield clients
+        asyncio.run(clients.aclose())
+    finally:
+        resources.close()
+
+
+def reranker(settings: Settings) -> Reranker:
+    """The reranker that the settings ask for."""
+    with made(settings) as clients:
+        assert clients.reranker is not None
+        return clients.reranker
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a cross-encoder."""
+    directory = tmp_path_factory.mktemp("models") / "a-cross-encoder"
+    random_bert.write(directory, layers=1, vocabulary=50)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("kind", "kind_of", "documents"),
+    [("cohere", CohereReranker, 1000), ("voyage", VoyageReranker, 1000), ("tei", TeiReranker, 32)],
+)
+def test_one_query_a_call(kind: str, kind_of: type[Reranker], documents: int) -> None:
+    """These carry one query, its documents and characters as configured, or what suits the kind."""
+    found = reranker(configured(kind=kind, **SERVER))
+    assert type(found) is kind_of
+    assert (found.model, found.capacity) == ("bge", Capacity(1, documents))
+    found = reranker(configured(kind=kind, **SERVER, max_batch=7, max_batch_chars=4000))
+    assert found.capacity == Capacity(1, 7, 4000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kind_of", "documents"),
+    [("vllm_score", VllmPairReranker, 512), ("tei_predict", TeiPairReranker, 32)],
+)
+def test_many_queries_a_call(kind: str, kind_of: type[Reranker], documents: int) -> None:
+    """These carry pairs of as many queries as there are, of one namespace unless the server is trusted."""
+    found = reranker(configured(kind=kind, **SERVER))
+    assert type(found) is kind_of
+    assert (found.model, found.capacity) == ("bge", Capacity(documents, documents, apart="namespace"))
+    found = reranker(configured(kind=kind, **SERVER, max_batch=7, max_batch_chars=4000, trusted=True))
+    assert found.capacity == Capacity(7, 7, 4000)
+
+
+@pytest.mark.parametrize(("mode", "kind_of"), [("order", Orderer), ("pick", ChatSelector)])
+def test_a_chat_model_gets_a_query_whole(mode: str, kind_of: type[Reranker]) -> None:
+    """It compares a query's documents with each other: all go in one call, and no setting divides them."""
+    found = reranker(configured(kind="chat", mode=mode, max_batch=7, max_batch_chars=4000))
+    assert type(found) is kind_of
+    assert (found.model, found.capacity) == ("gpt", CAPACITY)
+
+
+def test_a_model_in_this_process_is_one(model: Path) -> None:
+    """It is named by its directory, takes pairs of many queries of any namespaces, and is loaded once a process."""
+    settings = configured(kind="onnx", path=str(model), max_batch=9)
+    resources = Resources(settings)
+    first, second = Clients.of(settings, resources), Clients.of(settings, resources)
+    assert type(first.reranker) is CrossEncoder
+    assert (first.reranker.model, first.reranker.capacity) == ("a-cross-encoder", Capacity(9, 9))
+    assert second.reranker is first.reranker
+    asyncio.run(first.aclose())
+    (scores,) = asyncio.run(first.reranker.score([REQUEST], timeout=10))
+    assert not isinstance(scores, BackendError)
+    assert scores.keys() == {"a", "b"}
+    asyncio.run(first.reranker.aclose())
+
+
+@pytest.mark.parametrize(
+    ("server", "rerank", "queries"),
+    [
+        (False, {}, 8),
+        (False, {"max_batch": 100}, 8),
+        (False, {"max_batch": 3}, 3),
+        (True, {}, 16),
+        (True, {"max_batch": 100}, 100),
+    ],
+)
+def test_late_interaction_asks_the_engine_little(
+    tmp_path: Path, server: bool, rerank: dict[str, Any], queries: int
+) -> None:
+    """The engine in the process gets at most 8 queries a call, a server as many as are configured; of one collection,
+    whole.
+    """
+    qdrant = {"url": "http://q"} if server else {"path": str(tmp_path / "engine")}
+    found = reranker(configured(qdrant, **rerank))
+    assert type(found) is LateInteraction
+    assert found.capacity == Capacity(queries, DOCUMENTS, whole=True, apart="collection")
+    assert found.reads == "tokens"
+
+
+def test_nobody_reranks_if_nobody_is_named() -> None:
+    """No client, nothing kept, and queries pass."""
+    settings = configured(kind="none")
+    with made(settings) as clients:
+        stage = reranking(settings, clients.reranker, METER)
+        assert (clients.reranker, stage.cache, stage.in_flight, stage.reads_tokens) == (None, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("rerank", "keeps"),
+    [
+        *(({"kind": kind, **SERVER}, True) for kind in ("cohere", "voyage", "tei", "vllm_score", "tei_predict")),
+        ({"kind": "onnx"}, True),
+        ({"kind": "cohere", **SERVER, "cache": 0}, False),
+        ({"kind": "late_interaction"}, False),
+        ({"kind": "chat"}, False),
+        ({"kind": "chat", "mode": "pick"}, False),
+    ],
+)
+def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, Any], keeps: bool) -> None:
+    """Who compares candidates says something else of a text in other company; `cache: 0` keeps nothing."""
+    if rerank["kind"] == "onnx":
+        rerank = {**rerank, "path": str(model)}
+    settings = configured(**rerank)
+    with made(settings) as clients:
+        assert (reranking(settings, clients.reranker, METER).cache is not None) == keeps
+        assert picking(settings, clients.chat, METER).cache is None
+
+
+def test_what_a_verdict_does_is_configured() -> None:
+    """The weight and the cut of documents reach the stage; a pick is one only of a chat model."""
+    settings = configured(kind="cohere", **SERVER, weight=0.25, max_doc_chars=300, mode="pick")
+    with made(settings) as clients:
+        stage = reranking(settings, clients.reranker, METER)
+        assert (stage.judging, stage.max_doc_chars, stage.picking) == (Judging(0.25, picks=False), 300, False)
+    settings = configured(kind="chat", mode="pick")
+    with made(settings) as clients:
+        assert reranking(settings, clients.reranker, METER).judging == Judging(1.0, picks=True)
+        assert picking(settings, clients.chat, METER).picking
+
+
+async def outcome(client: Reranker | None) -> object:
+    """What the reranker says of REQUEST."""
+    assert client is not None
+    try:
+        return (await client.score([REQUEST], timeout=5))[0]
+    except BackendError as error:
+        return error
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_key_goes_to_the_server_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
+    """As a bearer token; it is in no representation, no log of any level and no error."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", CANARY)
+    keys: list[str | None] = []
+    server = Cohere()
+
+    async def handler(request: web.Request) -> web.Response:
+        keys.append(request.headers.get("authorization"))
+        return json_response({}, 401) if fails else await server(request)
+
+    async def scenario() -> str:
+        async with answering(handler) as url:
+            settings = configured(kind="cohere", url=f"{url}/base", model="bge")
+            clients = Clients.of(settings, Resources(settings))
+            said = await outcome(clients.reranker)
+            assert isinstance(said, BackendError) == fails
+            stage = reranking(settings, clients.reranker, METER)
+            assert isinstance(clients.reranker, CohereReranker)
+            backend = vars(clients.reranker)["_backend"]
+            shown = [clients, clients.reranker, backend, backend.endpoint, stage, settings, said]
+            await clients.aclose()
+            return "".join(f"{each!r} {each}" for each in shown)
+
+    shown = asyncio.run(scenario())
+    assert keys == [f"Bearer {CANARY}"]
+    assert CANARY not in shown
+    assert CANARY not in caplog.text
+
+
+def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
+    """What its failures as a reranker have opened is open for the picks and the anchors too; it is closed once."""
+    calls = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return json_response({}, 500)
+
+    async def scenario() -> list[object]:
+        async with answering(handler) as url:
+            settings = configured(chat={**CHAT, "url": f"{url}/v1"}, kind="chat")
+            clients = Clients.of(settings, Resources(settings))
+            for _ in range(OPENS_AFTER):
+                assert isinstance(await outcome(clients.reranker), BackendUnavailable)
+            assert clients.chat is not None
+            picked = await outcome(picking(settings, clients.chat, METER).reranker)
+            anchored: object = None
+            try:
+                await ChatTemporalExtractor(clients.chat).temporal_expression("a week ago", 0.0, timeout=5)
+            except BackendError as error:
+                anchored = error
+            await clients.aclose()
+            return [picked, anchored]
+
+    refused = asyncio.run(scenario())
+    assert calls == OPENS_AFTER
+    assert [str(error) for error in refused] == ["chat: not asked, its breaker is open"] * 2

@@ -1,0 +1,97 @@
+"""The demo's corpus."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from flows.cli.docstrings import SHORTEST, docstrings
+from schemas.document import DocumentEvent
+
+EVENTS = {event["id"]: event for event in docstrings()}
+
+
+def test_there_are_thousands_of_documents_each_once() -> None:
+    """The corpus is large enough to search in, and small enough to index while one waits."""
+    assert 4_000 < len(EVENTS) < 6_000
+    assert len(list(docstrings())) == len(EVENTS)
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "time.strptime",
+        "datetime.datetime.strptime",
+        "datetime.date.fromisoformat",
+        "subprocess.run",
+        "os.path.join",
+        "json.JSONDecoder",
+        "asyncio.gather",
+        "builtins.str.split",
+    ],
+)
+def test_names_are_those_that_a_reader_would_use(identity: str) -> None:
+    """An object is found under its public name, not under that of the module that happens to define it."""
+    assert identity in EVENTS
+
+
+def test_an_object_with_several_names_is_one_document() -> None:
+    """Re-exports and the modules that define them are not repeated."""
+    assert "json.decoder.JSONDecoder" not in EVENTS
+    assert "posixpath.join" not in EVENTS
+    assert "unittest.case.TestCase" not in EVENTS
+
+
+def test_what_another_program_put_into_the_library_is_not_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A debugger's or a test runner's hook in place of a function doesn't pass for the library's."""
+
+    def hook() -> None:
+        """Stand where a function of the library stood before."""
+
+    monkeypatch.setattr(textwrap, "shorten", hook)
+    assert "textwrap.shorten" not in {event["id"] for event in docstrings()}
+
+
+def test_every_document_is_a_valid_event_with_something_to_read() -> None:
+    """Title and text make the content; the text is the docstring, at least as long as promised."""
+    for event in EVENTS.values():
+        document = DocumentEvent.model_validate(event)
+        assert document.title == event["id"]
+        assert len(event["text"]) >= SHORTEST
+        assert document.namespace == "python"
+
+
+def _in_another_process(code: str, hash_seed: str) -> tuple[str, str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return run.stdout.strip(), run.stderr
+
+
+@pytest.mark.slow
+def test_modules_that_do_things_when_imported_are_left_alone() -> None:
+    """Nothing opens a browser, prints a poem, warns or needs a display."""
+    code = """
+import sys
+from flows.cli.docstrings import docstrings
+list(docstrings())
+print({"antigravity", "this", "tkinter"} & sys.modules.keys())
+"""
+    assert _in_another_process(code, "0") == ("set()", "")
+
+
+@pytest.mark.slow
+def test_every_process_yields_the_same_bytes() -> None:
+    """Neither the hash seed nor an earlier call changes the corpus or its order."""
+    code = """
+import hashlib, orjson
+from flows.cli.docstrings import docstrings
+print(*{hashlib.sha256(orjson.dumps(list(docstrings()))).hexdigest() for _ in range(2)})
+"""
+    first, second = _in_another_process(code, "1"), _in_another_process(code, "2")
+    assert first == second
+    digest, errors = first
+    assert len(digest) == 64
+    assert errors == ""

@@ -1,0 +1,204 @@
+"""Evaluating: in which ways queries are asked, and what they are asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from flows.cli.evaluation import DEPTH, TIMEOUT_MS, UNRANKED, Row, Variant, events, judgements, table, variants
+from operators.delivery.event import validated
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.query import QueryEvent
+from schemas.recipes import SHIPPED, Recipe
+
+
+def names(found: list[Variant]) -> list[str]:
+    """What the ways are called."""
+    return [variant.name for variant in found]
+
+
+def written(directory: Path, name: str, text: str) -> str:
+    """A file of that name."""
+    path = directory / name
+    path.write_text(text)
+    return str(path)
+
+
+def asked(directory: Path, *lines: Any, **more: Any) -> list[dict[str, Any]]:
+    """The events of a file with these lines."""
+    content = b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines)
+    path = directory / "queries.jsonl"
+    path.write_bytes(content)
+    return list(events(path, **more))
+
+
+# Ways
+
+
+def test_each_recipe_is_asked_without_and_with_the_reranker() -> None:
+    """In the order in which the recipes are named."""
+    found = variants(["signals", "rrf"], stages=False)
+    assert names(found) == ["signals", "signals+rerank", "rrf", "rrf+rerank"]
+    assert [(variant.recipe, variant.rerank) for variant in found] == [
+        (SHIPPED["signals"], False),
+        (SHIPPED["signals"], True),
+        (SHIPPED["rrf"], False),
+        (SHIPPED["rrf"], True),
+    ]
+
+
+def test_a_recipe_in_a_file_is_one(tmp_path: Path) -> None:
+    """By its file's name; what is neither a recipe nor a file is an error."""
+    mine = written(tmp_path, "mine.yaml", "stages: [{score: {alpha: 0.3}}]\n")
+    (plain, _) = variants([mine], stages=False)
+    assert plain.recipe == Recipe.parse("mine", {"stages": [{"score": {"alpha": 0.3}}]})
+    with pytest.raises(ConfigError, match="hybird"):
+        variants(["hybrid", "hybird"], stages=False)
+
+
+def test_a_recipe_named_twice_is_asked_once() -> None:
+    """Nothing is measured twice."""
+    assert names(variants(["rrf", "hybrid", "rrf"], stages=False)) == ["rrf", "rrf+rerank", "hybrid", "hybrid+rerank"]
+
+
+def test_a_recipes_beginnings_come_before_it() -> None:
+    """With stages there is a row for each beginning, without the reranker; stages that are off are none."""
+    assert names(variants(["composite"], stages=True)) == [
+        "score",
+        "score > dedupe",
+        "score > dedupe > composite",
+        "composite",
+        "composite+rerank",
+    ]
+    assert names(variants(["distance"], stages=True)) == [
+        "score",
+        "score > weibull_decay",
+        "score > weibull_decay > keyword_boost",
+        "distance",
+        "distance+rerank",
+    ]
+    assert names(variants(["decay"], stages=True)) == ["decay", "decay+rerank"]
+
+
+def test_a_beginning_is_the_recipe_without_its_later_stages(tmp_path: Path) -> None:
+    """Each has the parameters that the recipe gives its stages, and its bound on distance."""
+    stages = (
+        "[{score: {alpha: 0.1}}, {keyword_boost: {enabled: true, weight: 0.5}}, {importance_boost: {enabled: true}}]"
+    )
+    mine = written(tmp_path, "mine.yaml", f"stages: {stages}\nmax_distance: 0.9\n")
+    first, second, *_ = (variant.recipe for variant in variants([mine], stages=True))
+    alpha, boost = {"score": {"alpha": 0.1}}, {"keyword_boost": {"enabled": True, "weight": 0.5}}
+    assert first.hash == Recipe.parse("x", {"stages": [alpha], "max_distance": 0.9}).hash
+    assert second.hash == Recipe.parse("x", {"stages": [alpha, boost], "max_distance": 0.9}).hash
+
+
+def test_beginnings_that_recipes_share_are_asked_once() -> None:
+    """Two recipes that begin alike have one row for it."""
+    found = names(variants(["hybrid", "composite", "distance"], stages=True))
+    assert found.count("score") == 1
+    assert len(found) == len(set(found))
+
+
+def test_beginnings_that_differ_are_told_apart(tmp_path: Path) -> None:
+    """Two recipes whose first stages have one name and other parameters have a row each, under names of their own."""
+    mine = written(tmp_path, "mine.yaml", "stages: [{score: {alpha: 0.1}}, {dedupe: {limit: 50}}]\n")
+    found = variants(["hybrid", mine], stages=True)
+    hashes = {variant.recipe.hash for variant in found}
+    for stages in (["score"], ["score", "dedupe"], [{"score": {"alpha": 0.1}}]):
+        assert Recipe.parse("x", {"stages": stages}).hash in hashes
+    assert Recipe.parse("x", {"stages": [{"score": {"alpha": 0.1}}, {"dedupe": {"limit": 50}}]}).hash in hashes
+    assert len(names(found)) == len(set(names(found)))
+
+
+# Events
+
+
+def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
+    """Every event asks for as many results as are judged, with time enough, and for what the caller wants of all."""
+    given = {"query_id": "a", "text": "b", "limit": 3, "timeout_ms": 5, "recipe": "rrf", "namespace": "n"}
+    (event,) = asked(tmp_path, given, recipe="hybrid", profile=UNRANKED)
+    assert event == {
+        "query_id": "a",
+        "text": "b",
+        "namespace": "n",
+        "limit": DEPTH,
+        "timeout_ms": TIMEOUT_MS,
+        "recipe": "hybrid",
+        "profile": UNRANKED,
+        "metadata": {},
+    }
+    assert validated(QueryEvent, event).page_size == DEPTH
+
+
+def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
+    """What a query file has beside the query travels with it; blank lines are nothing; the order is the file's."""
+    lines = [
+        {"query_id": "b", "text": "x", "category": 2, "tags": ["t"]},
+        b"",
+        {"query_id": "a", "text": "y", "": None},
+    ]
+    found = asked(tmp_path, *lines)
+    assert [(event["query_id"], event["metadata"]) for event in found] == [
+        ("b", {"category": 2, "tags": ["t"]}),
+        ("a", {"": None}),
+    ]
+    for event in found:
+        validated(QueryEvent, event)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b"{", DeadLetterClass.NOT_JSON),
+        (b"[]", DeadLetterClass.INVALID),
+        ({"text": "x"}, DeadLetterClass.INVALID),
+        ({"query_id": 7, "text": "x"}, DeadLetterClass.INVALID),
+        ({"query_id": None, "text": "x"}, DeadLetterClass.INVALID),
+    ],
+)
+def test_a_line_that_is_no_query_is_named(tmp_path: Path, line: Any, kind: DeadLetterClass) -> None:
+    """The error has the file and the line."""
+    with pytest.raises(InputError, match=rf"{tmp_path}/queries\.jsonl:2: ") as caught:
+        asked(tmp_path, {"query_id": "a", "text": "x"}, line)
+    assert caught.value.kind is kind
+
+
+def test_the_line_that_is_named_is_the_files(tmp_path: Path) -> None:
+    """Blank lines count, as in an editor."""
+    with pytest.raises(InputError, match=r"queries\.jsonl:3: query_id"):
+        asked(tmp_path, {"query_id": "a", "text": "x"}, b"", {"text": "x"})
+
+
+# Figures
+
+
+def test_judgements_are_trecs(tmp_path: Path) -> None:
+    """Query, a column that nobody reads, document and grade."""
+    path = tmp_path / "qrels"
+    path.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 3\n")
+    assert judgements(path) == {"q1": {"a": 1, "b": 0}, "q2": {"a": 3}}
+
+
+def test_a_row_a_way() -> None:
+    """The table has each way's figures and how its queries were answered."""
+    rows = [
+        Row("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
+        Row("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
+    ]
+    shown = table(rows)
+    assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]
+    assert [list(column.cells) for column in shown.columns] == [
+        ["hybrid", "rrf"],
+        ["0.500", "1.000"],
+        ["0.250", "0.125"],
+        ["1 failed, 3 ok", "4 ok"],
+    ]
+
+
+def test_two_recipes_of_one_name_are_an_error(tmp_path: Path) -> None:
+    """A file named as a shipped recipe would take its row: it must be called otherwise, unless it is the same."""
+    other = written(tmp_path, "hybrid.yaml", "stages: [rrf]\n")
+    with pytest.raises(ConfigError, match="two recipes are called hybrid"):
+        variants(["hybrid", other], stages=False)
+    assert names(variants(["hybrid", "hybrid"], stages=False)) == ["hybrid", "hybrid+rerank"]

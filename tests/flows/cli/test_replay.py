@@ -1,0 +1,79 @@
+"""The replay command: what it takes, and what it prints of what others wrote."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from typer.testing import CliRunner
+
+from flows.cli.main import app
+from flows.cli.replaying import Tally, moment, table
+from operators.delivery.replay import Position, Skip
+from schemas.errors import DeadLetterClass
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--class", "bogus"],
+        ["--offset", "queries:1"],
+        ["--since", "yesterday"],
+        ["--until", "2026-01-01T00:00:00"],
+        ["--since", "nan"],
+        ["--limit", "0"],
+        ["--rate", "0"],
+    ],
+)
+def test_what_cannot_be_meant_is_usage(arguments: list[str]) -> None:
+    """An unknown class, a place or a time that is none, a limit or a rate of nothing: exit 2 before anything starts."""
+    done = CliRunner().invoke(app, ["replay", *arguments])
+    assert done.exit_code == 2
+    assert arguments[0] in done.output
+
+
+def test_an_unknown_class_is_answered_with_those_there_are() -> None:
+    """The list is closed, and named."""
+    output = CliRunner().invoke(app, ["replay", "--class", "bogus"]).output
+    assert all(kind in output.replace("\n", "") for kind in (DeadLetterClass.INVALID, DeadLetterClass.NOT_JSON))
+
+
+@given(st.floats(0, 1e11))
+def test_unix_seconds_are_read_as_they_are_written(seconds: float) -> None:
+    """What a dry run prints as a timestamp can be given back."""
+    assert moment(repr(seconds)) == seconds
+
+
+def test_an_rfc_3339_time_is_read() -> None:
+    """With whatever offset it has."""
+    assert moment("2026-01-01T01:00:00+01:00") == moment("2026-01-01T00:00:00Z") == 1_767_225_600
+    assert not math.isnan(moment("0"))
+
+
+def test_messages_are_text() -> None:
+    """What a message quotes is neither markup nor obeyed by the terminal."""
+    row = {"class": "[red]x", "stage": "s", "place": "q:0:1", "age_s": -5.0, "bytes": 3, "message": "[bold]m"}
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(table([row]))
+    assert "[red]x" in captured.get()
+    assert "[bold]m" in captured.get()
+    assert "0:00:00" in captured.get()
+
+
+def test_the_summary_says_what_became_of_each() -> None:
+    """Every one that matched is sent, skipped with its reason, or named as failed."""
+    tally = Tally(matched=4, sent=1, refused=[Position("q\x1b", 0, 7)])
+    tally.skipped[Skip.NO_PAYLOAD] += 2
+    assert list(tally.lines("sent")) == [
+        "4 matched; 1 sent; 2 skipped, without payload",
+        "failed: q\N{REPLACEMENT CHARACTER}:0:7: too large for its topic",
+    ]
+    assert tally.report() == {
+        "matched": 4,
+        "sent": 1,
+        "skipped": {"no_payload": 2, "other_topic": 0},
+        "failed": ["q\x1b:0:7"],
+        "foreign": 0,
+    }

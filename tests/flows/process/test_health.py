@@ -1,0 +1,100 @@
+"""The health port over HTTP: what a probe sees while checks hold, and when they don't."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from flows.process.health import Health
+
+WELL = {"worker": True, "group": True, "qdrant": True}
+
+
+@pytest.fixture(scope="module")
+def checks() -> dict[str, bool]:
+    """What the checks of the module's port say."""
+    return dict(WELL)
+
+
+@pytest.fixture
+def state(checks: dict[str, bool]) -> Iterator[dict[str, bool]]:
+    """What the checks say, for a test to change; everything holds again after it."""
+    yield checks
+    checks.update(WELL)
+
+
+@pytest.fixture(scope="module")
+def port(checks: dict[str, bool]) -> Iterator[int]:
+    """A health port on loopback, live by the worker, ready by all."""
+    live = {"worker": lambda: checks["worker"]}
+    health = Health("127.0.0.1", 0, live, {"group": lambda: checks["group"], "qdrant": lambda: checks["qdrant"]})
+    yield health.port
+    health.close()
+
+
+def get(port: int, path: str) -> httpx.Response:
+    """A probe."""
+    return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=5)
+
+
+def test_all_is_well(port: int) -> None:
+    """While every check holds both paths answer 200 and name the checks as JSON."""
+    live, ready = get(port, "/livez"), get(port, "/readyz")
+    assert (live.status_code, live.json()) == (200, {"ok": True, "checks": {"worker": True}})
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"ok": True, "checks": {"worker": True, "group": True, "qdrant": True}},
+    )
+    assert ready.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("broken", "live", "ready"),
+    [(["group"], 200, 503), (["qdrant"], 200, 503), (["worker"], 503, 503), (["worker", "group"], 503, 503)],
+)
+def test_a_check_that_does_not_hold_is_named(
+    port: int, state: dict[str, bool], broken: list[str], live: int, ready: int
+) -> None:
+    """A replica that isn't ready is still alive; one whose worker stands still is neither; it is 200 again after."""
+    state.update(dict.fromkeys(broken, False))
+    assert (get(port, "/livez").status_code, get(port, "/readyz").status_code) == (live, ready)
+    checks = get(port, "/readyz").json()["checks"]
+    assert [name for name, holds in checks.items() if not holds] == broken
+    state.update(WELL)
+    assert get(port, "/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/livez/", "/readyz?verbose"])
+def test_other_paths_are_not_found(port: int, path: str) -> None:
+    """Nothing else is served."""
+    assert get(port, path).status_code == 404
+
+
+def test_a_taken_port_is_an_error(port: int) -> None:
+    """Two replicas on one port: the second is told at start."""
+    with pytest.raises(OSError, match="in use"):
+        Health("127.0.0.1", port, {}, {})
+
+
+@pytest.mark.slow
+def test_a_closed_port_is_free_again() -> None:
+    """After `close` nothing answers, and the port can be taken."""
+    health = Health("127.0.0.1", 0, {}, {})
+    health.close()
+    with pytest.raises(httpx.ConnectError):
+        get(health.port, "/livez")
+    Health("127.0.0.1", health.port, {}, {}).close()
+
+
+@pytest.mark.slow
+def test_a_check_that_fails_does_not_hold() -> None:
+    """A check that raises is one that doesn't hold: the probe has its answer all the same."""
+
+    def broken() -> bool:
+        raise RuntimeError("closed")
+
+    health = Health("127.0.0.1", 0, {"worker": broken}, {})
+    answer = get(health.port, "/livez")
+    health.close()
+    assert answer.status_code == 503
+    assert answer.json() == {"ok": False, "checks": {"worker": False}}

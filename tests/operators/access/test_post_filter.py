@@ -1,0 +1,96 @@
+"""Tripwire: what a query may not see is out of all that was found, and counted once."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.access import post_filter as post_filter
+from operators.access.firewall import AccessFilter
+from operators.query.in_flight import InFlight
+from operators.ranking.candidate import Leg
+from schemas.leg import KEYWORD, VECTOR
+from tests.operators.ranking.pools import leg
+from tests.operators.samples import query
+
+GUARD = AccessFilter("acme", ("public", "internal"), blocked=("draft",))
+SEEN: dict[str, Any] = {"namespace": "acme", "classification": "internal"}
+HIDDEN: dict[str, Any] = {"namespace": "acme", "classification": "restricted"}
+
+
+def holding(access_filter: AccessFilter | None, **legs: dict[str, Any]) -> InFlight:
+    """A query whose legs found these payloads, by id."""
+    asked = query()
+    asked.access_filter = access_filter
+    asked.legs = {
+        name: leg(name, *((id_, 1.0 - rank / 10) for rank, id_ in enumerate(payloads)), payloads=payloads)
+        for name, payloads in legs.items()
+    }
+    return asked
+
+
+def test_what_may_not_be_seen_is_as_if_it_were_not_there() -> None:
+    """A hidden record is out of every leg that found it; the others keep their order and scores."""
+    both = {"a": SEEN, "b": HIDDEN, "c": {**SEEN, "labels": ["draft"]}, "d": SEEN}
+    asked = holding(GUARD, vector=both, keyword={"b": HIDDEN, "d": SEEN})
+    asked.check_found()
+    assert asked.legs == {
+        VECTOR: leg(VECTOR, ("a", 1.0), ("d", 0.7), payloads=both),
+        KEYWORD: leg(KEYWORD, ("d", 0.9), payloads=both),
+    }
+    assert asked.removed == {"b", "c"}
+
+
+def test_a_document_that_changed_meanwhile_is_out() -> None:
+    """What was permitted when it was found and isn't when it is fetched has no payload, and is in no leg any more."""
+    asked = holding(GUARD, vector={"a": SEEN, "b": SEEN}, keyword={"b": SEEN})
+    assert asked.check_fetched({"a": SEEN, "b": {**SEEN, "namespace": "other"}}) == {"a": SEEN}
+    assert {name: each.ids for name, each in asked.legs.items()} == {VECTOR: ["a"], KEYWORD: []}
+    assert asked.removed == {"b"}
+
+
+def test_without_a_firewall_nothing_is_looked_at() -> None:
+    """Off, the check does nothing, whatever the payloads say."""
+    asked = holding(None, vector={"a": HIDDEN})
+    before = dict(asked.legs)
+    asked.check_found()
+    assert asked.legs == before
+    assert asked.check_fetched({"a": HIDDEN}) == {"a": HIDDEN}
+    assert asked.removed == set()
+
+
+def test_a_leg_without_hits_stays() -> None:
+    """A leg that was lost or found nothing is the same afterwards."""
+    asked = holding(GUARD, vector={})
+    lost = asked.legs[VECTOR]
+    asked.check_found()
+    assert asked.legs == {VECTOR: lost}
+
+
+PAYLOADS = st.fixed_dictionaries(
+    {"namespace": st.sampled_from(["acme", "other"])},
+    optional={
+        "classification": st.sampled_from(["public", "internal", "restricted", "secret", 5]),
+        "labels": st.lists(st.sampled_from(["draft", "final"]), max_size=2),
+    },
+)
+POINTS = st.dictionaries(st.sampled_from("abcdef"), PAYLOADS)
+
+
+@given(POINTS, st.sets(st.sampled_from("abcdef")), st.randoms())
+def test_nothing_hidden_is_left(points: dict[str, Any], also: set[str], chance: Any) -> None:
+    """Whatever two legs found, what is left is what each check permits, and each removed record counts once."""
+    other = {id_: points[id_] for id_ in sorted(also & points.keys(), key=lambda _: chance.random())}
+    asked = holding(GUARD, vector=points, keyword=other)
+    before = dict(asked.legs)
+    asked.check_found()
+    hidden = {id_ for id_, payload in points.items() if not GUARD.permits(payload)}
+    assert asked.removed == hidden
+    for name, each in asked.legs.items():
+        assert each == _without(before[name], hidden)
+    assert asked.check_fetched(points) == {id_: points[id_] for id_ in points if id_ not in hidden}
+    assert asked.removed == hidden
+
+
+def _without(each: Leg, hidden: set[str]) -> Leg:
+    return each.at([rank for rank, id_ in enumerate(each.ids) if id_ not in hidden])

@@ -1,0 +1,232 @@
+"""A backend that keeps failing is left alone, for its failures alone, and found again when it is back."""
+
+import asyncio
+
+import pytest
+
+from operators.clients.http.resilient import ResilientEndpoint
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.clients.http.resilience import (
+    BREAK,
+    GARBAGE,
+    HANG,
+    Clock,
+    Pauses,
+    Scripted,
+    ask,
+    ask_at_once,
+    ask_each,
+    guarding,
+    read,
+    refused,
+    unused_port,
+)
+from tests.operators.clients.http.serving import backend
+
+
+async def opened(guarded: ResilientEndpoint, server: Scripted) -> None:
+    """Let a backend fail until its breaker is open, with five calls."""
+    server.then(500)
+    before = server.calls
+    assert refused(await ask_each(guarded, 6)) == 1
+    assert server.calls == before + 5
+
+
+@pytest.mark.parametrize("failing", [429, 500, 503, 401, 404, 424, BREAK, GARBAGE])
+def test_five_failures_leave_a_backend_alone(failing: int) -> None:
+    """After five failed calls of any kind, retries among them, it gets no call more and requests fail at once."""
+    server = Scripted([failing])
+
+    async def scenario() -> list[str | BackendError]:
+        async with guarding(server) as guarded:
+            return await ask_each(guarded, 40)
+
+    outcomes = asyncio.run(scenario())
+    assert server.calls == 5
+    assert refused(outcomes) >= 35
+    assert type(outcomes[-1]) is BackendUnavailable
+    assert str(outcomes[-1]).startswith("backend: ")
+
+
+def test_nobody_listening_opens_it() -> None:
+    """Connections that are refused open the breaker, too."""
+
+    async def scenario() -> list[str | BackendError]:
+        async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
+            return await ask_each(ResilientEndpoint(endpoint, jitter=lambda _: 0.0), 10)
+
+    assert refused(asyncio.run(scenario())) == 8
+
+
+def test_answers_that_read_refuses_open_it() -> None:
+    """Five answers that are JSON and nothing that `read` takes are five failures."""
+    server = Scripted([200])
+
+    def refuse(_: object) -> str:
+        raise BackendBadResponse("backend: wrong scores")
+
+    async def scenario() -> None:
+        async with guarding(server) as guarded:
+            for _ in range(5):
+                with pytest.raises(BackendBadResponse, match="wrong scores"):
+                    await guarded.ask("/path", {}, refuse, timeout=30)
+            assert refused([await ask(guarded)]) == 1
+
+    asyncio.run(scenario())
+    assert server.calls == 5
+
+
+@pytest.mark.parametrize("refusal", [400, 413, 422])
+def test_a_refused_request_shows_a_living_server(refusal: int) -> None:
+    """Refusals of the request itself never open the breaker, and end a row of failures as an answer does."""
+    server = Scripted([refusal])
+
+    async def scenario() -> None:
+        async with guarding(server) as guarded:
+            assert refused(await ask_each(guarded, 20)) == 0
+            server.then(*[500, 500, 500, 500, refusal] * 5, 200)
+            assert refused(await ask_each(guarded, 25)) == 0
+
+    asyncio.run(scenario())
+
+
+def test_four_failures_in_a_row_do_not_open_it() -> None:
+    """An answer after every four failures keeps the breaker closed for good."""
+    server = Scripted([500, 500, 500, 500, 200] * 10)
+
+    async def scenario() -> list[str | BackendError]:
+        async with guarding(server) as guarded:
+            return await ask_each(guarded, 50)
+
+    assert refused(asyncio.run(scenario())) == 0
+
+
+def test_what_was_never_sent_does_not_open_it() -> None:
+    """Requests that can't be written, or come without time, end a row of failures as little as they lengthen it."""
+    server = Scripted([200])
+
+    async def scenario() -> None:
+        async with guarding(server) as guarded:
+            for _ in range(10):
+                assert type(await ask(guarded, body="\ud800")) is BackendBadResponse
+                assert type(await ask(guarded, timeout=0.0)) is BackendTimeout
+                assert type(await ask(guarded, timeout=-1.0)) is BackendTimeout
+            assert await ask(guarded) == "right"
+            server.then(500)
+            await ask_each(guarded, 4)
+            await ask(guarded, body="\ud800")
+            await ask(guarded, timeout=0.0)
+            assert refused(await ask_each(guarded, 2)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_one_probe_under_many_callers() -> None:
+    """After its rest a backend gets one call of fifty that come together, and all again once that was answered."""
+    clock = Clock()
+    server = Scripted([500])
+
+    async def scenario() -> None:
+        async with guarding(server, clock=clock) as guarded:
+            await opened(guarded, server)
+            clock.pass_by(1.0)
+            server.then(200)
+            outcomes = await ask_at_once(guarded, 50)
+            assert outcomes.count("right") == 1
+            assert refused(outcomes) == 49
+            assert server.calls == 6
+            assert await ask_at_once(guarded, 50) == ["right"] * 50
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("failing", [500, 503, GARBAGE])
+def test_a_failed_probe_is_one_call(failing: int) -> None:
+    """A probe that fails is not tried again, nor is there a pause, and the backend rests again."""
+    clock = Clock()
+    pauses = Pauses()
+    server = Scripted([500])
+
+    async def scenario() -> None:
+        async with guarding(server, clock=clock, jitter=pauses) as guarded:
+            await opened(guarded, server)
+            for calls in (6, 7, 8):
+                clock.pass_by(1.0)
+                server.then(failing)
+                assert refused(await ask_at_once(guarded, 20)) == 19
+                assert server.calls == calls
+
+    asyncio.run(scenario())
+    assert pauses == []
+
+
+def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose breaker opens during its pause ends with its own call's error, and makes no other."""
+    server = Scripted([503, 500])
+    pause, sleep = 5.0, asyncio.sleep
+    others: list[str | BackendError] = []
+
+    async def scenario() -> str | BackendError:
+        async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
+
+            async def sleeping(seconds: float) -> None:
+                # The pause ends with the others' calls, however long they take.
+                if seconds == pause:
+                    others.extend(await ask_each(guarded, 4))
+                else:
+                    await sleep(seconds)
+
+            monkeypatch.setattr(asyncio, "sleep", sleeping)
+            return await ask(guarded)
+
+    outcome = asyncio.run(scenario())
+    assert len(others) == 4
+    assert isinstance(outcome, BackendUnavailable)
+    assert outcome.status == 503
+    assert server.calls == 5
+
+
+async def probe_for_nothing(how: str, guarded: ResilientEndpoint, server: Scripted) -> None:
+    """Let a probe end without showing whether the backend works."""
+    if how == "cancelled":
+        server.then(HANG)
+        probe = asyncio.create_task(ask(guarded))
+        await server.called(server.calls + 1)
+        assert refused(await ask_each(guarded, 3)) == 3
+        probe.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await probe
+    elif how == "hopeless":
+        server.then(HANG)
+        assert type(await ask(guarded, timeout=0.05)) is BackendTimeout
+    elif how == "unwritten":
+        assert type(await ask(guarded, body="\ud800")) is BackendBadResponse
+    else:
+
+        def fail(_: object) -> str:
+            raise ZeroDivisionError
+
+        server.then(200)
+        with pytest.raises(ZeroDivisionError):
+            await guarded.ask("/path", {}, fail, timeout=30)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "hopeless", "unwritten", "defect"])
+def test_a_probe_that_tells_nothing_gives_its_place_back(how: str) -> None:
+    """A probe that is cancelled, too short, not sent or lost in a defect of ours leaves the next caller to probe."""
+    clock = Clock()
+    server = Scripted([200])
+
+    async def scenario() -> None:
+        async with guarding(server, clock=clock) as guarded:
+            # The last answer took a second by this clock: what ends sooner tells nothing.
+            server.before = lambda: clock.pass_by(1.0)
+            await ask(guarded)
+            server.before = lambda: None
+            await opened(guarded, server)
+            clock.pass_by(1.0)
+            await probe_for_nothing(how, guarded, server)
+            server.then(200)
+            assert await guarded.ask("/path", {}, read, timeout=30) == "right"
+
+    asyncio.run(scenario())

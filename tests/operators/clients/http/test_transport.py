@@ -1,0 +1,208 @@
+"""The HTTP seam: what a call sends and returns, and what becomes of its connection."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from operators.clients.http.transport import MIB
+from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
+from tests.operators.clients.http.faults import HEADERS, KEY, OK, call, fail, sending
+from tests.operators.clients.http.serving import answering, backend, json_response, speaking
+
+
+def test_call_sends_json_and_returns_parsed_json() -> None:
+    """A call carries method, path, JSON body and headers, asks for no encoding, and returns what the server wrote."""
+
+    async def echo(request: web.Request) -> web.Response:
+        names = ("authorization", "content-type", "accept-encoding")
+        seen = {name: request.headers.get(name) for name in names}
+        return json_response({"is": [request.method, request.path_qs, await request.json(), seen]})
+
+    async def scenario() -> Any:
+        async with answering(echo) as url, backend(f"{url}/v1/", headers=HEADERS) as endpoint:
+            return await endpoint.call("PUT", "/points?wait=true", {"a": [1.5, "ü"]}, timeout=5)
+
+    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json", "accept-encoding": "identity"}
+    assert asyncio.run(scenario()) == {"is": ["PUT", "/v1/points?wait=true", {"a": [1.5, "ü"]}, headers]}
+
+
+def test_call_without_a_body_sends_none() -> None:
+    """A call without a body has neither content nor a content type."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return json_response([await request.text(), "content-type" in request.headers])
+
+    async def scenario() -> Any:
+        async with answering(echo) as url, backend(url) as endpoint:
+            return await endpoint.call("GET", "/", timeout=5)
+
+    assert asyncio.run(scenario()) == ["", False]
+
+
+def test_large_request_arrives_whole() -> None:
+    """A body of several megabytes arrives whole, with its length announced and without a warning."""
+    text = "x" * (3 * MIB)
+
+    async def measure(request: web.Request) -> web.Response:
+        body = await request.read()
+        return json_response([request.content_length == len(body), orjson.loads(body) == {"text": text}])
+
+    async def scenario() -> Any:
+        async with answering(measure) as url, backend(url) as endpoint:
+            return await call(endpoint, body={"text": text}, timeout=20)
+
+    assert asyncio.run(scenario()) == [True, True]
+
+
+def test_fetch_returns_the_bytes() -> None:
+    """`fetch` returns a body that isn't JSON as it was sent."""
+
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(text="all shards are ready")
+
+    async def scenario() -> bytes:
+        async with answering(ready) as url, backend(url) as endpoint:
+            return await endpoint.fetch("GET", "/readyz", timeout=5)
+
+    assert asyncio.run(scenario()) == b"all shards are ready"
+
+
+def test_encoding_identity_is_none() -> None:
+    """`Content-Encoding: Identity`, in any case, is an unencoded body."""
+    sent = OK + b"Content-Encoding: Identity\r\nContent-Length: 2\r\n\r\n{}"
+
+    async def scenario() -> Any:
+        async with speaking(sending(sent)) as url, backend(url) as endpoint:
+            return await call(endpoint)
+
+    assert asyncio.run(scenario()) == {}
+
+
+@pytest.mark.parametrize("body", ["\ud800", {1: 2}, object(), 10**30])
+def test_request_that_is_not_json_is_a_bad_response(body: object) -> None:
+    """A body that can't be written as JSON is BackendBadResponse, and its text isn't told."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return json_response({})
+
+    async def scenario() -> None:
+        async with answering(answer) as url, backend(url) as endpoint:
+            await call(endpoint, body=body)
+
+    assert type(fail(scenario)) is BackendBadResponse
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+def test_cancelled_call_releases_its_connection(sent: bytes) -> None:
+    """Cancelling a call raises CancelledError and frees its connection, before or within the answer."""
+    asked = 0
+    connected = asyncio.Event()
+
+    async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        connected.set()
+        answer = sent if asked == 1 else OK + b"Content-Length: 2\r\n\r\n{}"
+        await sending(answer, then_hang=asked == 1)(reader, writer)
+
+    async def scenario() -> Any:
+        async with speaking(first_hangs) as url, backend(url, max_connections=1) as endpoint:
+            hanging = asyncio.create_task(call(endpoint, timeout=30))
+            await connected.wait()
+            await asyncio.sleep(0.1)
+            hanging.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await hanging
+            return await call(endpoint, timeout=10)
+
+    assert asyncio.run(scenario()) == {}
+
+
+@pytest.mark.parametrize("sent", [b"", OK + b"Content-Length: 9\r\n\r\n{", OK + b"Content-Encoding: br\r\n\r\n"])
+def test_failed_call_releases_its_connection(sent: bytes) -> None:
+    """A call that failed, by time-out or by a refused answer, leaves its connection's place to the next."""
+    failing = True
+
+    async def first_fails(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answer = sent if failing else OK + b"Content-Length: 2\r\n\r\n{}"
+        await sending(answer, then_hang=failing)(reader, writer)
+
+    async def scenario() -> Any:
+        nonlocal failing
+        async with speaking(first_fails) as url, backend(url, max_connections=1) as endpoint:
+            with pytest.raises(BackendError):
+                await call(endpoint, timeout=0.2)
+            # Not by counting connections: a call may be out of time before it has made one.
+            failing = False
+            return await call(endpoint, timeout=10)
+
+    assert asyncio.run(scenario()) == {}
+
+
+def test_connection_is_reused() -> None:
+    """Calls one after another share one connection."""
+    connections = set()
+
+    async def answer(request: web.Request) -> web.Response:
+        connections.add(id(request.transport))
+        return json_response({})
+
+    async def scenario() -> None:
+        async with answering(answer) as url, backend(url) as endpoint:
+            for _ in range(5):
+                await call(endpoint)
+
+    asyncio.run(scenario())
+    assert len(connections) == 1
+
+
+def test_closing_makes_calls_unavailable() -> None:
+    """Calls under way, waiting for a connection, and made after closing are BackendUnavailable, none is cancelled."""
+
+    async def scenario() -> list[Any]:
+        async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
+            calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            await endpoint.aclose()
+            return await asyncio.gather(*calls, call(endpoint), return_exceptions=True)
+
+    assert [type(outcome) for outcome in asyncio.run(scenario())] == [BackendUnavailable] * 3
+
+
+def test_closing_leaves_cancellation_alone() -> None:
+    """A call that was cancelled as its transport closed raises CancelledError, so that its task ends."""
+
+    async def scenario() -> None:
+        async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
+            calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            for each in calls:
+                each.cancel()
+            await endpoint.aclose()
+            await asyncio.wait(calls)
+            assert all(each.cancelled() for each in calls)
+
+    asyncio.run(scenario())
+
+
+def test_connections_are_bounded() -> None:
+    """No more connections than `max_connections` are open; further calls wait within their time-out."""
+    at_once = most = 0
+
+    async def answer(_: web.Request) -> web.Response:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.05)
+        at_once -= 1
+        return json_response({})
+
+    async def scenario() -> None:
+        async with answering(answer) as url, backend(url, max_connections=2) as endpoint:
+            await asyncio.gather(*(call(endpoint) for _ in range(6)))
+
+    asyncio.run(scenario())
+    assert most == 2

@@ -1,0 +1,126 @@
+"""The HTTP seam over answers that are HTTP, but not what was asked for."""
+
+import asyncio
+import gzip
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from operators.clients.http.transport import MIB
+from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
+from tests.operators.clients.http.faults import call, failure_of, raw_failure_of
+from tests.operators.clients.http.serving import Handler, answering, backend, json_response
+
+
+def test_request_timeout_status_is_a_timeout() -> None:
+    """A server that answers 408 ran out of its own time: BackendTimeout."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return json_response({}, 408)
+
+    assert type(failure_of(answer)) is BackendTimeout
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_overload_and_server_errors_are_unavailable(status: int) -> None:
+    """429 and 5xx are BackendUnavailable, with the status in the message."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return json_response({}, status)
+
+    error = failure_of(answer)
+    assert type(error) is BackendUnavailable
+    assert str(status) in str(error)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 301, 302, 307, 304])
+def test_other_statuses_are_bad_responses_with_their_status(status: int) -> None:
+    """Any other status but 2xx is BackendBadResponse and carries it, redirects too: none is followed."""
+    asked = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.Response(status=status, headers={"Location": str(request.url)})
+
+    error = failure_of(answer)
+    assert isinstance(error, BackendBadResponse)
+    assert error.status == status
+    assert asked == 1
+
+
+def test_status_counts_before_the_body_ends() -> None:
+    """A 429 is told at once, though its body hangs and the request was never read."""
+    sent = b"HTTP/1.1 429 Slow\r\nContent-Length: 100\r\n\r\n"
+
+    async def deaf(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await asyncio.Event().wait()
+
+    assert type(raw_failure_of(deaf, timeout=5, body={"text": "x" * (20 * MIB)})) is BackendUnavailable
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b'{"a": NaN}', b"[Infinity]", b'{"a": 1', b"{} {}", b'"\xff"', b"[1e999]", b"[" * 5000]
+)
+def test_not_json_is_a_bad_response(body: bytes) -> None:
+    """A body that isn't exactly one JSON value is BackendBadResponse, NaN and infinity too."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    assert type(failure_of(answer)) is BackendBadResponse
+
+
+def test_encoded_body_is_refused() -> None:
+    """A gzip body is BackendBadResponse: it was not asked for, and it could be a bomb."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+
+    error = failure_of(answer)
+    assert type(error) is BackendBadResponse
+    assert "encoded" in str(error)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_body_over_the_cap_is_refused(chunked: bool) -> None:
+    """A body a byte over the cap is BackendBadResponse, with or without an announced length; one at the cap is read."""
+    cap = 100_000
+
+    def answer_of(size: int) -> Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            body = b'"' + b"x" * (size - 2) + b'"'
+            if not chunked:
+                return web.Response(body=body)
+            response = web.StreamResponse()
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            await response.write(body)
+            await response.write_eof()
+            return response
+
+        return answer
+
+    error = failure_of(answer_of(cap + 1), max_body=cap)
+    assert type(error) is BackendBadResponse
+    assert "over" in str(error)
+
+    async def scenario() -> Any:
+        async with answering(answer_of(cap)) as url, backend(url, max_body=cap) as endpoint:
+            return await call(endpoint)
+
+    assert len(asyncio.run(scenario())) == cap - 2
+
+
+def test_endless_body_is_refused() -> None:
+    """A body without an end is refused at the cap, long before the time-out."""
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" " * 65_536)
+
+    assert type(failure_of(endless, timeout=20)) is BackendBadResponse

@@ -1,0 +1,19 @@
+"""The model, built once a run."""
+
+from pathlib import Path
+
+import pytest
+
+from operators.clients.local.minilm.model import MiniLM
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for the graph that lasts as long as the run."""
+    return tmp_path_factory.mktemp("minilm")
+
+
+@pytest.fixture(scope="session")
+def minilm(cache: Path) -> MiniLM:
+    """The model, with the graph built from the installed weights."""
+    return MiniLM(cache)

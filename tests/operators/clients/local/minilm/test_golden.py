@@ -1,0 +1,37 @@
+"""The model against outputs of the reference implementation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm.weights import SHA256
+
+pytestmark = pytest.mark.weights
+
+GOLDEN = json.loads((Path(__file__).parents[4] / "data" / "minilm_golden.json").read_text())
+CLS, SEP = 101, 102
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["text"][:20])
+def test_one_text_is_embedded_as_the_reference_does(minilm: MiniLM, case: dict[str, Any]) -> None:
+    """Token ids are the reference's, and the vector to 1e-4."""
+    (found,) = minilm.encode([case["text"]])
+    assert [CLS, *found.token_ids, SEP] == case["input_ids"]
+    np.testing.assert_allclose(found.vector, case["embedding"], atol=1e-4)
+
+
+def test_texts_of_all_lengths_are_embedded_together_as_they_are_alone(minilm: MiniLM) -> None:
+    """Neither padding nor the company of other texts changes a vector, and the texts' order is kept."""
+    cases = GOLDEN["cases"] * 3
+    found = minilm.encode([case["text"] for case in cases])
+    for case, embedding in zip(cases, found, strict=True):
+        np.testing.assert_allclose(embedding.vector, case["embedding"], atol=1e-4)
+
+
+def test_the_weights_are_those_of_the_reference() -> None:
+    """The published file that the project checks for is the one that the reference ran."""
+    assert GOLDEN["safetensors_sha256"] == SHA256

@@ -1,0 +1,136 @@
+"""The embedder in this process: shapes, order, time-outs."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from operators.clients.embedders import Embedder
+from operators.clients.local.minilm.model import MiniLM
+from operators.query.embedding import Embedding
+from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
+from tests.operators.delivery.scripted import until
+
+weighty = pytest.mark.weights
+
+
+@weighty
+def test_vectors_and_token_rows_have_unit_length(minilm: MiniLM) -> None:
+    """A text of five pieces has five rows of 384, without the special tokens, and all of it is float32."""
+    (found,) = minilm.encode(["the quick brown fox jumps"])
+    assert found.tokens is not None
+    assert (found.vector.shape, found.tokens.shape, len(found.token_ids)) == ((384,), (5, 384), 5)
+    assert found.vector.dtype == found.tokens.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(found.tokens, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found.vector), 1, atol=1e-5)
+
+
+@weighty
+def test_an_empty_text_has_a_vector_and_no_tokens(minilm: MiniLM) -> None:
+    """Nothing to say is not a failure."""
+    (found,) = minilm.encode([""])
+    assert found.tokens is not None
+    assert found.tokens.shape == (0, 384)
+    assert found.token_ids == ()
+    assert np.isfinite(found.vector).all()
+
+
+@weighty
+def test_no_texts_have_no_embeddings(minilm: MiniLM) -> None:
+    """An empty request is answered empty."""
+    assert minilm.encode([]) == []
+
+
+@weighty
+def test_a_lone_surrogate_reads_as_a_question_mark(minilm: MiniLM) -> None:
+    """A string that UTF-8 can't hold is embedded all the same, and spoils no other text's embedding."""
+    broken, mended = minilm.encode(["half a \ud83d smile", "half a ? smile"])
+    assert broken.token_ids == mended.token_ids
+    np.testing.assert_allclose(broken.vector, mended.vector, atol=1e-5)
+
+
+@weighty
+def test_a_long_text_keeps_its_first_256_tokens(minilm: MiniLM) -> None:
+    """What comes after them changes nothing."""
+    cut, longer = minilm.encode(["word " * 254, "word " * 254 + "tail " * 500])
+    assert len(longer.token_ids) == 254
+    np.testing.assert_allclose(cut.vector, longer.vector, atol=1e-5)
+
+
+@weighty
+def test_embed_answers_in_order_from_its_own_thread(minilm: MiniLM) -> None:
+    """The event loop stays free while the model computes, and the answer is what `encode` gives."""
+    embedder: Embedder = minilm
+    texts = ["short", "a much longer text about nothing in particular " * 8] * 4
+
+    async def scenario() -> int:
+        work = asyncio.create_task(embedder.embed(texts, timeout=60))
+        turns = 0
+        while not work.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+        for found, expected in zip(await work, minilm.encode(texts), strict=True):
+            np.testing.assert_allclose(found.vector, expected.vector, atol=1e-5)
+        return turns
+
+    assert asyncio.run(scenario()) > 5
+
+
+class Slow(MiniLM):
+    """The model, recording what it was asked to compute and going on with it when it is let."""
+
+    def __init__(self, cache: Path) -> None:
+        super().__init__(cache)
+        self.begun: list[Sequence[str]] = []
+        self.let = threading.Event()
+
+    def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """Record, wait and embed."""
+        self.begun.append(texts)
+        assert self.let.wait(60)
+        return super().encode(texts)
+
+
+@weighty
+def test_a_timeout_drops_what_has_not_begun(cache: Path) -> None:
+    """A call that waits behind another past its time is BackendTimeout and is never computed."""
+
+    async def scenario() -> list[Sequence[str]]:
+        slow = Slow(cache)
+        first = asyncio.create_task(slow.embed(["first"], timeout=60))
+        await asyncio.to_thread(until, lambda: slow.begun)
+        with pytest.raises(BackendTimeout):
+            await slow.embed(["second"], timeout=0.05)
+        slow.let.set()
+        await first
+        await slow.embed(["third"], timeout=60)
+        await slow.aclose()
+        return slow.begun
+
+    assert asyncio.run(scenario()) == [("first",), ("third",)]
+
+
+@weighty
+def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
+    """After `aclose` a call fails as a backend does, and its thread is gone."""
+
+    async def scenario() -> None:
+        closed = MiniLM(cache, threads=1)
+        await closed.embed(["text"], timeout=60)
+        await closed.aclose()
+        with pytest.raises(BackendUnavailable):
+            await closed.embed(["text"], timeout=60)
+
+    asyncio.run(scenario())
+
+
+@weighty
+def test_a_broken_graph_is_a_configuration_error(cache: Path, minilm: MiniLM, tmp_path: Path) -> None:
+    """A cached file that isn't a graph is named, with what to do."""
+    (built,) = cache.iterdir()
+    (tmp_path / built.name).write_bytes(b"no graph")
+    with pytest.raises(ConfigError, match=r"no usable graph; delete it"):
+        MiniLM(tmp_path)

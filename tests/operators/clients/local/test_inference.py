@@ -1,0 +1,197 @@
+"""What models in this process share: passes of like length, padding, and the worker thread."""
+
+import asyncio
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.local.inference import Abandoned, Worker, batches, mask, padded, readable
+from schemas.errors import BackendTimeout, BackendUnavailable
+
+ROWS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=9)
+
+
+@given(st.lists(st.integers(2, 256)), st.integers(1, 1024))
+def test_batches_hold_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    """Grouping loses and repeats nothing, and only a text over the budget by itself exceeds it."""
+    groups = list(batches(lengths, budget))
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    for group in groups:
+        padded_tokens = len(group) * max(lengths[index] for index in group)
+        assert padded_tokens <= budget or len(group) == 1
+
+
+@given(st.lists(st.integers(2, 256)), st.integers(1, 1024))
+def test_batches_go_from_long_to_short_and_none_could_take_the_next(lengths: list[int], budget: int) -> None:
+    """The lengths never rise over the passes, and a pass ends only where another text would break its budget."""
+    groups = [[lengths[index] for index in group] for group in batches(lengths, budget)]
+    joined = [length for group in groups for length in group]
+    assert joined == sorted(lengths, reverse=True)
+    assert all((len(group) + 1) * group[0] > budget for group in groups[:-1])
+
+
+@given(ROWS, st.integers(10, 12))
+def test_padding_is_told_from_what_was_given(rows: list[list[int]], fill: int) -> None:
+    """Where the mask is 1 stand the rows' own numbers in their order, and the filling everywhere else."""
+    table, own = padded(rows, fill), mask(rows)
+    assert table.shape == own.shape == (len(rows), max(map(len, rows)))
+    assert table.dtype == own.dtype == np.int64
+    assert [table[index][own[index] == 1].tolist() for index in range(len(rows))] == rows
+    assert (table[own == 0] == fill).all()
+    assert (np.diff(own, axis=1) <= 0).all()
+
+
+@given(st.text())
+def test_a_text_without_lone_surrogates_is_read_as_it_is(text: str) -> None:
+    """Only what UTF-8 can't hold is replaced."""
+    assert readable(text) == text
+    assert readable(f"{text}\ud83d") == f"{text}?"
+
+
+class Step:
+    """Work that begins, and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.let = threading.Event()
+        self.abandoned: bool | None = None
+
+    def __call__(self, abandoned: Abandoned) -> str:
+        """Wait to be let go on, and notice whether somebody still waits then."""
+        self.begun.set()
+        assert self.let.wait(10)
+        self.abandoned = abandoned()
+        return "done"
+
+    async def beginning(self) -> None:
+        """Wait until it has begun."""
+        assert await asyncio.to_thread(self.begun.wait, 10)
+
+
+def test_work_in_the_thread_leaves_the_loop_free() -> None:
+    """The loop turns while work is under way, work is not told that it is abandoned, and its result comes back."""
+
+    async def scenario() -> None:
+        worker, step = Worker("model"), Step()
+        task = asyncio.create_task(worker.run(step, timeout=60))
+        await step.beginning()
+        assert not task.done()
+        step.let.set()
+        assert await task == "done"
+        assert step.abandoned is False
+        await worker.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_one_thing_at_a_time_in_the_order_of_coming() -> None:
+    """Work queues behind what is under way: one thread does all of it."""
+
+    async def scenario() -> None:
+        worker, first = Worker("model"), Step()
+        order: list[tuple[int, str]] = []
+
+        def note(number: int, _: Abandoned) -> str:
+            order.append((number, threading.current_thread().name))
+            return "noted"
+
+        tasks = [asyncio.create_task(worker.run(first, timeout=60))]
+        await first.beginning()
+        for number in range(5):
+            tasks.append(asyncio.create_task(worker.run(partial(note, number), timeout=60)))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        assert order == []
+        first.let.set()
+        await asyncio.gather(*tasks)
+        assert [number for number, _ in order] == list(range(5))
+        assert len({name for _, name in order}) == 1
+        await worker.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_timeout_tells_work_under_way_and_drops_what_has_not_begun() -> None:
+    """Both calls are BackendTimeout; the first work sees that it is abandoned, the second never begins."""
+
+    async def scenario() -> None:
+        worker, first, second = Worker("model"), Step(), Step()
+        begun = asyncio.create_task(worker.run(first, timeout=0.9))
+        await first.beginning()
+        queued = asyncio.create_task(worker.run(second, timeout=0.05))
+        for call in (queued, begun):
+            with pytest.raises(BackendTimeout, match="model: no answer in time"):
+                await call
+        first.let.set()
+        second.let.set()
+        assert await worker.run(lambda _: "later", timeout=60) == "later"
+        assert first.abandoned is True
+        assert not second.begun.is_set()
+        await worker.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_tells_work_under_way_and_drops_what_has_not_begun() -> None:
+    """A cancelled caller is cancelled, not failed; its work is abandoned or never begins."""
+
+    async def scenario() -> None:
+        worker, first, second = Worker("model"), Step(), Step()
+        calls = [asyncio.create_task(worker.run(step, timeout=60)) for step in (first, second)]
+        await first.beginning()
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        assert all(call.cancelled() for call in calls)
+        first.let.set()
+        second.let.set()
+        await worker.run(lambda _: None, timeout=60)
+        assert first.abandoned is True
+        assert not second.begun.is_set()
+        await worker.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_closing_lets_work_end_and_fails_the_queue() -> None:
+    """What has begun is answered; what waits, and what comes later, is BackendUnavailable; the thread is gone."""
+
+    async def scenario() -> None:
+        worker, first, second = Worker("model"), Step(), Step()
+        begun, queued = (asyncio.create_task(worker.run(step, timeout=60)) for step in (first, second))
+        await first.beginning()
+        closing = asyncio.create_task(worker.aclose())
+        with pytest.raises(BackendUnavailable, match="model: closed"):
+            await queued
+        assert not closing.done()
+        first.let.set()
+        assert await begun == "done"
+        await closing
+        with pytest.raises(BackendUnavailable, match="model: closed"):
+            await worker.run(lambda _: None, timeout=60)
+        assert not second.begun.is_set()
+
+    before = set(threading.enumerate())
+    asyncio.run(scenario())
+    assert set(threading.enumerate()) <= before
+
+
+def test_what_work_raises_is_raised() -> None:
+    """An error of the work's own reaches the caller as it is, and the thread lives on."""
+
+    def broken(_: Abandoned) -> None:
+        raise ZeroDivisionError
+
+    async def scenario() -> int:
+        worker = Worker("model")
+        with pytest.raises(ZeroDivisionError):
+            await worker.run(broken, timeout=60)
+        answer = await worker.run(lambda _: 7, timeout=60)
+        await worker.aclose()
+        return answer
+
+    assert asyncio.run(scenario()) == 7

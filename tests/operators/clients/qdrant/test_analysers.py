@@ -1,0 +1,193 @@
+"""Analysers: a collection's own parameters, noted when it was made, before the configured ones."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import ValidationError
+from qdrant_client.http import models
+
+from operators.clients.qdrant.analysers import Analysers, metadata
+from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
+from operators.indexing.apply import Writer
+from operators.indexing.collection import configuration, ensure
+from operators.indexing.document import DocumentInFlight
+from schemas.document import DocumentEvent, point_id
+from schemas.errors import BackendError, ConfigError
+from schemas.settings import QdrantSettings
+from schemas.settings.backends import Bm25Settings
+from tests.operators.clients.qdrant.transports import Answer, Faulty, answering, qdrant, raising
+from tests.operators.samples import DIMENSION, message
+
+GERMAN = Bm25Settings(k=1.5, b=0.5, avg_len=64.5, language="german")
+TEXT = "the running houses"
+TIMEOUT = 30.0
+
+
+def configured(path: Path, **changes: Any) -> QdrantSettings:
+    """Settings of the collections `documents` and `other`."""
+    destinations = {"default": "documents", "other": "other"}
+    return QdrantSettings(path=path, dimension=DIMENSION, destinations=destinations, **changes)
+
+
+def on_engine(path: Path, ask: Callable[[QdrantClient], Awaitable[Any]]) -> Any:
+    """What `ask` makes of a client of the engine in this directory."""
+
+    async def scenario() -> Any:
+        with Engine(path) as engine:
+            return await ask(qdrant(EngineTransport(engine)))
+
+    return asyncio.run(scenario())
+
+
+def created(path: Path, settings: QdrantSettings, metadata: dict[str, Any] | None) -> None:
+    """Make the collection `documents` with these metadata."""
+    config = configuration(settings).model_copy(update={"metadata": metadata})
+    on_engine(path, lambda client: client.create_collection("documents", config, timeout=TIMEOUT))
+
+
+def read(path: Path, settings: QdrantSettings, times: int = 1) -> Analysers:
+    """The analysers after they asked Qdrant."""
+
+    async def ask(client: QdrantClient) -> Analysers:
+        analysers = Analysers(client, settings)
+        for _ in range(times):
+            await analysers.read(TIMEOUT)
+        return analysers
+
+    made: Analysers = on_engine(path, ask)
+    return made
+
+
+def parameters(settings: Bm25Settings) -> Bm25Parameters:
+    """The settings as the model has them."""
+    return Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language)
+
+
+def test_a_collection_keeps_its_parameters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The indexer notes them at its creation, each collection its own, and after a change of the configuration they
+    still are what terms are made with; that is said once.
+    """
+    before = configured(tmp_path, analysers={"other": GERMAN})
+    on_engine(tmp_path, lambda client: ensure(client, before, TIMEOUT))
+    same = read(tmp_path, before)
+    assert same.of("documents").parameters == Bm25Parameters()
+    assert same.of("other").parameters == parameters(GERMAN)
+    assert same.of("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
+    assert caplog.messages == []
+    after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
+    assert after.of("documents").parameters == Bm25Parameters()
+    assert after.of("other").parameters == parameters(GERMAN)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert caplog.messages[0].startswith("collection documents: it was made with other parameters")
+
+
+def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
+    """As they were given at the creation, after the engine was opened again; without any there are none."""
+    noted = {**metadata(GERMAN), "owner": {"team": ["a", 1]}}
+    created(tmp_path, configured(tmp_path), noted)
+    assert on_engine(tmp_path, lambda client: client.collection_info("documents", timeout=TIMEOUT)).metadata == noted
+    bare = models.CreateCollection(vectors=models.VectorParams(size=2, distance=models.Distance.DOT))
+    on_engine(tmp_path, lambda client: client.create_collection("bare", bare, timeout=TIMEOUT))
+    assert on_engine(tmp_path, lambda client: client.collection_info("bare", timeout=TIMEOUT)).metadata == {}
+
+
+@pytest.mark.parametrize("noted", [None, {"owner": "me"}, {"rankstream": {}}])
+def test_a_collection_that_says_nothing_gets_the_configured_parameters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, noted: dict[str, Any] | None
+) -> None:
+    """Others fill it, or it isn't there yet: nothing to warn of."""
+    settings = configured(tmp_path, bm25=GERMAN)
+    created(tmp_path, settings, noted)
+    analysers = read(tmp_path, settings)
+    assert analysers.of("documents").parameters == analysers.of("other").parameters == parameters(GERMAN)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        "x",
+        {"bm25": None},
+        {"bm25": {"k": "1.2"}},
+        {"bm25": {"k": -1}},
+        {"bm25": {"language": "klingon"}},
+        {"bm25": {"model": "bm26"}},
+    ],
+)
+def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, caplog: pytest.LogCaptureFixture, noted: Any) -> None:
+    """The configured parameters are used, with a warning that repeats nothing of them."""
+    settings = configured(tmp_path, bm25=GERMAN)
+    # An object that is null goes for one that is absent.
+    created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
+    assert read(tmp_path, settings, times=2).of("documents").parameters == parameters(GERMAN)
+    assert caplog.messages == [
+        "collection documents: its metadata of bm25 can't be used, the configured parameters are"
+    ]
+
+
+@pytest.mark.parametrize("answer", [raising(httpx.ConnectError("refused")), answering(503, b""), answering(403, b"")])
+def test_who_cannot_be_asked_is_an_error(tmp_path: Path, answer: Answer) -> None:
+    """And until then terms are made as configured."""
+    settings = configured(tmp_path, analysers={"other": GERMAN})
+    analysers = Analysers(qdrant(Faulty(answer)), settings)
+    with pytest.raises(BackendError):
+        asyncio.run(analysers.read(TIMEOUT))
+    assert analysers.of("other").parameters == parameters(GERMAN)
+    assert analysers.of("documents").parameters == Bm25Parameters()
+
+
+def test_parameters_that_the_model_refuses_are_a_wrong_configuration(tmp_path: Path) -> None:
+    """Of any collection, before anything is asked."""
+    settings = configured(tmp_path, analysers={"other": Bm25Settings(language="klingon")})
+    with pytest.raises(ConfigError, match="bm25"):
+        Analysers(qdrant(Faulty(raising(httpx.ConnectError("refused")))), settings)
+
+
+def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path) -> None:
+    """Of two collections each has its own, whatever the batch."""
+    settings = configured(tmp_path, analysers={"other": GERMAN})
+
+    def made(collection: str) -> DocumentInFlight:
+        event = DocumentEvent(id="d", text=TEXT)
+        place = point_id("default", "public", "d")
+        return DocumentInFlight(message(), event, "default", "public", collection, place, 1)
+
+    async def ask(client: QdrantClient) -> list[int]:
+        await ensure(client, settings, TIMEOUT)
+        writer = Writer(client, settings.vectors, Analysers(client, settings), TIMEOUT)
+        assert await writer("documents", [made("documents"), made("other")], 0.0) == [None, None]
+        counts = []
+        for collection in ("documents", "other"):
+            terms = Bm25(Bm25Parameters()).query("running")
+            assert terms is not None
+            search = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
+            (hits,) = await client.query_batch(collection, [search], timeout=TIMEOUT)
+            assert not isinstance(hits, BackendError)
+            counts.append(len(hits.ids))
+        return counts
+
+    # English makes "run" of it, German leaves it as it is.
+    assert on_engine(tmp_path, ask) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"columns": {"body": "content"}}, "columns: body: not title or text"),
+        ({"columns": {"my title": "title"}}, "columns: my title: a name is one word"),
+        ({"columns": {"Title": "title", "title": "text"}}, "columns: two names differ in their case only"),
+        ({"analysers": {"elsewhere": GERMAN}}, "analysers: elsewhere: not a Qdrant collection"),
+    ],
+)
+def test_what_the_configuration_must_be(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    """Columns are those of documents under names that a query can hold, analysers are of collections that there are."""
+    with pytest.raises(ValidationError, match=problem):
+        configured(tmp_path, **changes)

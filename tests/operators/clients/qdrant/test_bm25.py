@@ -1,0 +1,97 @@
+"""The keyword leg's terms."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
+from schemas.errors import ConfigError
+
+EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
+(UPSERT,) = (exchange for exchange in EXCHANGES if exchange["name"] == "upsert")
+ENGLISH = Bm25()
+ANY_TEXT = st.text() | st.text(st.characters(categories=["Zs", "Cs"], include_characters="ab"))
+
+
+@pytest.mark.parametrize("point", UPSERT["request"]["points"], ids=lambda point: point["payload"]["doc"])
+def test_documents_have_the_terms_that_a_server_accepted(point: dict[str, Any]) -> None:
+    """A document's indices are the recorded ones, its weights to 1e-6, with the model's default parameters."""
+    found = ENGLISH.document(point["payload"]["text"])
+    assert found.indices == point["vector"]["bm25"]["indices"]
+    assert found.values == pytest.approx(point["vector"]["bm25"]["values"], abs=1e-6)
+
+
+@given(ANY_TEXT)
+def test_any_text_has_ascending_terms(text: str) -> None:
+    """No string is refused; ids ascend without repeats, a query's weights are 1 and a document's positive."""
+    document = ENGLISH.document(text)
+    assert document.indices == sorted(set(document.indices))
+    assert len(document.values) == len(document.indices)
+    assert all(value > 0 for value in document.values)
+    query = ENGLISH.query(text)
+    if query is None:
+        assert document.indices == []
+    else:
+        assert query.indices == document.indices
+        assert set(query.values) == {1.0}
+
+
+def test_a_lone_surrogate_separates_words() -> None:
+    """A string that UTF-8 can't hold has the terms of what surrounds the broken character."""
+    assert ENGLISH.query("blue\ud83dlantern") == ENGLISH.query("blue lantern")
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", "the of and"])
+def test_a_query_without_terms_is_none(text: str) -> None:
+    """Nothing, punctuation and stop words make no query, and an empty document."""
+    assert ENGLISH.query(text) is None
+    assert ENGLISH.document(text).indices == []
+
+
+def test_english_stems_and_drops_stop_words() -> None:
+    """The default language sees one word in its inflections."""
+    assert ENGLISH.query("the lanterns") == ENGLISH.query("lantern")
+
+
+def test_no_language_takes_words_as_they_are() -> None:
+    """With the language "none" every word is a term of its own, whatever its case."""
+    plain = Bm25(Bm25Parameters(language="none"))
+    found = plain.query("the lanterns Lantern lantern")
+    assert found is not None
+    assert len(found.indices) == 3
+
+
+def test_another_language_has_its_own_stop_words() -> None:
+    """German articles vanish from German text only."""
+    german = Bm25(Bm25Parameters(language="german"))
+    assert german.query("der die das") is None
+    assert ENGLISH.query("der die das") is not None
+
+
+def test_parameters_shape_a_documents_weights() -> None:
+    """Longer documents weigh less the shorter the expected length, unless b switches that off; k bounds repetition."""
+    text = "blue lantern over copper harbor"
+    assert Bm25(Bm25Parameters(avg_len=2)).document(text).values[0] < ENGLISH.document(text).values[0]
+    assert Bm25(Bm25Parameters(b=0, avg_len=2)).document(text).values == [1.0] * 4
+    assert Bm25(Bm25Parameters(k=0)).document("blue blue blue").values == [1.0]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        Bm25Parameters(language="klingon"),
+        Bm25Parameters(k=-1),
+        Bm25Parameters(b=1.5),
+        Bm25Parameters(avg_len=0),
+        Bm25Parameters(avg_len=float("nan")),
+    ],
+    ids=str,
+)
+def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: Bm25Parameters) -> None:
+    """A wrong parameter is found at start and named."""
+    with pytest.raises(ConfigError, match=r"bm25: .*(language|k1|b|avg)"):
+        Bm25(parameters)

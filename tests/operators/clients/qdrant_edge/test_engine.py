@@ -1,0 +1,238 @@
+"""The embedded engine: what survives a restart, which write wins, and what names mean."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from operators.clients.qdrant_edge.shards import Engine
+from schemas.errors import ConfigError
+from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
+
+
+def payload(engine: Engine, identity: int | str) -> Any:
+    """The payload of one point, None without it."""
+    found = done(engine, "POST", "/collections/docs/points", {"ids": [identity]})
+    return found[0]["payload"] if found else None
+
+
+@pytest.mark.slow
+def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    """Points, vectors, indexes, the configuration and aliases outlive the engine that wrote them."""
+    point = {
+        "id": UUID,
+        "vector": {
+            "dense": [1.0, 2.0],
+            "tokens": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
+            "bm25": {"indices": [3, 1], "values": [1.0, 2.0]},
+        },
+        "payload": {"text": "lantern", "n": [1, 2.5, None, True, {"deep": "ä"}]},
+    }
+    schema = {"type": "text", "tokenizer": "word", "stopwords": "english", "phrase_matching": True}
+    with Engine(tmp_path) as engine:
+        done(engine, "PUT", "/collections/docs", CREATED)
+        done(engine, "PUT", "/collections/other", CREATED)
+        done(engine, "PUT", "/collections/docs/index", {"field_name": "text", "field_schema": schema})
+        done(engine, "PUT", "/collections/docs/points", {"points": [point]})
+        alias = {"create_alias": {"collection_name": "docs", "alias_name": "live"}}
+        done(engine, "POST", "/collections/aliases", {"actions": [alias]})
+        before = done(engine, "GET", "/collections/docs")
+    with Engine(tmp_path) as engine:
+        assert done(engine, "GET", "/collections/docs") == before
+        assert before["config"]["params"]["vectors"] == CREATED["vectors"]
+        assert before["payload_schema"]["text"] == {"data_type": "text", "params": schema, "points": 1}
+        assert engine.names() == ["docs", "other"]
+        (found,) = done(engine, "POST", "/collections/live/points", {"ids": [UUID], "with_vector": True})
+        # As JSON, for which True isn't 1.
+        options = orjson.OPT_SORT_KEYS
+        assert orjson.dumps(found["payload"], option=options) == orjson.dumps(point["payload"], option=options)
+        assert found["vector"]["dense"] == [1.0, 2.0]
+        assert found["vector"]["tokens"] == [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        assert found["vector"]["bm25"] == {"indices": [1, 3], "values": [2.0, 1.0]}
+
+
+@pytest.mark.slow
+def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
+    """What the engine acknowledged is there after the process was killed without a flush."""
+    script = f"""
+import os, signal
+from pathlib import Path
+from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
+from operators.clients.qdrant_edge.shards import Engine
+engine = Engine(Path({str(tmp_path)!r}))
+done(engine, "PUT", "/collections/docs", CREATED)
+points = [{{"id": n, "vector": {{"dense": [1.0, n]}}, "payload": {{"n": n}}}} for n in range(50)]
+for point in points:
+    done(engine, "PUT", "/collections/docs/points", {{"points": [point]}})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[4], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with Engine(tmp_path) as engine:
+        assert done(engine, "POST", "/collections/docs/points/count", {}) == {"count": 50}
+
+
+def test_one_process_has_the_directory(tmp_path: Path) -> None:
+    """A second engine on a directory is a configuration error until the first one is closed."""
+    with Engine(tmp_path), pytest.raises(ConfigError, match="open elsewhere"):
+        Engine(tmp_path)
+    Engine(tmp_path).close()
+
+
+def test_a_creation_that_never_finished_is_none(tmp_path: Path) -> None:
+    """Leftovers of an interrupted creation don't show, and the name can be used again."""
+    (tmp_path / "collections" / "docs" / "shard" / "segments").mkdir(parents=True)
+    with Engine(tmp_path) as engine:
+        assert engine.names() == []
+        done(engine, "PUT", "/collections/docs", CREATED)
+        assert done(engine, "GET", "/collections/docs/exists") == {"exists": True}
+
+
+def test_a_broken_shard_is_a_configuration_error(tmp_path: Path) -> None:
+    """A directory that the engine can't open is reported by its path."""
+    with Engine(tmp_path) as engine:
+        done(engine, "PUT", "/collections/docs", CREATED)
+    (tmp_path / "collections" / "docs" / "shard" / "edge_config.json").write_text("{")
+    with pytest.raises(ConfigError, match="docs"):
+        Engine(tmp_path)
+
+
+def newest(versions: dict[int | str, int]) -> dict[str, Any]:
+    """The condition of an upsert: a point that exists is written over only if its version isn't newer."""
+    older = [
+        {"must": [{"has_id": [identity]}, {"key": "_version", "range": {"lte": version}}]}
+        for identity, version in versions.items()
+    ]
+    return {"should": [*older, {"is_empty": {"key": "_version"}}]}
+
+
+def test_a_conditional_upsert_keeps_the_newer(engine: Engine) -> None:
+    """Of two versions the newer stays, whichever comes last and each point for itself; new points are written."""
+    done(engine, "PUT", "/collections/docs/index", {"field_name": "_version", "field_schema": "integer"})
+
+    def upsert(versions: dict[int | str, int], text: str) -> None:
+        points = [
+            {"id": each, "vector": {"dense": [1.0, 2.0]}, "payload": {"_version": version, "text": text}}
+            for each, version in versions.items()
+        ]
+        done(engine, "PUT", "/collections/docs/points", {"points": points, "update_filter": newest(versions)})
+
+    now = 1790000000000
+    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 9, "vector": {}, "payload": {"text": "bare"}}]})
+    upsert({1: now, UUID: now}, "first")
+    upsert({1: now - 1, UUID: now + 1, 3: 0, 9: 0}, "second")
+    upsert({UUID: now + 1}, "again")
+    assert payload(engine, 1) == {"_version": now, "text": "first"}
+    assert payload(engine, UUID) == {"_version": now + 1, "text": "again"}
+    assert payload(engine, 3) == {"_version": 0, "text": "second"}
+    assert payload(engine, 9) == {"_version": 0, "text": "second"}
+
+
+def test_a_large_conditional_upsert_keeps_the_newer(engine: Engine) -> None:
+    """The pieces that an upsert is worked off in are all under its condition."""
+    fields = {"dense": [1.0, 2.0]}
+    old = [{"id": each, "vector": fields, "payload": {"_version": 5 if each % 2 else 1}} for each in range(50)]
+    done(engine, "PUT", "/collections/docs/points", {"points": old})
+    new = [{"id": each, "vector": fields, "payload": {"_version": 3}} for each in range(50)]
+    condition = newest(dict.fromkeys(range(50), 3))
+    done(engine, "PUT", "/collections/docs/points", {"points": new, "update_filter": condition})
+    assert [payload(engine, each)["_version"] for each in range(50)] == [5 if each % 2 else 3 for each in range(50)]
+
+
+def test_aliases_move_together(engine: Engine) -> None:
+    """One request moves an alias, one with a wrong action in it moves none, and a dropped collection takes its own."""
+    done(engine, "PUT", "/collections/next", CREATED)
+
+    def create(target: str) -> dict[str, Any]:
+        return {"create_alias": {"collection_name": target, "alias_name": "live"}}
+
+    def count() -> int:
+        counted: int = done(engine, "POST", "/collections/live/points/count", {})["count"]
+        return counted
+
+    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": {"dense": [1.0, 2.0]}}]})
+    done(engine, "POST", "/collections/aliases", {"actions": [create("docs")]})
+    assert count() == 1
+    delete = {"delete_alias": {"alias_name": "live"}}
+    assert refusal(engine, "POST", "/collections/aliases", {"actions": [delete, create("nope")]})[0] == 404
+    assert count() == 1
+    done(engine, "POST", "/collections/aliases", {"actions": [delete, create("next")]})
+    assert count() == 0
+    rename = {"rename_alias": {"old_alias_name": "live", "new_alias_name": "current"}}
+    done(engine, "POST", "/collections/aliases", {"actions": [rename]})
+    assert not engine.exists("live")
+    assert engine.exists("current")
+    assert done(engine, "DELETE", "/collections/next") is True
+    assert done(engine, "DELETE", "/collections/next") is False
+    done(engine, "PUT", "/collections/next", CREATED)
+    assert not engine.exists("current")
+
+
+def test_a_dropped_collection_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
+    """A collection that is created again is empty."""
+    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": {"dense": [1.0, 2.0]}}]})
+    done(engine, "DELETE", "/collections/docs")
+    assert list((tmp_path / "collections").iterdir()) == []
+    assert refusal(engine, "POST", "/collections/docs/points/count", {})[0] == 404
+    done(engine, "PUT", "/collections/docs", CREATED)
+    assert done(engine, "POST", "/collections/docs/points/count", {}) == {"count": 0}
+
+
+def test_the_unnamed_vector(engine: Engine) -> None:
+    """A collection with one vector without a name is searched without a name."""
+    done(engine, "PUT", "/collections/plain", {"vectors": {"size": 2, "distance": "Cosine"}})
+    done(engine, "PUT", "/collections/plain/points", {"points": [{"id": 1, "vector": [3.0, 4.0]}]})
+    (hit,) = done(engine, "POST", "/collections/plain/points/query", {"query": [3.0, 4.0]})["points"]
+    assert hit["score"] == pytest.approx(1.0)
+
+
+def test_documents_become_vectors_as_queries_do(engine: Engine) -> None:
+    """A text given as a document is found by its terms, weighted with the options that came with it."""
+    options = {"language": "english", "avg_len": 2.0}
+    document = {"text": "the lanterns", "model": "qdrant/bm25", "options": options}
+    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": {"bm25": document}}]})
+    query = {"query": {"text": "lantern", "model": "Qdrant/BM25"}, "using": "bm25"}
+    (hit,) = done(engine, "POST", "/collections/docs/points/query", query)["points"]
+    assert hit["id"] == 1
+    longer = {**document, "options": {**options, "avg_len": 200.0}}
+    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": {"bm25": longer}}]})
+    (heavier,) = done(engine, "POST", "/collections/docs/points/query", query)["points"]
+    assert heavier["score"] > hit["score"]
+
+
+def test_updates_in_one_request_run_in_order(engine: Engine) -> None:
+    """A batch of updates is applied one after the other, up to the one that is refused."""
+    upsert = {"upsert": {"points": [{"id": 1, "vector": {"dense": [1.0, 2.0]}, "payload": {"n": 1}}]}}
+    change = {"set_payload": {"payload": {"n": 2}, "points": [1]}}
+    wrong = {"update_vectors": {"points": [{"id": 1, "vector": {"dense": [1.0]}}]}}
+    delete = {"delete": {"points": [1]}}
+    body = {"operations": [upsert, change, wrong, delete]}
+    assert refusal(engine, "POST", "/collections/docs/points/batch", body)[0] == 400
+    assert payload(engine, 1) == {"n": 2}
+
+
+def test_the_log_is_flushed_as_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many written bytes are flushed without being asked to, so that opening doesn't replay them."""
+    flushed = []
+    monkeypatch.setattr("operators.clients.qdrant_edge.shards.FLUSH_EVERY", 10_000)
+    monkeypatch.setattr("operators.clients.qdrant_edge.shards.Collection.flush", lambda self: flushed.append(self.name))
+    with Engine(tmp_path) as engine:
+        done(engine, "PUT", "/collections/docs", CREATED)
+        text = "x" * 4_000
+        for each in range(4):
+            point = {"id": each, "vector": {"dense": [1.0, 2.0]}, "payload": {"text": text}}
+            done(engine, "PUT", "/collections/docs/points", {"points": [point]})
+    assert flushed == ["docs", "docs"]
+
+
+def test_a_payload_is_set_on_all_or_none(engine: Engine) -> None:
+    """A point that isn't there keeps the others of its request from being changed."""
+    point = {"id": 1, "vector": {"dense": [1.0, 2.0]}, "payload": {"n": 1}}
+    done(engine, "PUT", "/collections/docs/points", {"points": [point]})
+    body = {"payload": {"n": 2}, "points": [1, 7]}
+    assert refusal(engine, "POST", "/collections/docs/points/payload", body)[0] == 404
+    assert payload(engine, 1) == {"n": 1}

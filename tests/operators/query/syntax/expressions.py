@@ -1,0 +1,90 @@
+"""Expressions and texts as the tests of the keyword syntax draw them, and how an expression is spelled."""
+
+from functools import partial
+
+from hypothesis import strategies as st
+
+from operators.query.syntax.expression import NOTHING, All, Any, Expression, Not
+from operators.query.syntax.lexer import Phrase, Prefix, Word
+
+OPERATORS = ("AND", "OR", "NOT")
+COLUMNS = {"title": "title", "text": "text"}
+
+_words = st.sampled_from([*OPERATORS, "title", "a", "Sister", "été", "पानी", "12"]) | st.text(
+    st.characters(categories=("L", "N")), min_size=1, max_size=5
+)
+_columns = st.sampled_from([None, None, "title", "text"])
+_leaves: st.SearchStrategy[Expression] = st.one_of(
+    st.builds(Word, _words, _columns),
+    st.builds(Prefix, _words, _columns),
+    st.builds(Phrase, st.lists(_words, min_size=2, max_size=3).map(tuple), _columns),
+    st.just(NOTHING),
+)
+
+
+def _composite(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    several = st.lists(inner, min_size=2, max_size=3)
+    return several.map(partial(_flat, All)) | several.map(partial(_flat, Any)) | several.map(_not)
+
+
+def _flat(kind: type[All | Any], parts: list[Expression]) -> Expression:
+    return kind(tuple(part for each in parts for part in (each.parts if isinstance(each, kind) else (each,))))
+
+
+def _not(parts: list[Expression]) -> Expression:
+    wanted, *unwanted = parts
+    if isinstance(wanted, Not):
+        return Not(wanted.wanted, (*wanted.unwanted, *unwanted))
+    return Not(wanted, tuple(unwanted))
+
+
+expressions = st.recursive(_leaves, _composite, max_leaves=10)
+"""Expressions as `parse` makes them."""
+
+_token_ids = st.sampled_from(
+    [
+        *"\"()*:_'^+-{} \n",
+        " AND ",
+        " OR ",
+        " NOT ",
+        " AND NOT ",
+        "title:",
+        "text:",
+        "a",
+        "b ",
+        "a*",
+        '"a b"',
+        "NEAR(",
+        "…",
+    ]
+)
+_characters = st.characters(exclude_categories=())
+texts = st.lists(_token_ids | _token_ids | _characters, max_size=25).map("".join)
+"""Texts that are full of syntax, right and wrong; lone surrogates too."""
+
+
+def spelled(expression: Expression, conjunction: str = " AND ") -> str:
+    """The expression as a text; side by side can't hold a phrase without words."""
+    match expression:
+        case Word(text, column):
+            return _in(column, f'"{text}"' if text in OPERATORS or column is None else text)
+        case Prefix(text, column):
+            return _in(column, f"{text}*")
+        case Phrase(_, column):
+            return _in(column, f'"{expression.text}"')
+        case All(parts):
+            joined = " AND " if NOTHING in parts else conjunction
+            return joined.join(_part(part, conjunction) for part in parts)
+        case Any(parts):
+            return " OR ".join(_part(part, conjunction) for part in parts)
+        case Not(wanted, unwanted):
+            return " NOT ".join(_part(part, conjunction) for part in (wanted, *unwanted))
+
+
+def _in(column: str | None, leaf: str) -> str:
+    return leaf if column is None else f"{column}:{leaf}"
+
+
+def _part(expression: Expression, conjunction: str) -> str:
+    text = spelled(expression, conjunction)
+    return f"({text})" if isinstance(expression, All | Any | Not) else text

@@ -1,0 +1,53 @@
+"""What holds for every text and every expression."""
+
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.query.syntax.expression import Expression, parse
+from tests.operators.query.syntax.expressions import COLUMNS, expressions, spelled, texts
+
+LONGEST = 8192
+
+
+@given(expressions, st.sampled_from([" AND ", " ", "\n"]))
+def test_an_expression_that_is_spelled_out_is_read_as_itself(expression: Expression, conjunction: str) -> None:
+    """With AND as with white space, whatever words it holds."""
+    parsed = parse(spelled(expression, conjunction), COLUMNS)
+    assert (parsed.expression, parsed.warning) == (expression, None)
+
+
+@given(texts)
+def test_any_text_is_read(text: str) -> None:
+    """As an expression, or whole as a bare query; only a bare query has a warning."""
+    parsed = parse(text, COLUMNS)
+    if parsed.expression is None:
+        assert (parsed.terms, parsed.leaves, parsed.uncovered) == (text, (), False)
+    else:
+        assert parsed.warning is None
+        assert parsed.terms == " ".join(parsed.leaves)
+
+
+@given(st.lists(texts, min_size=1, max_size=3), st.text(max_size=3))
+def test_long_texts_are_read(token_ids: list[str], between: str) -> None:
+    """Whatever repeats in them, without running out of stack."""
+    piece = between.join(token_ids) or "("
+    parse((piece * LONGEST)[:LONGEST], COLUMNS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "piece", ["(", '"', '""', "title:", "title:a", "a*", "a_", "(a AND ", "a NOT (b ", "\u093f", "a:"]
+)
+def test_the_time_is_linear(piece: str) -> None:
+    """Eight times the text takes far from 64 times as long."""
+    short, long = (min(_duration((piece * count)[:count]) for _ in range(3)) for count in (LONGEST, 8 * LONGEST))
+    assert long < 30 * short + 0.05
+
+
+def _duration(text: str) -> float:
+    started = process_time()
+    parse(text, COLUMNS)
+    return process_time() - started

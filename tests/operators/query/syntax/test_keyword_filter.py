@@ -1,0 +1,110 @@
+"""Expressions as filters: the JSON by hand, and what the engine takes."""
+
+from collections.abc import Iterator
+from typing import Any as Json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.query.syntax.expression import DEEPEST, MOST, Expression, parse
+from operators.query.syntax.keyword_filter import conditions
+from schemas.document import COLUMNS
+from tests.operators.query.syntax import expressions as drawn
+from tests.operators.query.syntax.keyword_index import Index, index
+
+NAMES = {"title": "title", "text": "text", "content": "text"}
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """Two documents."""
+    with index(tmp_path_factory.mktemp("index")) as made:
+        made.write([("Blue lantern", "hung high"), ("Lantern", "blue and high")])
+        yield made
+
+
+def condition(text: str) -> dict[str, Json]:
+    """The condition of an expression's text."""
+    parsed = parse(text, NAMES)
+    assert parsed.expression is not None
+    return conditions(parsed.expression, COLUMNS)
+
+
+def levels(value: Json) -> int:
+    """How deep a JSON value is nested."""
+    if isinstance(value, dict | list):
+        return 1 + max(map(levels, value.values() if isinstance(value, dict) else value), default=0)
+    return 0
+
+
+def test_a_filter_by_hand() -> None:
+    """Words, phrases and prefixes on the index of each column, or of theirs; operators as clauses."""
+    assert condition('title:"Blue lantern" AND (high OR text:LAN*) NOT content:hung') == {
+        "must": [
+            {"key": "title", "match": {"phrase": "Blue lantern"}},
+            {
+                "must": [
+                    {
+                        "should": [
+                            {
+                                "should": [
+                                    {"key": "title", "match": {"text": "high"}},
+                                    {"key": "text", "match": {"text": "high"}},
+                                ]
+                            },
+                            {"key": "_text_words", "match": {"prefix": "lan"}},
+                        ]
+                    }
+                ],
+                "must_not": [{"key": "text", "match": {"text": "hung"}}],
+            },
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"blue lantern"', {0}),
+        ('"lantern hung"', set()),
+        ("lantern AND hung", {0}),
+        ("title:blue", {0}),
+        ("text:blue", {1}),
+        ("LAN*", {0, 1}),
+        ("text:lan*", set()),
+        ("high NOT hung", {1}),
+        ('""', set()),
+        ('high NOT ""', {0, 1}),
+    ],
+)
+def test_what_expressions_match(documents: Index, text: str, found: set[int]) -> None:
+    """A phrase is in one column, a column is the configured field, case says nothing, no words match nothing."""
+    assert documents.matches([parse(text, NAMES)]) == [found]
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(st.lists(drawn.texts, min_size=5, max_size=30))
+def test_any_text_is_a_filter_that_the_engine_takes(documents: Index, texts: list[str]) -> None:
+    """Whatever is in it, the leg finds what the filter matches."""
+    read = [parsed for text in texts if (parsed := parse(text, NAMES)).expression is not None]
+    assert documents.leg(read) == documents.matches(read)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(st.lists(drawn.expressions, min_size=5, max_size=30))
+def test_any_expression_is_a_filter_that_the_engine_takes(documents: Index, expressions: list[Expression]) -> None:
+    """Spelled out it is read, written and answered."""
+    read = [parse(drawn.spelled(each), NAMES) for each in expressions]
+    assert documents.leg(read) == documents.matches(read)
+
+
+def test_the_largest_filters_are_answered(documents: Index) -> None:
+    """As deep and as many words as an expression can have, in less than 100 levels of JSON, search and all."""
+    groups = DEEPEST // 2 - 1
+    deepest = "(x OR high NOT " * groups + "pre*" + ")" * groups
+    largest = " OR ".join(["high"] * MOST)
+    assert levels(condition(deepest)) + levels([{"searches": [{"filter": {"must": []}}]}]) < 100
+    assert documents.matches([parse(largest, NAMES), parse(deepest, NAMES)])[0] == {0, 1}

@@ -1,0 +1,131 @@
+"""What expressions match, on the engine: what SQLite's FTS5 matches, and what the keyword leg finds."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from operators.query.syntax.expression import NOTHING, Parsed, parse
+from tests.operators.query.syntax.keyword_index import PREFIXES, WORDS, Document, Index, corpus, index
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = {"title": "title", "text": "text", "content": "text"}
+DOCUMENTS = corpus(300)
+EXPRESSIONS = 1_700
+Spelled = tuple[str, str]
+"""An expression as we read it, and as FTS5 does."""
+
+
+class Writer:
+    """Writes random expressions, in both spellings."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+
+    def expression(self, depth: int = 3) -> Spelled:
+        """Operands, with operators between; what isn't in parentheses is bound by precedence."""
+        ours, theirs = self._operand(depth)
+        for _ in range(self._draw.choice((0, 0, 1, 1, 2, 3))):
+            operator = self._draw.choice(("AND", "OR", "NOT", "AND NOT"))
+            operand = self._operand(depth)
+            ours = f"{ours} {operator} {operand[0]}"
+            theirs = f"{theirs} {operator.removeprefix('AND ') if operator == 'AND NOT' else operator} {operand[1]}"
+        return ours, theirs
+
+    def _operand(self, depth: int) -> Spelled:
+        if depth and self._draw.random() < 0.3:
+            ours, theirs = self.expression(depth - 1)
+            return f"({ours})", f"({theirs})"
+        if depth and self._draw.random() < 0.1:
+            group, leaf = self.expression(depth - 1), self._leaf(empty=False)
+            if parse(group[0], COLUMNS).expression == NOTHING:
+                # Side by side with others it isn't there, and FTS5 has no groups side by side.
+                return leaf
+            return f"({group[0]}) {leaf[0]}", f"(({group[1]}) AND ({leaf[1]}))"
+        leaves = [self._leaf(empty=True) for _ in range(self._draw.choice((1, 1, 1, 2, 3)))]
+        return " ".join(ours for ours, _ in leaves), " ".join(theirs for _, theirs in leaves)
+
+    def _leaf(self, *, empty: bool) -> Spelled:
+        word = self._draw.choice
+        column = word(("", "", "", "title:", "text:", "content:"))
+        theirs = column.replace("content", "text")
+        match self._draw.randrange(10 if empty else 9):
+            case 0 | 1 | 2 | 3:
+                one = self._cased(word(WORDS))
+                return f"{column}{one}", f"{theirs}{one}"
+            case 4 | 5 | 6:
+                phrase = word((" ", ", ", "-")).join(self._cased(word(WORDS)) for _ in range(self._draw.randint(1, 3)))
+                return f'{column}"{phrase}"', f'{theirs}"{phrase}"'
+            case 7:
+                prefix = self._cased(word(PREFIXES))
+                return f"{column}{prefix}*", f"{theirs}{prefix}*"
+            case 8:
+                first, second = self._cased(word(WORDS)), self._cased(word(WORDS))
+                return f"{column}{first}'{second}", f"{theirs}{first} {theirs}{second}"
+        nothing = word(('""', '"..."'))
+        return column + nothing, theirs + nothing
+
+    def _cased(self, word: str) -> str:
+        # Upper case would make operators of some.
+        return self._draw.choice((str.lower, str.title))(word)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """The documents, their words as they are."""
+    with index(tmp_path_factory.mktemp("none")) as made:
+        made.write(DOCUMENTS)
+        yield made
+
+
+def fts5(documents: list[Document], expressions: list[str]) -> list[set[int]]:
+    """The documents that FTS5 matches."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE VIRTUAL TABLE d USING fts5(title, text, tokenize='unicode61 remove_diacritics 0')")
+        database.executemany(
+            "INSERT INTO d (rowid, title, text) VALUES (?, ?, ?)", ((n, *d) for n, d in enumerate(documents))
+        )
+        found = (database.execute("SELECT rowid FROM d WHERE d MATCH ?", (each,)) for each in expressions)
+        return [{row[0] for row in rows} for rows in found]
+
+
+def test_expressions_match_what_fts5_matches(documents: Index) -> None:
+    """On 1,500 random expressions and more, each matches exactly the same documents."""
+    writer = Writer(20)
+    spelled = [writer.expression() for _ in range(EXPRESSIONS)]
+    read = [(parse(ours, COLUMNS), ours, theirs) for ours, theirs in spelled]
+    expert = [each for each in read if each[0].expression is not None]
+    assert len(expert) >= 1_500
+    assert not [parsed.warning for parsed, _, _ in read if parsed.warning]
+    found = documents.matches([parsed for parsed, _, _ in expert])
+    wanted = fts5(DOCUMENTS, [theirs for _, _, theirs in expert])
+    assert [
+        (ours, got ^ right) for (_, ours, _), got, right in zip(expert, found, wanted, strict=True) if got != right
+    ] == []
+    assert sum(0 < len(each) < len(DOCUMENTS) for each in wanted) > len(wanted) / 2
+
+
+def test_the_keyword_leg_finds_what_an_expression_matches(documents: Index) -> None:
+    """The terms under the filter, and the filter alone where a match may hold no term, find each match and no other."""
+    read = expressions(300)
+    assert documents.leg(read) == documents.matches(read)
+
+
+def test_the_keyword_leg_finds_what_holds_only_stop_words(
+    tmp_path_factory: pytest.TempPathFactory, documents: Index
+) -> None:
+    """So it is where the analyser leaves out words, and changes others."""
+    read = expressions(150)
+    with index(tmp_path_factory.mktemp("english"), "english") as made:
+        made.write(DOCUMENTS)
+        assert made.leg(read) == documents.matches(read)
+
+
+def expressions(count: int) -> list[Parsed]:
+    """Random texts that are expressions."""
+    writer = Writer(21)
+    read = (parse(writer.expression()[0], COLUMNS) for _ in range(2 * count))
+    return [parsed for parsed in read if parsed.expression is not None][:count]

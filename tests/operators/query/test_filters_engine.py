@@ -1,0 +1,197 @@
+"""Filters against a plain reading of payloads, on the embedded Qdrant, with and without indexes on their fields."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
+from operators.query.filters import condition
+from schemas.filters import AnyFilter, Filter
+from schemas.timestamp import unix_seconds
+from tests.operators.clients.qdrant.transports import qdrant
+from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
+
+pytestmark = pytest.mark.slow
+
+FILTER: TypeAdapter[AnyFilter] = TypeAdapter(Filter)
+FIELDS = ("a", "m.a")
+DOCUMENTS = 8
+
+STRINGS = ["", "a", "ab", "b", "B", "1", "true", "é", "a.b", "1.0"]
+DATES = ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+02:00", "2026-01-01T00:00:00.000001Z", "0999-07-01T00:00:00Z"]
+NAIVE = ["2026-01-01", "2026-01-01T00:00:00", "2026-01-01 00:00:00"]
+"""One moment, which Qdrant reads in UTC."""
+
+INTEGERS = [0, 1, 2, -1, 10**6, 2**53 - 1, 1 - 2**53]
+FLOATS = [0.0, -0.0, 1.0, 2.0, 0.5, 1.5, -0.5, 1e300, 2.0**53]
+BEYOND = [2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2.0**62]
+
+KINDS = {
+    None: {"eq", "any_of", "none_of", "range", "date_range", "exists", "prefix"},
+    "keyword": {"eq", "any_of", "none_of", "range", "date_range", "exists", "prefix"},
+    "bool": {"eq", "any_of", "none_of", "range", "date_range", "exists", "prefix"},
+    "float": {"eq", "any_of", "none_of", "range", "exists", "prefix"},
+    "integer": {"eq", "any_of", "none_of", "range", "exists", "prefix"},
+    "datetime": {"any_of", "none_of", "date_range", "exists", "prefix"},
+}
+"""By index: the ops that suit its kind."""
+
+
+def numbers(kind: str | None) -> list[Any]:
+    """Numbers that an index of this kind holds as they are."""
+    return INTEGERS if kind == "integer" else INTEGERS + FLOATS + BEYOND
+
+
+def payloads(kind: str | None) -> st.SearchStrategy[dict[str, Any]]:
+    """Payloads with scalars, arrays, objects and nothing under the two fields, for an index of this kind."""
+    scalars = st.sampled_from([None, True, False, *STRINGS, *DATES, *NAIVE, *numbers(kind)])
+    odd = st.sampled_from([[], {}, [[1], ["a"]], {"a": 1}, [{"a": "a"}], [None], {"b": 1}])
+    values = scalars | st.lists(scalars, max_size=3) | odd
+    nested = st.fixed_dictionaries({}, optional={"a": values}) | st.lists(
+        st.fixed_dictionaries({"a": values}), max_size=2
+    )
+    return st.fixed_dictionaries({}, optional={"a": values, "m": nested | values})
+
+
+def filters(kind: str | None) -> st.SearchStrategy[AnyFilter]:
+    """Filters that suit an index of this kind."""
+    found = numbers(kind)
+    discrete = st.sampled_from([True, False, *STRINGS, *DATES, *(each for each in found if isinstance(each, int))])
+    some = st.lists(discrete, min_size=1, max_size=4)
+    bounds = st.sampled_from([("gt",), ("gte",), ("lt",), ("lte",), ("gt", "lt"), ("gte", "lte"), ("gt", "lte")])
+    limits = st.sampled_from([*numbers("integer"), *FLOATS])
+    times = st.sampled_from([*DATES, 0, 1767225600.000001, 1767225599.5])
+    values: dict[str, st.SearchStrategy[Any]] = {
+        "eq": discrete | st.sampled_from(found),
+        "any_of": some,
+        "none_of": some,
+        "range": bounds.flatmap(lambda names: st.fixed_dictionaries(dict.fromkeys(names, limits))),
+        "date_range": bounds.flatmap(lambda names: st.fixed_dictionaries(dict.fromkeys(names, times))),
+        "exists": st.booleans(),
+        "prefix": st.sampled_from(["a", "ab", "1", "é", "2026-01", "B"]),
+    }
+    bodies = [
+        st.fixed_dictionaries({"field": st.sampled_from(FIELDS), "op": st.just(op), "value": values[op]})
+        for op in sorted(KINDS[kind])
+    ]
+    return st.one_of(bodies).map(FILTER.validate_python)
+
+
+def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
+    """Whether the payload passes the filter, read plainly."""
+    value: Any = payload
+    for name in wanted.field.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    elements = value if isinstance(value, list) else [value]
+    match wanted.op:
+        case "exists":
+            return (value is not None and value != []) == wanted.value
+        case "none_of":
+            return not any(listed(each, wanted.value) for each in elements)
+        case "any_of":
+            return any(listed(each, wanted.value) for each in elements)
+        case "eq":
+            return any(equal(each, wanted.value) for each in elements)
+        case "prefix":
+            return any(isinstance(each, str) and each.startswith(wanted.value) for each in elements)
+        case "range":
+            return any(number(each) and within(float(each), wanted.value.given) for each in elements)
+        case "date_range":
+            bounds = {name: microseconds(bound) for name, bound in wanted.value.given.items()}
+            dates = [DATES[0] if each in NAIVE else each for each in elements if each in DATES + NAIVE]
+            return any(within(microseconds(unix_seconds(each)), bounds) for each in dates)
+
+
+def number(value: object) -> bool:
+    """Whether this is a number, which a boolean isn't."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def listed(value: object, values: list[Any]) -> bool:
+    """Whether this is one of the values, type and all."""
+    return any(type(value) is type(each) and value == each for each in values)
+
+
+def equal(value: Any, wanted: Any) -> bool:
+    """Whether this is the value: numbers as doubles, but integers that doubles can't tell apart as integers."""
+    if not number(wanted):
+        return listed(value, [wanted])
+    if isinstance(wanted, int) and abs(wanted) >= 2**53:
+        return listed(value, [wanted])
+    return number(value) and float(value) == float(wanted)
+
+
+def within(value: float, bounds: dict[str, float]) -> bool:
+    """Whether the value is within all bounds."""
+    checks = {"gt": float.__gt__, "gte": float.__ge__, "lt": float.__lt__, "lte": float.__le__}
+    return all(checks[name](value, bound) for name, bound in bounds.items())
+
+
+def microseconds(seconds: float) -> float:
+    """Whole microseconds of a time, exactly."""
+    return float((datetime.fromtimestamp(seconds, UTC) - datetime.fromtimestamp(0, UTC)).total_seconds())
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine with one collection for each kind of index, named after it."""
+    with Engine(tmp_path_factory.mktemp("filters")) as engine:
+        for kind in KINDS:
+            done(engine, "PUT", f"/collections/{kind}", CREATED)
+            for name in FIELDS if kind else ():
+                done(engine, "PUT", f"/collections/{kind}/index", {"field_name": name, "field_schema": kind})
+        yield engine
+
+
+async def found(client: QdrantClient, collection: str, documents: list[dict[str, Any]], wanted: Any) -> list[set[int]]:
+    """The numbers of the documents that each list of filters lets through."""
+    points = [{"id": index, "vector": {}, "payload": payload} for index, payload in enumerate(documents)]
+    await client.upsert(collection, points, timeout=10)
+    sets = []
+    for several in wanted:
+        where = {"must": [condition(each) for each in several]}
+        page = await client.scroll(collection, where, limit=DOCUMENTS, fields=False, timeout=10)
+        sets.append({int(record.id) for record in page.records})
+    return sets
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | None, data: st.DataObject) -> None:
+    """For random payloads and filters the engine finds the documents that pass when read one by one, and no others."""
+    documents = data.draw(st.lists(payloads(kind), min_size=DOCUMENTS, max_size=DOCUMENTS))
+    wanted = data.draw(st.lists(st.lists(filters(kind), min_size=1, max_size=2), min_size=6, max_size=6))
+    sets = asyncio.run(found(qdrant(EngineTransport(engine)), str(kind), documents, wanted))
+    for several, numbers_found in zip(wanted, sets, strict=True):
+        expected = {index for index, payload in enumerate(documents) if all(holds(each, payload) for each in several)}
+        assert numbers_found == expected, several
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "expected"),
+    [
+        ("eq", 1, {0, 1, 3}),
+        ("eq", 1.0, {0, 1, 3}),
+        ("eq", True, {2}),
+        ("eq", 2**53, {4}),
+        ("eq", 2**53 + 1, {5}),
+        ("eq", 2.0**53, {4, 5, 6}),
+        ("any_of", [1, True, False], {0, 2, 3}),
+        ("none_of", [1, True, False], {1, 4, 5, 6, 7}),
+    ],
+)
+def test_numbers_and_booleans_are_told_apart(engine: Engine, op: str, value: Any, expected: set[int]) -> None:
+    """1 is 1.0 and isn't true; lists have whole numbers only; integers beyond doubles are exact among themselves."""
+    values = [1, 1.0, True, [0, 1], 2**53, 2**53 + 1, 2.0**53, None]
+    wanted = FILTER.validate_python({"field": "a", "op": op, "value": value})
+    documents = [{"a": each} for each in values]
+    assert asyncio.run(found(qdrant(EngineTransport(engine)), "None", documents, [[wanted]])) == [expected]

@@ -1,0 +1,275 @@
+"""Normalise: who asks what, of which place, under which policy; and cursors that continue their own query alone."""
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.caching.keys import exact_key, state
+from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.destinations import Destinations
+from operators.query.normalise import Normalised, Normaliser, cursors
+from operators.query.paging import MOST_SEEN
+from operators.query.plan import Planner
+from schemas.denial import DenialCode
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.query import QueryEvent
+from schemas.recipes import Recipe
+from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy, load
+from schemas.settings.policies import IdentitySettings
+from schemas.settings.ranking import PROFILES
+from tests.operators.samples import CURSORS, bound, normaliser
+
+SENT = 1_700_000_000.0
+NORMALISE = normaliser()
+LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
+
+
+def normalised(
+    normalise: Normaliser = NORMALISE, headers: Any = (), topic: str = "queries", **fields: Any
+) -> Normalised:
+    """A query, as it is understood."""
+    event = QueryEvent.model_validate({"query_id": "q", "text": "t", **fields})
+    return normalise(event, headers, topic, SENT)
+
+
+def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLetterClass, str]:
+    """Class and message of what is said to a query."""
+    with pytest.raises(InputError) as caught:
+        normalised(normalise, **fields)
+    return caught.value.kind, str(caught.value)
+
+
+def key_of(query: Normalised) -> bytes:
+    """Under what its answer would be kept."""
+    return exact_key(query.scope, query.canonical.text, query.canonical.vector)
+
+
+# The query
+
+
+def test_the_place_is_the_configurations() -> None:
+    """Destination and collection together name Qdrant's; what the event leaves out has its default."""
+    destinations = Destinations({"default": "documents", "d": "diary"}, {"d": {"notes": "notes"}})
+    normalise = normaliser(destinations=destinations, defaults=Defaults(destination="d", namespace="acme"))
+    query = normalised(normalise)
+    assert (query.collection, query.canonical.namespace, query.canonical.now) == ("diary", "acme", SENT)
+    assert normalised(normalise, collection="notes", namespace="n").collection == "notes"
+    assert refusal(normalise, destination="moon")[0] is DeadLetterClass.INVALID
+    assert refusal(normalise, destination="default", collection="notes")[0] is DeadLetterClass.INVALID
+
+
+def test_an_unknown_profile_is_said() -> None:
+    """It is balanced, with a warning; and its answer is no other query's, which would get the warning, too."""
+    unknown, balanced = normalised(profile="moon"), normalised(profile="balanced")
+    assert (unknown.plan.name, len(unknown.warnings), balanced.warnings) == ("balanced", 1, [])
+    assert key_of(unknown) != key_of(balanced) == key_of(normalised())
+
+
+# Who asks
+
+POLICIES = PolicySettings(
+    default=SourcePolicy(namespaces=["public"]),
+    sources={"shop": SourcePolicy(destinations=["default"]), "gone": SourcePolicy(read=False)},
+)
+
+
+@pytest.mark.parametrize(
+    ("identity", "asked", "source"),
+    [
+        ({}, {"source": "shop"}, "shop"),
+        ({}, {}, None),
+        ({"by": "header", "header": "X-Source"}, {"source": "gone", "headers": (("x-source", b"shop"),)}, "shop"),
+        ({"by": "header", "header": "X-Source"}, {"source": "shop"}, None),
+        ({"by": "topic", "topics": {"theirs": "gone"}}, {"source": "shop", "topic": "theirs"}, "gone"),
+        ({"by": "topic", "topics": {"theirs": "gone"}}, {"source": "shop"}, None),
+    ],
+)
+def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: Any, source: str | None) -> None:
+    """The event's word counts only if it may; an unknown source has the default policy."""
+    policies = POLICIES.model_copy(update={"identity": IdentitySettings(**identity)})
+    query = normalised(normaliser(policies=policies), **asked)
+    assert (query.canonical.source, query.scope.source) == (source, source)
+    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.of(source))))
+    assert query.scope.policy_hash == its_own.scope.policy_hash
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"destination": "moon"},
+        {"collection": "moon"},
+        {"recipe": "moon"},
+        {"overrides": {"moon": 1}},
+        {"cursor": "x"},
+    ],
+)
+def test_who_is_refused_learns_nothing_of_what_there_is(asked: dict[str, Any]) -> None:
+    """A denial comes before every error that depends on the configuration, and the query goes nowhere."""
+    query = normalised(normaliser(policies=POLICIES), source="gone", **asked)
+    assert query.denial is not None
+    assert (query.denial.code, query.collection) == (DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "")
+
+
+def test_policies_are_in_the_key() -> None:
+    """Sources of different policies, and one source under another firewall, share no answer."""
+    asked = {"source": "shop", "namespace": "public"}
+    under = [
+        normaliser(),
+        normaliser(policies=POLICIES),
+        normaliser(firewall=FirewallSettings(enabled=True)),
+        normaliser(firewall=FirewallSettings(enabled=True, blocked_labels=["draft"])),
+        normaliser(config_hash="1" * 64),
+    ]
+    assert len({key_of(normalised(each, **asked)) for each in under}) == len(under)
+    strangers = [normalised(under[1], source=name, namespace="public").scope.policy_hash for name in ("a", "b")]
+    assert strangers[0] == strangers[1] != normalised(under[1], **asked).scope.policy_hash
+
+
+# The key
+
+RECIPES = {
+    "hybrid": Recipe.parse("hybrid", {"stages": ["score", "reflections"]}),
+    "other": Recipe.parse("other", {"stages": [{"score": {"alpha": 0.75}}, "reflections"]}),
+}
+PARTS = {"default": {"part": "p"}, "other": {"part": "op"}}
+PLACES = normaliser(
+    destinations=Destinations({"default": "documents", "other": "o"}, PARTS), planner=Planner(PROFILES, RECIPES)
+)
+CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, Offset(20)))
+OTHERS: dict[str, Any] = {
+    "text": "u",
+    "vector": [0.5, 0.25, 1.0],
+    "namespace": "n",
+    "destination": "other",
+    "collection": "part",
+    "source": "s",
+    "subject": "s",
+    "actor_type": "user",
+    "filters": [{"field": "year", "op": "eq", "value": 1}],
+    "limit": 7,
+    "cursor": CURSOR,
+    "profile": "deep",
+    "recipe": "other",
+    "overrides": {"score": {"alpha": 0.25}},
+    "rerank": False,
+    "explain": True,
+    "debug": True,
+    "record": True,
+    "include_reflections": False,
+    "reflections_only": True,
+    "reflection_boost": 2.0,
+    "current_cycle": 5,
+    "now": 5,
+}
+"""Of each field another value than a query has that doesn't say anything of it."""
+
+OWN: dict[str, Any] = {
+    "query_id": "r",
+    "timeout_ms": 5,
+    "reply_to": "answers",
+    "metadata": {"a": 1},
+    "schema_version": 1,
+}
+"""What an answer doesn't depend on."""
+
+LOOKUP: dict[str, Any] = {"text": None, "subject": "s"}
+
+
+def test_every_field_is_in_the_key_or_the_querys_own() -> None:
+    """A query that differs in any one field that can change its answer has another key; all fields are tried."""
+    assert {*OTHERS, *OWN, "order_by"} == set(QueryEvent.model_fields)
+    plain = key_of(normalised(PLACES))
+    for name, value in OTHERS.items():
+        assert key_of(normalised(PLACES, **{name: value})) != plain, name
+    orders: list[dict[str, Any]] = [
+        {},
+        *({"order_by": {"field": "year", "direction": each}} for each in ("asc", "desc")),
+    ]
+    assert len({key_of(normalised(PLACES, **LOOKUP, **order)) for order in orders}) == len(orders)
+    assert key_of(normalised(PLACES, **OWN)) == plain
+
+
+CHOSEN = st.sets(st.sampled_from(sorted(OTHERS.keys() - {"cursor", "include_reflections", "overrides", "now"})))
+
+
+@given(CHOSEN, CHOSEN)
+def test_two_queries_share_an_answer_only_if_they_are_one(one: set[str], other: set[str]) -> None:
+    """Whatever two queries say, their keys are equal if and only if they say the same."""
+    keys = [key_of(normalised(PLACES, **{name: OTHERS[name] for name in chosen})) for chosen in (one, other)]
+    assert (keys[0] == keys[1]) == (one == other)
+
+
+@given(st.text(min_size=1, max_size=9).filter(lambda text: not text.isspace()))
+def test_one_text_however_it_is_composed(text: str) -> None:
+    """Equivalent texts are one query, for caches and for cursors."""
+    queries = [normalised(text=unicodedata.normalize(form, text)) for form in ("NFC", "NFD")]
+    assert key_of(queries[0]) == key_of(queries[1])
+    assert bound(queries[0]) == bound(queries[1])
+
+
+# Cursors
+
+
+def test_a_cursor_continues_its_query_at_its_moment() -> None:
+    """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
+    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40))))
+    assert (query.canonical.skip, query.canonical.now) == (40, 5.0)
+    assert bound(query) == bound(normalised())
+    assert state(query.scope) == state(normalised().scope)
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now"}))
+def test_a_cursor_continues_no_other_query(name: str) -> None:
+    """Of another text, tenant, source or any other field it is invalid: never another's page."""
+    said = refusal(PLACES, cursor=CURSOR, **{name: OTHERS[name]})
+    assert said == (DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
+
+
+def test_a_cursor_keeps_its_clock() -> None:
+    """An event that says another now is another query; the same now, or none, is the cursor's."""
+    assert refusal(PLACES, cursor=CURSOR, now=5)[0] is DeadLetterClass.CURSOR_INVALID
+    assert normalised(PLACES, cursor=CURSOR, now=SENT).canonical.now == SENT
+
+
+def test_a_cursor_is_bounded() -> None:
+    """Without a secret anybody can write a cursor: one that has a lookup pass over too many records is invalid."""
+    for seen, fine in ((MOST_SEEN, True), (MOST_SEEN + 1, False)):
+        cursor = CURSORS.write(Cursor(bound(normalised(**LOOKUP)), None, SENT, After(5, seen)))
+        if fine:
+            assert normalised(**LOOKUP, cursor=cursor).canonical.after == After(5, seen)
+        else:
+            assert refusal(**LOOKUP, cursor=cursor)[0] is DeadLetterClass.CURSOR_INVALID
+
+
+def test_a_cursor_of_another_secret_is_invalid() -> None:
+    """What isn't signed with the deployment's secret is refused."""
+    signed = replace(PLACES, cursors=CursorCodec(b"0123456789abcdef"))
+    assert refusal(signed, cursor=CURSOR)[0] is DeadLetterClass.CURSOR_INVALID
+    assert normalised(PLACES, cursor=CURSOR).canonical.skip == 20
+
+
+def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from the environment or a file; one that is too short, or can't be read, is an error without it."""
+    file = tmp_path / "secret"
+    written = {**LEAST, "cursor": {"signing_secret_file": str(file)}}
+    cursor = Cursor(bytes(16), None, 0.0, Offset(1))
+    with pytest.raises(ConfigError, match="signing_secret_file: No such file"):
+        cursors(load(None, written))
+    file.write_text("short-canary\n")
+    with pytest.raises(ConfigError, match="at least 16 characters") as caught:
+        cursors(load(None, written))
+    assert "canary" not in str(caught.value)
+    file.write_text("0123456789abcdef\n")
+    text = CursorCodec(b"0123456789abcdef").write(cursor)
+    assert cursors(load(None, written)).write(cursor) == text
+    monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "0123456789abcdef")
+    assert cursors(load(None, LEAST)).write(cursor) == text
+    monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "short-canary")
+    with pytest.raises(ConfigError, match="signing_secret: at least 16 characters"):
+        load(None, LEAST)

@@ -1,0 +1,299 @@
+"""Plans: which recipe and profile a query gets, what it may change of them, and what its ranking may know."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from operators.query.plan import Planner, RankingPlan
+from operators.ranking.temporal_expressions import TemporalExpression
+from schemas.errors import DeadLetterClass, InputError
+from schemas.query import QueryEvent
+from schemas.recipes import SHIPPED, Recipe
+from schemas.recipes.fusion import DecayTier
+from schemas.settings import Between, DecaySettings, Profile, SourcePolicy, load
+from schemas.settings.ranking import PROFILES
+
+LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
+CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c/v1", "model": "m"}}
+PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True, "top_k": 7}}]})
+UNREFLECTED = Recipe.parse("unreflected", {"stages": ["rrf", {"reflections": {"include_reflections": False}}]})
+OWN = {**SHIPPED, "picking": PICKING, "unreflected": UNREFLECTED}
+TERSE = {**PROFILES, "terse": Profile(recipe="rrf", rerank_top=3)}
+PLANNER = Planner(TERSE, OWN)
+
+
+def planner_of(**changes: Any) -> Planner:
+    """A planner of the same profiles and recipes, with changes."""
+    return Planner(TERSE, OWN, **changes)
+
+
+def event(**fields: Any) -> QueryEvent:
+    """A query with these fields."""
+    return QueryEvent.model_validate({"query_id": "q", "text": "find me", **fields})
+
+
+def planned(planner: Planner = PLANNER, **fields: Any) -> RankingPlan:
+    """The plan of a query that nothing is doubtful about."""
+    warnings: list[str] = []
+    plan = planner.plan(event(**fields), "default", warnings)
+    assert warnings == []
+    return plan
+
+
+def refusal(planner: Planner = PLANNER, **fields: Any) -> str:
+    """What is said to a query that can't be planned."""
+    with pytest.raises(InputError) as caught:
+        planner.plan(event(**fields), "default", [])
+    assert caught.value.kind is DeadLetterClass.INVALID
+    return str(caught.value)
+
+
+def bounded(**allowed: Mapping[str, float]) -> Planner:
+    """A planner that lets a query change these alone; `a__b` for `a.b`."""
+    return planner_of(allowed={name.replace("__", "."): Between(**each) for name, each in allowed.items()})
+
+
+@pytest.mark.parametrize(
+    ("asked", "profile", "recipe"),
+    [
+        ({}, "balanced", "hybrid"),
+        ({"profile": "fast"}, "fast", "hybrid"),
+        ({"profile": "terse"}, "terse", "rrf"),
+        ({"recipe": "signals"}, "balanced", "signals"),
+        ({"profile": "terse", "recipe": "picking"}, "terse", "picking"),
+    ],
+)
+def test_the_querys_recipe_goes_before_its_profiles(asked: dict[str, Any], profile: str, recipe: str) -> None:
+    """A query that names no recipe gets its profile's, one that names no profile is `balanced`."""
+    plan = planned(**asked)
+    assert (plan.name, plan.recipe) == (profile, OWN[recipe])
+    assert plan.profile == PLANNER.profiles[profile]
+
+
+def test_a_given_recipe_goes_before_both() -> None:
+    """Who ranks again by a recipe gets that one, whatever the query and its profile say; their other wishes stay."""
+    asked = event(profile="terse", recipe="signals", include_reflections=False)
+    plan = PLANNER.plan(asked, "default", [], recipe=SHIPPED["decay"])
+    assert (plan.name, plan.recipe, plan.include_reflections) == ("terse", SHIPPED["decay"], False)
+
+
+def test_an_unknown_profile_is_balanced_and_said() -> None:
+    """A profile that isn't configured is answered as `balanced`, with a warning that quotes a bounded part of it."""
+    warnings: list[str] = []
+    plan = PLANNER.plan(event(profile="z" * 200), "default", warnings)
+    assert (plan.name, plan.profile) == ("balanced", PROFILES["balanced"])
+    (warning,) = warnings
+    assert warning.startswith("profile: not configured, balanced is used")
+    assert "z" * 80 in warning
+    assert "z" * 81 not in warning
+
+
+def test_an_unknown_recipe_is_refused_by_name() -> None:
+    """There is no default for a recipe that isn't configured: the error has the name, and those that there are."""
+    said = refusal(recipe="hybird")
+    assert said.startswith("recipe: not configured")
+    assert "'hybird'" in said
+    assert all(name in said for name in OWN)
+
+
+def test_an_override_changes_the_querys_recipe_alone() -> None:
+    """A changed recipe keeps its name and has another hash; the configured one stays as it is."""
+    plan = planned(overrides={"score": {"alpha": 0.9}, "max_distance": 0.5})
+    assert plan.recipe.parameters["score"]["alpha"] == 0.9
+    assert (plan.recipe.name, plan.recipe.max_distance) == ("hybrid", 0.5)
+    assert plan.recipe.hash != SHIPPED["hybrid"].hash == planned().recipe.hash
+
+
+@pytest.mark.parametrize("value", [0.2, 0.5, 0.8])
+def test_an_override_within_its_bounds_is_taken(value: float) -> None:
+    """The bounds are part of what is allowed."""
+    planner = bounded(score__alpha={"min": 0.2, "max": 0.8})
+    assert planned(planner, overrides={"score": {"alpha": value}}).recipe.parameters["score"]["alpha"] == value
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named", "value"),
+    [
+        ({"score": {"alpha": 0.1}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.1')"),
+        ({"score": {"alpha": 0.9}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.9')"),
+        ({"score": {"alpha": "0.5"}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.5')"),
+        ({"score": {"alpha": True}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('True')"),
+        ({"score": {"alpha": None}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('None')"),
+        ({"score": {"alpha": 0.5, "limit": 3}}, "overrides.score.limit: a query may not change this", "('3')"),
+        ({"dedupe": {"limit": 3}}, "overrides.dedupe.limit: a query may not change this", "('3')"),
+        ({"max_distance": 0.9}, "overrides.max_distance: a query may not change this", "('0.9')"),
+        ({"dedupe": 7}, "overrides.dedupe: a query may not change this", "('7')"),
+    ],
+)
+def test_what_may_not_be_changed_is_refused_by_field_and_value(
+    overrides: dict[str, Any], named: str, value: str
+) -> None:
+    """What isn't listed, and what is beyond its bounds, is an error that says which field and what value."""
+    said = refusal(bounded(score__alpha={"min": 0.2, "max": 0.8}), overrides=overrides)
+    assert said.startswith(named)
+    assert said.endswith(value)
+
+
+def test_one_bound_alone_bounds_one_side() -> None:
+    """A parameter without a lower or an upper bound has the recipe's own; one without either takes what fits there."""
+    planner = bounded(rrf__k={"min": 1}, rrf__weights={}, max_distance={"max": 0.5})
+    taken: dict[str, Any] = {"rrf": {"k": 1e5, "weights": {"vector": 2.0}}, "max_distance": 0}
+    assert planned(planner, recipe="rrf", overrides=taken).recipe.parameters["rrf"]["k"] == 1e5
+    for wrong in ({"rrf": {"k": 0.5}}, {"max_distance": 0.6}, {"rrf": {"k": 1e9}}, {"rrf": {"weights": 3}}):
+        assert "overrides" in refusal(planner, recipe="rrf", overrides=wrong)
+
+
+def test_nothing_allowed_is_nothing_allowed() -> None:
+    """An empty list lets a query change nothing, no list everything within the recipe's own bounds."""
+    nothing = planner_of(allowed={})
+    assert "a query may not change this" in refusal(nothing, overrides={"score": {"alpha": 0.5}})
+    assert planned(nothing).recipe is SHIPPED["hybrid"]
+    assert "score.alpha" in refusal(overrides={"score": {"alpha": 1.5}})
+
+
+def test_an_override_of_a_stage_that_is_not_there_is_refused() -> None:
+    """Nothing that a query says of its ranking is left undone without a word."""
+    assert "recipe hybrid has no such stage" in refusal(overrides={"temporal": {"boost": 1.0}})
+    assert "recipe hybrid has no such stage" in refusal(reflection_boost=2.0)
+
+
+def test_reflection_boost_is_an_override() -> None:
+    """The event's own field is the same as the override, goes over it, and is bounded as it."""
+    plan = planned(recipe="signals", reflection_boost=2.0)
+    assert plan.recipe.parameters["reflections"]["reflection_boost"] == 2.0
+    both: dict[str, Any] = {"reflections": {"reflection_boost": 9.0, "recency_weight": 0.5}}
+    over = planned(recipe="signals", reflection_boost=2.0, overrides=both).recipe.parameters["reflections"]
+    assert (over["reflection_boost"], over["recency_weight"]) == (2.0, 0.5)
+    planner = bounded(reflections__reflection_boost={"max": 1.5})
+    said = refusal(planner, recipe="signals", reflection_boost=2.0)
+    assert "reflection_boost" in said
+    assert "'2.0'" in said
+    assert planned(planner, recipe="signals", reflection_boost=0.0).recipe.hash != SHIPPED["signals"].hash
+
+
+def test_a_chat_model_that_is_not_there_cannot_be_asked_for() -> None:
+    """A query can't turn on what needs a chat model where none is configured."""
+    asked: dict[str, Any] = {"recipe": "distance", "overrides": {"llm_rerank": {"enabled": True}}}
+    assert "no chat model is configured" in refusal(Planner.of(load(None, LEAST)), **asked)
+    assert planned(Planner.of(load(None, {**LEAST, **CHAT})), **asked).recipe.picking is not None
+
+
+def test_the_settings_are_the_planners() -> None:
+    """Profiles, recipes, what may be changed and tiers of decay are those that the configuration has."""
+    sections: dict[str, Any] = {
+        "profiles": {"balanced": {"recipe": "mine"}},
+        "recipes": {"mine": {"stages": ["dbsf"]}},
+        "limits": {"overrides": {"dbsf.limit": {"max": 5}}},
+        "decay": {"destinations": {"default": {"half_life_days": 3.0}}},
+    }
+    planner = Planner.of(load(None, {**LEAST, **sections}))
+    plan = planned(planner, overrides={"dbsf": {"limit": 5}})
+    assert (plan.recipe.name, plan.recipe.parameters["dbsf"]["limit"]) == ("mine", 5)
+    assert plan.decay == (DecayTier(half_life_days=3.0),)
+    assert "must be at most 5" in refusal(planner, overrides={"dbsf": {"limit": 6}})
+
+
+def test_the_same_overrides_are_read_once() -> None:
+    """A recipe that was changed so before is taken as it is; the order of keys is nothing."""
+    planner = planner_of()
+    first = planned(planner, overrides={"score": {"alpha": 0.1, "limit": 3}}).recipe
+    assert planned(planner, overrides={"score": {"limit": 3, "alpha": 0.1}}).recipe is first
+    assert planned(planner, overrides={"score": {"alpha": 0.1, "limit": 4}}).recipe is not first
+
+
+def test_what_is_kept_of_overrides_is_bounded() -> None:
+    """Of many different overrides those of late are kept, the longest unused goes; large ones aren't kept at all."""
+    planner = planner_of()
+
+    def limited(limit: int) -> Recipe:
+        return planned(planner, overrides={"score": {"limit": limit}}).recipe
+
+    first, second = limited(1), limited(2)
+    for limit in range(3, 1_026):
+        limited(limit)
+        assert limited(1) is first
+    assert limited(2) is not second
+    large = {"score": {"weights": {f"leg{number}": 1.0 for number in range(500)}}}
+    assert planned(planner, overrides=large).recipe is not planned(planner, overrides=large).recipe
+
+
+def test_recipes_that_do_the_same_keep_their_names() -> None:
+    """Two recipes that differ in nothing but their names are overridden each under its own."""
+    twin = Recipe.parse("twin", SHIPPED["hybrid"].definition)
+    planner = Planner(PROFILES, {**SHIPPED, "twin": twin})
+    for name in ("hybrid", "twin", "hybrid"):
+        assert planned(planner, recipe=name, overrides={"score": {"alpha": 0.3}}).recipe.name == name
+
+
+def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
+    """What one planner lets a query change, one made of it with other bounds doesn't take on trust."""
+    asked: dict[str, Any] = {"overrides": {"score": {"alpha": 0.3}}}
+    first = planner_of()
+    planned(first, **asked)
+    assert "a query may not change this" in refusal(replace(first, allowed={}), **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({}, 50),
+        ({"profile": "deep"}, 200),
+        ({"profile": "fast"}, 0),
+        ({"profile": "terse"}, 3),
+        ({"recipe": "picking"}, 7),
+        ({"recipe": "picking", "profile": "deep"}, 7),
+        ({"recipe": "distance"}, 50),
+        ({"rerank": False}, 0),
+        ({"recipe": "picking", "rerank": False}, 0),
+        ({"reflections_only": True}, 0),
+        ({"recipe": "picking", "reflections_only": True}, 0),
+    ],
+)
+def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
+    """The profile's top, or the chat model's; none for `rerank: false` and for reflections alone."""
+    assert planned(**asked).reranks(event(**asked)) == count
+
+
+@pytest.mark.parametrize(
+    ("recipe", "asked", "included"),
+    [
+        ("hybrid", None, True),
+        ("hybrid", False, False),
+        ("unreflected", None, False),
+        ("unreflected", True, True),
+        ("signals", None, True),
+    ],
+)
+def test_the_querys_word_on_reflections_goes_before_the_recipes(
+    recipe: str, asked: bool | None, included: bool
+) -> None:
+    """Reflections take part unless the recipe leaves them out; a query that says so decides."""
+    assert planned(recipe=recipe, include_reflections=asked).include_reflections is included
+
+
+def test_the_decay_of_a_place_is_its_own() -> None:
+    """Planned with the tiers of the destination and the collection that are asked; over them goes the source's."""
+    tier, notes, own = (DecayTier(half_life_days=days) for days in (2.0, 9.0, 1.0))
+    plan = planner_of(decay=DecaySettings(destinations={"d": tier}, collections={"d": {"notes": notes}})).plan
+    for part, there in ((event(), (tier,)), (event(collection="notes"), (tier, notes))):
+        assert (plan(part, "d", []).decay, plan(part, "default", []).decay) == (there, ())
+        assert plan(part, "d", [], SourcePolicy(decay=own)).decay == (*there, own)
+
+
+def test_the_facts_are_the_querys() -> None:
+    """Stages know the query's clocks, text, anchor and wishes, the destination's tier and the profile's half-life."""
+    tier = DecayTier(half_life_days=2.0)
+    asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
+    plan = planner_of(decay=DecaySettings(destinations={"diary": tier})).plan(asked, "diary", [])
+    facts = plan.facts(asked, "find me", 5.0, yesterday := TemporalExpression(1, 1))
+    assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (5.0, 9, "find me", yesterday)
+    assert (facts.include_reflections, facts.reflections_only) == (False, False)
+    assert (facts.decay, facts.decay_half_life) == ((tier,), 30.0)
+    assert (facts.explain, facts.distance) == (True, False)
+    plain = event(reflections_only=True, profile="fast")
+    facts = planned(profile="fast", reflections_only=True).facts(plain, None, None, None)
+    assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, None, None)
+    assert (facts.include_reflections, facts.reflections_only) == (True, True)
+    assert (facts.decay, facts.decay_half_life, facts.explain, facts.distance) == ((), None, False, True)

@@ -1,0 +1,294 @@
+"""Results and pools: what is said only if it is asked, what is recorded, and what goes first for want of room."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.caching.keys import state
+from operators.delivery.record_size import record_size
+from operators.query.cursor import After
+from operators.query.in_flight import InFlight
+from operators.query.rerank_scores import RerankScores
+from operators.query.result import pool
+from operators.ranking.candidate import Leg
+from operators.stages.fuse import fused
+from operators.stages.publish import Publisher
+from schemas.errors import Reason
+from schemas.leg import KEYWORD, VECTOR
+from schemas.pool import CandidatePool
+from schemas.result import LegStatus
+from schemas.timestamp import unix_seconds
+from tests.operators.ranking.pools import keyword, leg, structured, vector
+from tests.operators.samples import CURSORS, bound, query
+from tests.operators.stages.test_publish import DENIAL, PUBLISHER, event_of, found, published, written
+
+NOW = 1_700_000_000.0
+POINTS: Mapping[str, Mapping[str, Any]] = {
+    f"p{n}": {
+        "id": f"doc-{n}",
+        "text": f"lantern {n} " + "x" * 100,
+        "created_at": f"2023-11-{10 - n:02d}T00:00:00Z",
+        "edges": [{"to": "doc-0"}],
+        "_content": n,
+        "_version": 1,
+    }
+    for n in range(5)
+}
+
+
+def ranked(legs: list[Leg] | None = None, **event: Any) -> InFlight:
+    """A query for which the legs found POINTS, ranked by its recipe, with all payloads fetched."""
+    asked = query(**{"now": NOW, **event})
+    found = [
+        vector(*((f"p{n}", 0.9 - n / 10) for n in range(5)), payloads=POINTS),
+        keyword(("p3", 4.0), ("p1", 2.0), payloads=POINTS),
+    ]
+    asked.legs = {each.name: each for each in (found if legs is None else legs)}
+    asked = fused(asked)
+    asked.payloads = {
+        id_: payload for each in asked.legs.values() for id_, payload in zip(each.ids, each.payloads, strict=True)
+    }
+    return asked
+
+
+# What is there only if it is asked for or true
+
+
+@pytest.mark.parametrize("recipe", ["hybrid", "composite", "signals", "distance", "decay"])
+def test_results_are_explained_only_if_asked(recipe: str) -> None:
+    """With `explain` each result has its legs and stages, down to its score; without, no result has the field."""
+    explained, plain = (published(ranked(recipe=recipe, explain=explain)) for explain in (True, False))
+    for hit in explained["results"]:
+        assert hit["explanation"]["stages"][-1]["output"] == hit["score"]
+        assert hit["explanation"]["legs"].keys() == hit["legs"].keys()
+        del hit["explanation"]
+    assert explained == plain
+
+
+@pytest.mark.parametrize(
+    ("event", "reranked"),
+    [
+        ({"recipe": "hybrid"}, False),
+        ({"recipe": "composite"}, False),
+        ({"recipe": "distance"}, True),
+        ({"recipe": "distance", "rerank": False}, False),
+        ({"recipe": "distance", "reflections_only": True}, False),
+    ],
+)
+def test_reranked_is_said_only_if_it_is_true(event: dict[str, Any], reranked: bool) -> None:
+    """The field is there, and true, if a stage ran that `rerank: false` would have skipped; else it is missing."""
+    answer = published(ranked(**event))
+    assert ("reranked" in answer) == reranked
+    assert answer.get("reranked", True) is True
+
+
+def test_the_graph_is_a_backend_where_it_took_part() -> None:
+    """Edges that changed a score are named beside the legs."""
+    weighed: dict[str, Any] = {"recipe": "signals", "overrides": {"weighted": {"graph_weight": 0.5}}}
+    assert published(ranked(**weighed))["backends_used"] == ["vector", "keyword", "graph"]
+    assert published(ranked(recipe="signals"))["backends_used"] == ["vector", "keyword"]
+
+
+def test_the_pool_is_there_only_if_asked() -> None:
+    """A pool is as large as its answer: nobody gets one unasked."""
+    assert "pool" not in published(ranked())
+    assert "pool" not in published(ranked(explain=True))
+    assert "pool" in published(ranked(record=True))
+
+
+def test_a_refusal_says_why_and_nothing_else() -> None:
+    """By hand: its stage, its code and its reason, no results, no legs and no cursor."""
+    event = published(replace(query(), denial=DENIAL))
+    assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
+    assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
+    assert "denied" not in published(query())
+
+
+def test_the_next_page_begins_where_this_one_ends() -> None:
+    """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
+    first = replace(found(count=12, limit=5), watermark=("0:7",))
+    pages = [published(first)]
+    while (cursor := pages[-1]["next_cursor"]) is not None:
+        assert CURSORS.read(cursor).state == state(first.scope)
+        asked = found(count=12, limit=5, cursor=cursor)
+        assert bound(asked) == bound(first)
+        pages.append(published(replace(asked, watermark=("0:7",))))
+    assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
+    assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    assert {page["provenance"]["now"] for page in pages} == {pages[0]["provenance"]["now"]}
+    assert pages[0]["provenance"]["index_watermark"] == ["0:7"]
+
+
+def test_a_lookups_page_whose_records_were_removed_leads_on() -> None:
+    """The next page begins behind them: what lies there isn't lost with what may not be seen."""
+    ends = {"p0": After(9, 1), "p1": After(8, 1)}
+    for kept in range(3):
+        asked = query(text=None, subject="s", order_by={"field": "created_at", "direction": "desc"}, limit=2)
+        asked.legs = {"structured": structured("p0", "p1", payloads=POINTS).at(range(kept))}
+        asked = fused(asked)
+        asked.payloads = {f"p{n}": POINTS[f"p{n}"] for n in range(kept)}
+        asked.ends, asked.end, asked.more = ends, ends["p1"], True
+        event = published(asked)
+        assert len(event["results"]) == kept
+        assert CURSORS.read(event["next_cursor"]).position == After(8, 1)
+        assert not any("equal in the order" in warning for warning in event["warnings"])
+
+
+# The pool
+
+
+def recorded(asked: InFlight) -> dict[str, Any]:
+    """The pool of a query's answer, which must validate."""
+    found: dict[str, Any] = published(asked)["pool"]
+    CandidatePool.model_validate(found)
+    return found
+
+
+def test_a_pool_by_hand() -> None:
+    """The query as it was sent, its clock, and each leg's hits in its order, by the documents' own ids."""
+    asked = ranked([vector(("p1", 0.8), ("p0", 0.7), payloads=POINTS), keyword()], record=True, limit=3)
+    found = recorded(asked)
+    assert unix_seconds(found.pop("now")) == NOW
+    assert found == {
+        "query": {"query_id": "q0", "text": "some text", "record": True, "limit": 3, "now": NOW},
+        "legs": [
+            {
+                "name": "vector",
+                "hits": [
+                    {
+                        "id": f"doc-{n}",
+                        "score": score,
+                        "payload": {
+                            "text": POINTS[f"p{n}"]["text"],
+                            "created_at": f"2023-11-{10 - n:02d}T00:00:00Z",
+                            "edges": [{"to": "doc-0"}],
+                        },
+                    }
+                    for n, score in ((1, 0.8), (0, 0.7))
+                ],
+            },
+            {"name": "keyword", "hits": []},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        Leg(KEYWORD, LegStatus.TIMEOUT, reason=Reason.TIMEOUT),
+        Leg(KEYWORD, LegStatus.FAILED, reason=Reason.UNAVAILABLE),
+        Leg(KEYWORD, LegStatus.SKIPPED, reason=Reason.NO_TERMS),
+    ],
+)
+def test_a_leg_that_did_not_answer_is_not_in_the_pool(lost: Leg) -> None:
+    """What was lost or not asked is missing, and not an empty list."""
+    names = [each["name"] for each in recorded(ranked([vector(("p0", 0.5)), lost], record=True))["legs"]]
+    assert names == [VECTOR]
+
+
+def test_no_field_of_the_index_is_in_the_pool() -> None:
+    """What begins with an underscore is the index's own, at any point, whatever other tools keep under it."""
+    odd = {"p0": {"_content": 7, "_other": {"a": 1}, "kept_": [1], "id": 7, "": None}}
+    (found,) = recorded(ranked([vector(("p0", 0.5), payloads=odd)], record=True))["legs"]
+    assert found["hits"] == [{"id": "p0", "score": 0.5, "payload": {"kept_": [1], "": None}}]
+
+
+def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
+    """A reranker's scores stand beside the legs; without a verdict there are none, an empty one is one."""
+    asked = ranked(record=True)
+    assert "rerank" not in recorded(asked)
+    asked.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0})
+    assert recorded(asked)["rerank"] == {"doc-3": 0.5, "doc-0": -2.0}
+    asked.rerank_scores = RerankScores("model", {})
+    assert recorded(asked)["rerank"] == {}
+
+
+@pytest.mark.parametrize("now", [NOW, NOW + 0.123, NOW + 0.123456, NOW + 1e-6, "2023-11-14T22:13:20.123456Z"])
+def test_the_pools_clock_is_the_one_that_was_ranked_by(now: float | str) -> None:
+    """Ages are computed again to the bit: the pool's time is the query's, and not one rounded."""
+    asked = ranked(record=True, now=now)
+    assert CandidatePool.model_validate(recorded(asked)).clock == asked.canonical.now
+
+
+def test_documents_of_one_id_are_told_apart() -> None:
+    """Points whose documents have one id go by their own, in every leg and in the verdict."""
+    payloads = {"p0": {"id": "x"}, "p1": {"id": "x"}, "p2": {}, "p3": {"id": "y"}}
+    legs = [
+        vector(("p1", 0.9), ("p0", 0.8), payloads=payloads),
+        keyword(("p0", 3.0), ("p2", 2.0), ("p3", 2.0), ("p1", 1.0), payloads=payloads),
+    ]
+    asked = ranked(legs, record=True)
+    asked.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0})
+    found = recorded(asked)
+    assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["p1", "p0"], ["p0", "p2", "y", "p1"]]
+    assert found["rerank"] == {"p0": 1.0, "p1": 2.0, "y": 3.0}
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), unique=True, min_size=1),
+    st.lists(st.sampled_from("abcd"), unique=True),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from("abcd")),
+)
+def test_no_two_points_become_one(first: list[str], second: list[str], own: dict[str, str]) -> None:
+    """Whatever the points and their documents are called, a pool has as many candidates as the legs had points."""
+    payloads = {point: {"id": own[point]} if point in own else {} for point in "abcd"}
+    legs = [
+        leg(name, *((id_, 0.5) for id_ in ids), payloads=payloads) for name, ids in ((VECTOR, first), (KEYWORD, second))
+    ]
+    asked = query(record=True)
+    asked.legs = {each.name: each for each in legs}
+    found = [[hit["id"] for hit in each["hits"]] for each in pool(asked, None)["legs"]]
+    called = dict(zip([*first, *second], [id_ for ids in found for id_ in ids], strict=True))
+    assert len(set(called.values())) == len(called)
+    assert found == [[called[id_] for id_ in ids] for ids in (first, second)]
+
+
+# Room
+
+
+def taking(size: int) -> Publisher:
+    """A publisher whose topic takes so many bytes of a record."""
+    return replace(PUBLISHER, max_bytes={"results": size, "dead-letters": 1_000_000})
+
+
+def in_room(size: int) -> tuple[dict[str, Any], int]:
+    """The answer to a query that wants its pool, in a topic that takes so many bytes; and the answer's size."""
+    record = written(ranked(record=True, explain=True), taking(size))
+    return event_of(record), record_size(record.key, record.value, record.headers)
+
+
+POOL_OUT = "the candidate pool is left out: the topic takes no more"
+TOO_LARGE = [{"stage": "result", "reason": "too_large"}]
+
+
+def test_what_has_no_room_goes_in_order_and_is_said() -> None:
+    """Byte by byte less room: first the pool goes, then texts and payloads, then results from the end; each time the
+    answer says what it lost, and what is left is as it was.
+    """
+    whole, size = in_room(1_000_000)
+    assert (whole["status"], whole["degraded"], whole["warnings"]) == ("ok", [], [])
+    assert in_room(size)[0] == whole
+
+    unrecorded, size = in_room(size - 1)
+    assert "pool" not in unrecorded
+    assert unrecorded["results"] == whole["results"]
+    assert (unrecorded["status"], unrecorded["degraded"], unrecorded["warnings"]) == ("partial", TOO_LARGE, [POOL_OUT])
+    assert in_room(size)[0] == unrecorded
+
+    bare, size = in_room(size - 1)
+    assert [(hit["text"], hit["payload"]) for hit in bare["results"]] == [(None, {})] * 5
+    for short, full in zip(bare["results"], whole["results"], strict=True):
+        assert {**short, "text": full["text"], "payload": full["payload"]} == full
+    assert (bare["degraded"], bare["warnings"]) == (TOO_LARGE, [POOL_OUT])
+    assert in_room(size)[0] == bare
+
+    fewer, _ = in_room(size - 1)
+    assert fewer["results"] == bare["results"][:-1]
+    assert fewer["degraded"] == TOO_LARGE
+    assert fewer["warnings"] == [POOL_OUT, "the last 1 of 5 results are left out: the topic takes no more"]
+    assert (fewer["total"], fewer["has_more"]) == (5, True)

@@ -1,0 +1,249 @@
+"""Searches: which legs a query asks, how deep, within what, and which payload fields it takes along."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.query.destinations import Destinations
+from operators.query.embedding import Embedding
+from operators.query.in_flight import InFlight
+from operators.query.plan import Planner
+from operators.query.search_bodies import Searches
+from operators.query.sparse_vector import SparseVector
+from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import Profile, load
+from schemas.settings.ranking import PROFILES
+from tests.operators.samples import DIMENSION, decoder, message
+
+SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+PLACES = Destinations({"default": "documents"})
+EMBEDDING = Embedding(np.ones(DIMENSION, np.float32))
+ON = {"enabled": True}
+REFLECTION = {"key": "type", "match": {"value": "reflection"}}
+
+RECIPES = {
+    **SHIPPED,
+    "bare": Recipe.parse("bare", {"stages": ["rrf"]}),
+    "picked": Recipe.parse("picked", {"stages": ["rrf", {"llm_rerank": ON}]}),
+    "unreflected": Recipe.parse("unreflected", {"stages": ["decay", {"reflections": {"include_reflections": False}}]}),
+}
+WIDE = {"wide": Profile(over_sample=1000), "narrow": Profile(over_sample=1)}
+DECODER = decoder(
+    planner=Planner({**PROFILES, **WIDE}, RECIPES), destinations=Destinations({"default": "documents", "d": "diary"})
+)
+
+
+def query(*, embedded: bool = True, terms: bool = True, **event: Any) -> InFlight:
+    """A query with a vector and terms, unless it is to have none."""
+    asked = DECODER(message({"query_id": "q", "text": "some text", "namespace": "acme", **event}))
+    asked.embedding = EMBEDDING if embedded else None
+    asked.terms = SparseVector([7], [1.0]) if terms else None
+    return asked
+
+
+def bodies(asked: InFlight, searches: Searches = SEARCHES) -> dict[str, Any]:
+    """The requests by leg, all of the query's own collection."""
+    found: dict[Any, Any] = dict(searches(asked))
+    assert {collection for _, collection in found} <= {asked.collection}
+    return {leg: search.body for (leg, _), search in found.items()}
+
+
+def tenant(name: str) -> dict[str, Any]:
+    """The condition of a namespace."""
+    return {"key": "namespace", "match": {"value": name}}
+
+
+BOTH = {VECTOR, KEYWORD}
+ALL = {VECTOR, KEYWORD, STRUCTURED}
+
+
+@pytest.mark.parametrize(
+    ("event", "legs"),
+    [
+        ({}, BOTH),
+        ({"recipe": "composite"}, BOTH),
+        ({"recipe": "signals"}, BOTH),
+        ({"recipe": "distance"}, BOTH),
+        ({"recipe": "decay"}, ALL),
+        ({"recipe": "keyword"}, {KEYWORD}),
+        ({"recipe": "vector"}, {VECTOR}),
+        ({"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.1}}}}, ALL),
+        ({"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0}}}}, BOTH),
+        ({"overrides": {"score": {"weights": {"structured": 1.0}}}}, ALL),
+        ({"recipe": "signals", "overrides": {"weighted": {"vector_weight": 0}}}, {KEYWORD}),
+        ({"recipe": "signals", "overrides": {"weighted": {"vector_weight": 0, "keyword_weight": 0}}}, {STRUCTURED}),
+    ],
+)
+def test_the_recipe_says_which_legs_are_asked(event: dict[str, Any], legs: set[str]) -> None:
+    """A leg is asked if the recipe has a use for what it finds; the structured leg only where the recipe names it."""
+    assert bodies(query(**event)).keys() == legs
+
+
+@pytest.mark.parametrize(
+    ("event", "legs"),
+    [
+        ({"terms": False}, {VECTOR}),
+        ({"embedded": False}, {KEYWORD}),
+        ({"embedded": False, "terms": False}, set()),
+        ({"embedded": False, "profile": "fast"}, {KEYWORD}),
+        ({"embedded": False, "profile": "fast", "vector": [1.0, 0.0, 0.0]}, BOTH),
+        ({"embedded": False, "vector": [0.0, 0.0, 0.0]}, {KEYWORD}),
+        ({"embedded": False, "terms": False, "recipe": "decay"}, {STRUCTURED}),
+    ],
+)
+def test_a_leg_that_has_nothing_to_ask_by_is_left_out(event: dict[str, Any], legs: set[str]) -> None:
+    """Without a vector no vector leg, without terms no keyword leg; the structured leg needs neither."""
+    assert bodies(query(**event)).keys() == legs
+
+
+def test_each_leg_asks_by_its_own() -> None:
+    """The vector leg by the embedding, the keyword leg by the terms, each on its vector; the newest come by date."""
+    found = bodies(query(recipe="decay"), Searches("meaning", "words", idf_of_namespace=False))
+    assert found[VECTOR]["query"] is EMBEDDING.vector
+    assert found[VECTOR]["using"] == "meaning"
+    assert found[KEYWORD]["query"] == {"indices": [7], "values": [1.0]}
+    assert found[KEYWORD]["using"] == "words"
+    assert found[STRUCTURED]["order_by"] == {"key": "_created", "direction": "desc"}
+    assert not {"query", "using"} & found[STRUCTURED].keys()
+
+
+def test_the_settings_name_the_vectors() -> None:
+    """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
+    of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
+    assert Searches.of(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES)
+    assert Searches.of(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(SEARCHES, destinations=PLACES)
+    assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
+
+
+@pytest.mark.parametrize(
+    ("event", "depth"),
+    [
+        ({}, 100),
+        ({"limit": 150}, 150),
+        ({"limit": 999}, 200),
+        ({"profile": "deep"}, 500),
+        ({"profile": "fast"}, 20),
+        ({"profile": "fast", "limit": 5}, 5),
+        ({"profile": "narrow", "limit": 7}, 7),
+        ({"profile": "wide"}, 1000),
+        ({"recipe": "distance"}, 100),
+        ({"recipe": "distance", "limit": 34}, 102),
+        ({"recipe": "distance", "limit": 34, "rerank": False}, 100),
+        ({"recipe": "distance", "limit": 5, "profile": "fast"}, 15),
+        ({"recipe": "distance", "limit": 200, "profile": "deep"}, 600),
+        ({"recipe": "distance", "limit": 200, "profile": "wide"}, 1000),
+        ({"recipe": "picked", "limit": 50}, 150),
+        ({"recipe": "picked", "limit": 50, "overrides": {"llm_rerank": {"enabled": False}}}, 100),
+        ({"recipe": "composite", "limit": 50}, 100),
+        ({"reflections_only": True, "limit": 1}, 1000),
+        ({"reflections_only": True, "profile": "fast"}, 1000),
+    ],
+)
+def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
+    """The page, or the profile's over-sample if that is more; three pages where a stage on distance runs; all legs the
+    same; never more than 1,000, and 1,000 of reflections alone.
+    """
+    assert {body["limit"] for body in bodies(query(**event)).values()} == {depth}
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ({"recipe": "bare"}, False),
+        ({}, ["_content"]),
+        ({"recipe": "keyword"}, ["_content"]),
+        ({"recipe": "decay"}, ["created_at", "id"]),
+        ({"recipe": "distance"}, ["created_at", "importance", "text", "title"]),
+        ({"recipe": "signals"}, ["created_at", "cycle", "id", "priority", "type", "updated_at"]),
+        (
+            {"recipe": "signals", "overrides": {"weighted": {"graph_weight": 0.1}}},
+            ["created_at", "cycle", "edges", "id", "priority", "type", "updated_at"],
+        ),
+        (
+            {"recipe": "bare", "reflections_only": True},
+            ["created_at", "cycle", "id", "type", "updated_at"],
+        ),
+    ],
+)
+def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields: object) -> None:
+    """Fields that no stage reads stay in the index, edges too until the graph weighs; nothing read is no payload."""
+    assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
+
+
+EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
+EVERYTHING |= {"priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recorded_query_takes_all_that_any_recipe_reads(recipe: str) -> None:
+    """A pool can be ranked by another recipe: each leg is asked for every field that a stage can read."""
+    for body in bodies(query(recipe=recipe, record=True)).values():
+        assert set(body["with_payload"]) == EVERYTHING | (RECIPES[recipe].reads & {"_content"})
+        assert RECIPES[recipe].reads - {"_content"} <= EVERYTHING
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_reflections_alone_are_searched_exactly(recipe: str) -> None:
+    """With a vector the nearest reflections come, exactly and by no other leg, whatever the recipe; no other search is
+    exact.
+    """
+    found = bodies(query(recipe=recipe, reflections_only=True, namespace="acme"))
+    assert found.keys() == {VECTOR}
+    assert found[VECTOR]["params"] == {"exact": True}
+    assert found[VECTOR]["filter"] == {"must": [tenant("acme"), REFLECTION]}
+    assert not any("exact" in body.get("params", {}) for body in bodies(query(recipe=recipe)).values())
+
+
+@pytest.mark.parametrize("event", [{"embedded": False}, {"embedded": False, "vector": [0.0, 0.0, 0.0]}])
+def test_reflections_without_a_vector_are_the_newest(event: dict[str, Any]) -> None:
+    """Where there is no vector they come from the structured leg, newest first; terms alone are not asked by."""
+    found = bodies(query(reflections_only=True, **event))
+    assert found.keys() == {STRUCTURED}
+    assert found[STRUCTURED]["order_by"] == {"key": "_created", "direction": "desc"}
+    assert found[STRUCTURED]["filter"] == {"must": [tenant("acme"), REFLECTION]}
+
+
+@pytest.mark.parametrize("event", [{"recipe": "decay", "include_reflections": False}, {"recipe": "unreflected"}])
+def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
+    """Where query or recipe leaves them out no leg returns one; term frequencies stay those of the namespace."""
+    found = bodies(query(**event))
+    assert found.keys() == ALL
+    for body in found.values():
+        assert body["filter"] == {"must": [tenant("acme")], "must_not": [REFLECTION]}
+    assert found[KEYWORD]["params"] == {"idf": {"corpus": {"must": [tenant("acme")]}}}
+    back = bodies(query(**{**event, "include_reflections": True}))
+    assert all(body["filter"] == {"must": [tenant("acme")]} for body in back.values())
+
+
+asked = st.fixed_dictionaries(
+    {"recipe": st.sampled_from(sorted(RECIPES)), "profile": st.sampled_from(["fast", "balanced", "deep", "narrow"])},
+    optional={
+        "namespace": st.text(min_size=1, max_size=5),
+        "destination": st.sampled_from(["default", "d"]),
+        "vector": st.lists(st.floats(-1, 1, width=32), min_size=DIMENSION, max_size=DIMENSION),
+        "reflections_only": st.booleans(),
+        "record": st.booleans(),
+        "rerank": st.booleans(),
+        "limit": st.integers(0, 300),
+        "embedded": st.booleans(),
+        "terms": st.booleans(),
+    },
+)
+
+
+@given(asked)
+def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, Any]) -> None:
+    """Whatever is asked, each request demands the query's namespace, counts terms within it, and holds the page."""
+    one = query(**event)
+    assert one.collection == {"d": "diary"}.get(event.get("destination", ""), "documents")
+    for body in bodies(one).values():
+        assert tenant(event.get("namespace", "acme")) in body["filter"]["must"]
+        assert "should" not in body["filter"]
+        assert one.event.page_size <= body["limit"] <= 1000
+        corpus = body.get("params", {}).get("idf", {}).get("corpus", body["filter"])
+        assert tenant(event.get("namespace", "acme")) in corpus["must"]

@@ -1,0 +1,287 @@
+"""Relative time anchors: every row of the table, which row wins, what is no time, and that any text is answered."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
+
+NOW = datetime(2024, 5, 20, 15, 30, tzinfo=UTC).timestamp()
+
+SMALL = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+FRAGMENTS = (
+    *(
+        "yesterday",
+        "recently",
+        "a couple",
+        "of",
+        "days",
+        "day",
+        "ago",
+        "last",
+        "week",
+        "months",
+        "a",
+        "year",
+        "hundred",
+    ),
+    *("twenty-five", "three", "7", "31", "2023", "2023-02-29", "may", "March", "Sept.", "in", "during", "the", "fall"),
+    *(",", ".", "-", "th", "ﬆ", "ı", "ſ", "K", "\x00", "\ud800", "\u00a0", "昨日", "٣"),
+)
+any_text = st.text(st.characters(exclude_categories=())) | st.lists(
+    st.sampled_from(FRAGMENTS) | st.text(max_size=3)
+).map(" ".join)
+
+
+def spelled(number: int) -> str:
+    """An English number word, 0 to 100, with a hyphen."""
+    if number == 100:
+        return "one hundred"
+    if number < 20:
+        return SMALL[number]
+    tens, ones = divmod(number, 10)
+    return TENS[tens - 2] + (f"-{SMALL[ones]}" if ones else "")
+
+
+def work(query: str) -> float:
+    """The processor time that a query takes, the least of three times."""
+
+    def once() -> float:
+        start = time.thread_time()
+        temporal_expression(query, NOW)
+        return time.thread_time() - start
+
+    return min(once() for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "days", "tolerance"),
+    [
+        ("3 days ago", 3, 2),
+        ("three days ago", 3, 2),
+        ("1 day ago", 1, 2),
+        ("one day ago", 1, 2),
+        ("0 days ago", 0, 2),
+        ("9999 days ago", 9999, 2),
+        ("twenty-five days ago", 25, 2),
+        ("twenty five days ago", 25, 2),
+        ("a hundred days ago", 100, 2),
+        ("one hundred days ago", 100, 2),
+        ("a couple days ago", 2, 2),
+        ("a couple of days ago", 2, 2),
+        ("yesterday", 1, 1),
+        ("3 weeks ago", 21, 5),
+        ("three weeks ago", 21, 5),
+        ("1 week ago", 7, 5),
+        ("one week ago", 7, 5),
+        ("a week ago", 7, 3),
+        ("last week", 7, 3),
+        ("2 months ago", 60, 10),
+        ("eleven months ago", 330, 10),
+        ("1 month ago", 30, 10),
+        ("one month ago", 30, 10),
+        ("a month ago", 30, 7),
+        ("last month", 30, 7),
+        ("a year ago", 365, 30),
+        ("last year", 365, 30),
+        ("recently", 14, 14),
+    ],
+)
+def test_each_row_by_hand(phrase: str, days: int, tolerance: int) -> None:
+    """Each phrase of the table names its days and tolerance: alone, in a sentence, in capitals, between punctuation."""
+    expected = TemporalExpression(days, tolerance)
+    assert temporal_expression(phrase, NOW) == expected
+    assert temporal_expression(f"What did I do {phrase} in Rome?", NOW) == expected
+    assert temporal_expression(phrase.upper(), NOW) == temporal_expression(phrase.title(), NOW) == expected
+    assert temporal_expression(f"({phrase}), really", NOW) == expected
+
+
+@pytest.mark.parametrize("space", ["  ", "\t", "\n", "\r\n \t", "\u00a0", "\u3000"])
+def test_any_white_space_parts_words(space: str) -> None:
+    """Tabs, line ends and wide or unbreakable spaces part words as a space does."""
+    assert temporal_expression("twenty five weeks ago".replace(" ", space), NOW) == TemporalExpression(175, 5)
+    assert temporal_expression("a couple of days ago".replace(" ", space), NOW) == TemporalExpression(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "days", "tolerance"),
+    [
+        ("recently, or 3 days ago", 3, 2),
+        ("yesterday or a couple of days ago", 2, 2),
+        ("two weeks ago or yesterday", 1, 1),
+        ("last week, not two weeks ago", 14, 5),
+        ("two months ago or last week", 7, 3),
+        ("last month or two months ago", 60, 10),
+        ("a year ago or last month", 30, 7),
+        ("recently or last year", 365, 30),
+        ("on 7 May 2023, as you recently said", 14, 14),
+        ("2 weeks ago, 3 weeks ago", 14, 5),
+    ],
+)
+def test_the_first_row_wins_wherever_it_stands(query: str, days: int, tolerance: int) -> None:
+    """Of two phrases the table's earlier row decides, relative before absolute; of one row's the first in the text."""
+    assert temporal_expression(query, NOW) == TemporalExpression(days, tolerance)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "   ",
+        "today",
+        "tomorrow",
+        "yesterdays",
+        "beyesterday",
+        "yesterday_x",
+        "last weekend",
+        "last weeks",
+        "at last yearly",
+        "blast week",
+        "a couple of weeks ago",
+        "a few days ago",
+        "days ago",
+        "3 days agog",
+        "3 daysago",
+        "3 days",
+        "in 3 days",
+        "three years ago",
+        "most recent",
+        "unrecently",
+    ],
+)
+def test_what_is_no_time(query: str) -> None:
+    """Parts of longer words, other units and what the table leaves out name no time."""
+    assert temporal_expression(query, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "12345 days ago",
+        "1.5 days ago",
+        "2,000 days ago",
+        "two hundred days ago",
+        "a hundred and five days ago",
+        "one hundred five days ago",
+        "two hundred and twenty-five days ago",
+        "a thousand twenty five weeks ago",
+        "three thousand and one months ago",
+        "٣ days ago",
+    ],
+)
+def test_a_number_that_is_not_read_whole_is_none(query: str) -> None:
+    """Of a larger or broken number the last part isn't taken for the number."""
+    assert temporal_expression(query, NOW) is None
+
+
+def test_a_number_that_is_not_read_leaves_the_later_rows() -> None:
+    """A later row still answers after a number too large for an earlier one."""
+    assert temporal_expression("a hundred and five days ago, or last year", NOW) == TemporalExpression(365, 30)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Was habe ich vor drei Wochen gemacht?",
+        "gestern",
+        "3日前に何をしましたか",
+        "昨日",
+        "ماذا فعلت قبل ثلاثة أيام",
+        "qu'ai-je fait hier ?",
+        "что я делал вчера",
+    ],
+)
+def test_other_languages_name_no_relative_time(query: str) -> None:
+    """A relative phrase in another language is no anchor, and no error."""
+    assert temporal_expression(query, NOW) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a couple of ",
+        "twenty-",
+        "twenty five ",
+        "one hundred and ",
+        "thousand ",
+        "9",
+        "9 ",
+        "9999 days ",
+        "last ",
+        "in the ",
+        "7 of mayo ",
+        "may the 777 of ",
+        "sept. , ",
+        "2023-",
+        "2023-05-0",
+        "during ",
+        "winter of ",
+        "a \n\t ",
+        " ",
+        "\x00",
+        "\ud800",
+        "ﬆ",
+        "İ",
+    ],
+)
+def test_hostile_repeats_cost_in_proportion(unit: str) -> None:
+    """After long repeats of a phrase's beginning the last row is still read, and eight times the text costs nearer to
+    eight times the work than to sixty-four.
+    """
+    short, long = (unit * (length // len(unit)) + " in 2022" for length in (10_000, 80_000))
+    assert temporal_expression(short, NOW) == temporal_expression(long, NOW) == TemporalExpression(689, 120)
+    assert work(long) < 8**1.5 * work(short)
+
+
+@given(any_text)
+def test_any_text_is_answered(query: str) -> None:
+    """Any text, surrogates and control characters too, gives an anchor or None, twice the same."""
+    found = temporal_expression(query, NOW)
+    assert found is None or found.tolerance > 0
+    assert temporal_expression(query, NOW) == found
+
+
+@given(any_text)
+def test_case_says_nothing(query: str) -> None:
+    """A text in capitals names the time that it names otherwise, ligatures and dotless i included."""
+    assert temporal_expression(query.upper(), NOW) == temporal_expression(query, NOW)
+
+
+@pytest.mark.parametrize("query", ["laﬆ week", "yeſterday", "three weeKs ago", "ﬁve days ago"])
+def test_letters_that_case_folds_are_the_same_letters(query: str) -> None:
+    """A ligature, a long s and the Kelvin sign read as the letters that their capitals are."""
+    found = temporal_expression(query, NOW)
+    assert found is not None
+    assert found == temporal_expression(query.upper(), NOW)
+
+
+@given(st.integers(0, 9999), st.sampled_from([("day", 1, 2), ("week", 7, 5), ("month", 30, 10)]), st.booleans())
+def test_n_units_ago_is_n_units(number: int, unit: tuple[str, int, int], plural: bool) -> None:
+    """Digits times the unit's days, singular or plural."""
+    name, days, tolerance = unit
+    found = temporal_expression(f"{number} {name}{'s' if plural else ''} ago", NOW)
+    assert found == TemporalExpression(number * days, tolerance)
+
+
+@pytest.mark.parametrize("number", range(101))
+def test_number_words_are_their_digits(number: int) -> None:
+    """Every word from zero to one hundred, hyphen or space, in each of the three rows."""
+    word = spelled(number)
+    for written in (word, word.replace("-", " ")):
+        for unit in ("day", "weeks", "months"):
+            assert temporal_expression(f"{written} {unit} ago", NOW) == temporal_expression(f"{number} {unit} ago", NOW)
+
+
+@given(st.floats(-62_135_596_800.0, 253_402_300_799.0))
+def test_a_relative_time_does_not_depend_on_now(now: float) -> None:
+    """Days before now are the same for any now."""
+    assert temporal_expression("three weeks ago", now) == TemporalExpression(21, 5)

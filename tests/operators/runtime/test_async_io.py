@@ -1,0 +1,289 @@
+"""Asynchronous calls in a real dataflow: every item once, with its own outcomes, within its deadline."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.runtime.async_io import async_io
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+
+ROOMY = Bounds(timeout=30, max_batch=64, max_concurrency=8)
+
+Call = Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
+
+
+@dataclass(frozen=True)
+class Item:
+    """What flows: its request a lane, and its deadline in seconds from when the first was read."""
+
+    number: int
+    batch_keys: tuple[str, ...] = ("a",)
+    deadline: float = math.inf
+    latency: float = 0.0
+    fails: bool = False
+
+    def plan(self) -> Mapping[BatchKey, tuple[str, "Item"]]:
+        """A request that names the lane and the item, so that an outcome can."""
+        return {batch_key: (batch_key, self) for batch_key in self.batch_keys}
+
+
+@dataclass
+class Backend:
+    """What was called: (lane, batch size) in order, the seconds that each call was given, and how many ran at once."""
+
+    calls: list[tuple[BatchKey, list[int]]] = field(default_factory=list)
+    given: list[float] = field(default_factory=list)
+    cancelled: list[BatchKey] = field(default_factory=list)
+    running: dict[BatchKey, int] = field(default_factory=dict)
+    most: dict[BatchKey, int] = field(default_factory=dict)
+
+    async def __call__(self, batch_key: BatchKey, queries: Sequence[tuple[str, Item]], timeout: float) -> list[Any]:
+        """Answer each request by its lane and number after the longest latency of the batch."""
+        self.calls.append((batch_key, [item.number for _, item in queries]))
+        self.given.append(timeout)
+        self.running[batch_key] = self.running.get(batch_key, 0) + 1
+        self.most[batch_key] = max(self.most.get(batch_key, 0), self.running[batch_key])
+        try:
+            await asyncio.sleep(max(item.latency for _, item in queries))
+        except asyncio.CancelledError:
+            self.cancelled.append(batch_key)
+            raise
+        finally:
+            self.running[batch_key] -= 1
+        return [
+            BackendUnavailable(f"{batch_key}{item.number}") if item.fails else f"{batch_key}{item.number}"
+            for batch_key, item in queries
+        ]
+
+
+@contextmanager
+def looping() -> Iterator[EventLoopThread]:
+    """A running event-loop thread."""
+    calls = EventLoopThread(Wakeup())
+    try:
+        yield calls
+    finally:
+        calls.close()
+
+
+def ran(
+    batches: Sequence[list[Item]],
+    call: Call,
+    bounds: Bounds = ROOMY,
+    plan: Callable[[Item], Mapping[BatchKey, Any]] = Item.plan,
+) -> dict[int, Mapping[BatchKey, Any]]:
+    """Run a flow over the batches: the outcomes by item."""
+    return {done.item.number: done.outcomes for done in left(batches, call, bounds, plan)}
+
+
+def left(
+    batches: Sequence[list[Item]], call: Call, bounds: Bounds, plan: Callable[[Item], Mapping[BatchKey, Any]]
+) -> list[Finished[Item, Any]]:
+    """Run a flow over the batches: what left it; every item must leave exactly once."""
+    out: list[list[Finished[Item, Any]]] = []
+    began = math.nan
+
+    def flowing() -> Iterator[list[Item]]:
+        # What it takes to start the flow is no item's time.
+        nonlocal began
+        began = time.monotonic()
+        yield from batches
+
+    with looping() as calls:
+        flow = Dataflow("calls")
+        up = op.input("in", flow, TestingSource(flowing()))
+        done = async_io("io", up, calls, plan, call, lambda item: began + item.deadline, bounds)
+        op.output("out", done, TestingSink(out))
+        run_main(flow)
+    finished = [done for batch in out for done in batch]
+    assert sorted(done.item.number for done in finished) == sorted(item.number for batch in batches for item in batch)
+    return finished
+
+
+items = st.builds(
+    lambda batch_keys, deadline, latency, fails: (batch_keys, deadline, latency, fails),
+    st.sampled_from([(), ("a",), ("b",), ("a", "b")]),
+    st.sampled_from([-1.0, 0.005, 0.02, math.inf]),
+    st.sampled_from([0.0, 0.0, 0.003, 0.012]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(items, max_size=6), max_size=6), st.integers(1, 4), st.integers(1, 3))
+def test_no_outcome_is_anothers(batches: list[list[Any]], max_batch: int, max_concurrency: int) -> None:
+    """Whatever is slow, fails or is late: an item leaves once, with an outcome of its own for each lane it asked."""
+    number = iter(range(1000))
+    flowing = [[Item(next(number), *fields) for fields in batch] for batch in batches]
+    backend = Backend()
+    outcomes = ran(flowing, backend, Bounds(30, max_batch, max_concurrency))
+    for item in (item for batch in flowing for item in batch):
+        got = outcomes[item.number]
+        assert set(got) == set(item.batch_keys)
+        for batch_key, outcome in got.items():
+            if isinstance(outcome, BackendTimeout):
+                assert item.deadline < math.inf
+            elif item.fails:
+                assert isinstance(outcome, BackendUnavailable)
+                assert str(outcome) == f"{batch_key}{item.number}"
+            else:
+                assert outcome == f"{batch_key}{item.number}"
+    assert all(0 < len(batch) <= max_batch for _, batch in backend.calls)
+    assert all(most <= max_concurrency for most in backend.most.values())
+
+
+def test_an_item_that_asks_for_nothing_passes() -> None:
+    """Without a request an item leaves without an outcome, and nobody is called."""
+    backend = Backend()
+    assert ran([[Item(0, ()), Item(1, ())]], backend) == {0: {}, 1: {}}
+    assert backend.calls == []
+
+
+def test_a_call_takes_at_most_max_batch() -> None:
+    """Ten requests of one lane are made by calls of at most four, in their order."""
+    backend = Backend()
+    ran([[Item(number) for number in range(10)]], backend, Bounds(30, 4, 1))
+    assert backend.calls == [("a", [0, 1, 2, 3]), ("a", [4, 5, 6, 7]), ("a", [8, 9])]
+
+
+def test_concurrency_is_bounded_a_lane() -> None:
+    """With two slots a lane two calls run together, never three, and the lanes don't share slots."""
+    backend = Backend()
+    ran([[Item(number, ("a", "b"), latency=0.01) for number in range(8)]], backend, Bounds(30, 1, 2))
+    assert backend.most == {"a": 2, "b": 2}
+    assert len(backend.calls) == 16
+
+
+def test_the_lanes_are_called_apart() -> None:
+    """Requests of two lanes never share a call, and a slow lane doesn't hold up the other."""
+    backend = Backend()
+    both = [Item(0, ("slow", "quick"), latency=0.0), Item(1, ("quick",))]
+    ran([both], backend)
+    assert sorted(backend.calls, key=str) == [("quick", [0, 1]), ("slow", [0])]
+
+
+def test_a_failing_lane_leaves_the_other() -> None:
+    """A BackendError of one lane's call is that lane's outcome for each of its requests; the other has its answers."""
+
+    async def call(batch_key: BatchKey, queries: Sequence[Any], timeout: float) -> list[str]:
+        if batch_key == "a":
+            raise BackendBadResponse("garbage")
+        return [f"{batch_key}{item.number}" for batch_key, item in queries]
+
+    outcomes = ran([[Item(0, ("a", "b")), Item(1, ("a", "b"))]], call)
+    for number in (0, 1):
+        assert isinstance(outcomes[number]["a"], BackendBadResponse)
+        assert outcomes[number]["b"] == f"b{number}"
+
+
+def test_a_call_under_way_ends_at_the_deadline() -> None:
+    """A call that hangs gives BackendTimeout at the item's deadline and is cancelled: the next one gets its slot."""
+    backend = Backend()
+    outcomes = ran([[Item(0, deadline=0.5, latency=60), Item(1)]], backend, Bounds(5, 1, 1))
+    assert isinstance(outcomes[0]["a"], BackendTimeout)
+    assert outcomes[1] == {"a": "a1"}
+    assert backend.cancelled == ["a"]
+
+
+def test_the_stages_own_timeout_bounds_an_item_without_a_deadline() -> None:
+    """`Bounds.timeout` ends what has no deadline of its own."""
+    backend = Backend()
+    outcomes = ran([[Item(0, latency=60)]], backend, Bounds(0.05, 64, 8))
+    assert isinstance(outcomes[0]["a"], BackendTimeout)
+    assert backend.cancelled == ["a"]
+
+
+def test_a_request_that_waits_ends_at_its_deadline() -> None:
+    """Behind a busy lane a request times out without ever being called; the busy call goes on to its answer."""
+    backend = Backend()
+    outcomes = ran([[Item(0, latency=0.2)], [Item(1, deadline=0.05)]], backend, Bounds(30, 1, 1))
+    assert outcomes[0] == {"a": "a0"}
+    assert isinstance(outcomes[1]["a"], BackendTimeout)
+    assert backend.calls == [("a", [0])]
+    assert backend.cancelled == []
+
+
+def test_a_call_that_somebody_waits_for_is_not_cancelled() -> None:
+    """Of two items in one call the late one times out, and the other gets its answer from that call."""
+    backend = Backend()
+    outcomes = ran([[Item(0, deadline=0.5), Item(1, latency=0.8)]], backend)
+    assert isinstance(outcomes[0]["a"], BackendTimeout)
+    assert outcomes[1] == {"a": "a1"}
+    assert backend.calls == [("a", [0, 1])]
+    assert backend.cancelled == []
+
+
+def test_a_call_is_given_what_is_left() -> None:
+    """A call's seconds are those of its most patient request, within the stage's time-out."""
+    backend = Backend()
+    ran([[Item(0, ("a",), 5.0), Item(1, ("a",), 9.0), Item(2, ("b",))]], backend, Bounds(20, 64, 8))
+    given = dict(zip((batch_key for batch_key, _ in backend.calls), backend.given, strict=True))
+    assert 5 < given["a"] <= 9
+    assert 9 < given["b"] <= 20
+
+
+def test_more_than_max_pending_is_refused_at_once() -> None:
+    """Items over the stage's bound get BackendUnavailable for each of their lanes, without a call."""
+    backend = Backend()
+    outcomes = ran([[Item(number, ("a", "b")) for number in range(5)]], backend, Bounds(30, 64, 8, max_pending=3))
+    assert [outcomes[number]["a"] for number in range(3)] == ["a0", "a1", "a2"]
+    for number in (3, 4):
+        assert {type(outcome) for outcome in outcomes[number].values()} == {BackendUnavailable}
+        assert set(outcomes[number]) == {"a", "b"}
+    assert all(batch == [0, 1, 2] for _, batch in backend.calls)
+
+
+async def _defective(batch_key: BatchKey, queries: Sequence[Any], timeout: float) -> list[str]:
+    raise KeyError("a defect")
+
+
+async def _one_too_few(batch_key: BatchKey, queries: Sequence[Any], timeout: float) -> list[str]:
+    return ["a"] * (len(queries) - 1)
+
+
+@pytest.mark.parametrize("call", [_defective, _one_too_few])
+def test_a_defect_of_a_call_is_its_requests_outcome(call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    """An exception that isn't a BackendError, or a wrong number of outcomes, fails the call's requests and no more:
+    nothing is guessed, the log has the traceback, and the worker goes on.
+    """
+    outcomes = ran([[Item(0), Item(1)]], call)
+    assert outcomes.keys() == {0, 1}
+    for by_lane in outcomes.values():
+        assert [type(outcome) for outcome in by_lane.values()] == [BackendBadResponse]
+    assert "defect in a call" in caplog.text
+
+
+def test_a_defect_of_the_plan_is_its_items_alone() -> None:
+    """What `plan` raises for an item is raised where its outcomes are asked for; its neighbours have theirs."""
+
+    def plan(item: Item) -> Mapping[BatchKey, Any]:
+        if item.number == 1:
+            raise KeyError("a defect")
+        return item.plan()
+
+    finished = {done.item.number: done for done in left([[Item(0), Item(1), Item(2)]], Backend(), ROOMY, plan)}
+    assert (finished[0].outcomes, finished[2].outcomes) == ({"a": "a0"}, {"a": "a2"})
+    with pytest.raises(KeyError):
+        _ = finished[1].outcomes
+
+
+def test_an_error_as_a_value_is_one_requests_outcome() -> None:
+    """A call may fail for one request and answer the others."""
+    outcomes = ran([[Item(0), Item(1, fails=True), Item(2)]], Backend())
+    assert outcomes[0] == {"a": "a0"}
+    assert isinstance(outcomes[1]["a"], BackendError)
+    assert outcomes[2] == {"a": "a2"}

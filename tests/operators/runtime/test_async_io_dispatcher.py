@@ -1,0 +1,184 @@
+"""The dispatcher by itself: what gathers while a lane is busy, and who is woken when something has finished."""
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Sequence
+
+from operators.runtime.batching.policy import Whole
+from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from tests.operators.delivery.scripted import WITHIN, until
+
+WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
+
+
+class CountedWakeup(Wakeup):
+    """How often it was set."""
+
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def set(self) -> None:
+        """Count."""
+        self.times += 1
+        super().set()
+
+
+class Gate:
+    """A backend whose calls end when the test opens the gate."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[BatchKey, list[int]]] = []
+        self.open = False
+
+    async def __call__(self, batch_key: BatchKey, queries: Sequence[int], timeout: float) -> list[int]:
+        """Wait for the gate."""
+        self.calls.append((batch_key, list(queries)))
+        while not self.open:  # noqa: ASYNC110  opened from another thread
+            await asyncio.sleep(0.001)
+        return [-query for query in queries]
+
+
+def test_requests_gather_while_their_lane_is_busy() -> None:
+    """A free lane calls at once with what is there; what comes while it is busy goes together, lane by lane."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+    lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {lane_of[item]: item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    )
+    for item in lane_of:
+        dispatcher.submit([item])
+    until(lambda: len(gate.calls) == 2)
+    assert gate.calls == [("a", [1]), ("b", [3])]
+    gate.open = True
+    finished: list[Finished[int, int]] = []
+
+    def drained() -> bool:
+        finished.extend(dispatcher.drain())
+        return not dispatcher.outstanding
+
+    until(drained)
+    calls.close()
+    assert sorted(gate.calls[2:]) == [("a", [2, 4]), ("b", [5, 6])]
+    assert {done.item: done.outcomes for done in finished} == {
+        item: {batch_key: -item} for item, batch_key in lane_of.items()
+    }
+
+
+def test_whatever_finishes_wakes_the_process() -> None:
+    """An answer, a deadline that has passed or passes, and an item without a request each set the wake-up event."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+    deadlines = {2: -1.0}
+
+    def dispatching(*, asks: bool = True) -> Dispatcher[int, int, int]:
+        return Dispatcher(
+            calls,
+            lambda item: {"a": item} if asks else {},
+            gate,
+            lambda item: deadlines.get(item, math.inf),
+            WIDE,
+            Whole(64),
+        )
+
+    def woken(dispatcher: Dispatcher[int, int, int], item: int) -> None:
+        before = wakeup.times
+        dispatcher.submit([item])
+        drained(dispatcher)
+        assert wakeup.times > before
+
+    def drained(dispatcher: Dispatcher[int, int, int]) -> None:
+        until(dispatcher.drain)
+        # What is set belongs to the same turn of the loop as what finished, and comes after it.
+        calls.run(asyncio.sleep(0), WITHIN)
+
+    busy = dispatching()
+    busy.submit([1])
+    until(lambda: gate.calls)
+    woken(busy, 2)
+    woken(dispatching(asks=False), 3)
+    deadlines[4] = time.monotonic() + 0.2
+    woken(busy, 4)
+    gate.open = True
+    drained(busy)
+    woken(dispatching(), 5)
+    calls.close()
+
+
+def test_outstanding_is_what_was_not_drained() -> None:
+    """An item counts until it is picked up, finished or not."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    )
+    dispatcher.submit([1, 2])
+    until(lambda: gate.calls)
+    assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
+    gate.open = True
+    until(lambda: wakeup.times)
+    assert dispatcher.outstanding == 2
+    picked_up: list[Finished[int, int]] = []
+
+    def all_picked_up() -> bool:
+        picked_up.extend(dispatcher.drain())
+        assert dispatcher.outstanding == 2 - len(picked_up)
+        return not dispatcher.outstanding
+
+    until(all_picked_up)
+    calls.close()
+
+
+def test_closing_cancels_what_is_under_way() -> None:
+    """The loop's thread ends at once, with a call that would never end."""
+    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    )
+    dispatcher.submit([1])
+    until(lambda: gate.calls)
+    calls.close()
+    assert calls.loop.is_closed()
+
+
+def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
+    """A deadline that passes in the moment in which the call is made leaves the lane free for the next."""
+    calls, gate = EventLoopThread(CountedWakeup()), Gate()
+    soon = time.monotonic() + 0.5
+    deadlines = {1: soon, 2: soon + 0.2, 3: math.inf}
+    dispatcher: Dispatcher[int, int, int] = Dispatcher(
+        calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE, Whole(64)
+    )
+    dispatcher.submit([1])
+    until(lambda: gate.calls)
+    # The loop is held up over the first deadline: the second item and the first one's timer come in one turn, in which
+    # it is held up again, over the second deadline, when the call is made and has not begun.
+    held = threading.Event()
+
+    def hold(moment: float) -> None:
+        held.set()
+        time.sleep(max(0, moment - time.monotonic()))
+
+    calls.loop.call_soon_threadsafe(hold, deadlines[1] + 0.01)
+    held.wait()
+    dispatcher.submit([2])
+    calls.loop.call_soon_threadsafe(hold, deadlines[2] + 0.01)
+    late: list[Finished[int, int]] = []
+
+    def finished() -> int:
+        late.extend(dispatcher.drain())
+        return len(late)
+
+    until(lambda: finished() == 2)
+    gate.open = True
+    dispatcher.submit([3])
+    until(lambda: finished() == 3)
+    assert late[-1].outcomes == {"a": -3}
+    calls.close()

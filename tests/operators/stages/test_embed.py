@@ -1,0 +1,168 @@
+"""Embed: which queries' texts become vectors, and what a lost one leaves."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from operators.clients.embedders.cached import CachedEmbeddings
+from operators.query.embedding import Embedding
+from operators.query.in_flight import InFlight
+from operators.query.plan import Planner
+from operators.runtime.dispatcher import Bounds, Finished
+from operators.stages.embed import Embeddings
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.recipes import SHIPPED, Recipe
+from schemas.settings.ranking import PROFILES
+from tests.operators.samples import DIMENSION, TRACER, decoder, message
+
+PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
+DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING}))
+
+
+def query(**event: Any) -> InFlight:
+    """A query in flight."""
+    return DECODER(message({"query_id": "q", "text": "some text", **event}))
+
+
+class Counting:
+    """An embedder that keeps what it was asked, and gives each text a vector of its own."""
+
+    model = "counting"
+
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        self.asked: list[list[str]] = []
+        self._dimension = dimension
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        """A vector that begins with the text's length."""
+        self.asked.append(list(texts))
+        return [Embedding(np.full(self._dimension, len(text), np.float32)) for text in texts]
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+def by(embedder: Counting | None = None, *, tokens: bool = False, kept: CachedEmbeddings | None = None) -> Embeddings:
+    """Who embeds."""
+    return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
+
+
+NEVER: list[dict[str, Any]] = [
+    {"text": None, "vector": [1.0, 0.0, 0.0]},
+    {"vector": [1.0, 0.0, 0.0]},
+    {"vector": [0.0, 0.0, 0.0]},
+    {"profile": "fast"},
+    {"profile": "fast", "reflections_only": True},
+    {"recipe": "keyword", "rerank": False},
+    {"recipe": "picking"},
+]
+BY_TOKENS: list[dict[str, Any]] = [{"recipe": "keyword"}, {"recipe": "keyword", "profile": "deep"}]
+ALWAYS: list[dict[str, Any]] = [
+    {},
+    {"recipe": "vector"},
+    {"recipe": "signals", "rerank": False},
+    {"recipe": "keyword", "reflections_only": True},
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "tokens", "wanted"),
+    [
+        *((asked, tokens, False) for asked in NEVER for tokens in (False, True)),
+        *((asked, tokens, tokens) for asked in BY_TOKENS for tokens in (False, True)),
+        *((asked, tokens, True) for asked in ALWAYS for tokens in (False, True)),
+    ],
+)
+def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], tokens: bool, wanted: bool) -> None:
+    """The vector leg, reflections and a reranker of tokens read it; a chat model's pick, a profile without and a vector
+    of the query's own need none. What isn't wanted is no loss where nobody embeds.
+    """
+    assert by(tokens=tokens).plan(query(**asked)) == ({"embed": "some text"} if wanted else {})
+    lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
+    assert by(tokens=tokens).missed(query(**asked)).degraded == lost
+
+
+def test_a_vector_is_taken_over() -> None:
+    """The embedding of the collection's dimension is the query's."""
+    vector = Embedding(np.ones(DIMENSION, np.float32))
+    asked = by().take(Finished(query(), {"embed": vector}))
+    assert (asked.embedding, asked.degraded) == (vector, [])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (BackendTimeout("late"), Reason.TIMEOUT),
+        (Embedding(np.ones(DIMENSION + 1, np.float32)), Reason.BAD_RESPONSE),
+    ],
+)
+def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
+    """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
+    asked = by().take(Finished(query(), {"embed": outcome}))
+    assert (asked.embedding, asked.degraded) == (None, [("embed", reason)])
+
+
+def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
+    """One call of the stage, without a failure."""
+    found = asyncio.run(embeddings.call("embed", texts, 1.0))
+    return [each for each in found if isinstance(each, Embedding)]
+
+
+def test_a_text_is_embedded_once() -> None:
+    """Equal texts of a call are asked for once, and later ones not at all; each query has its own text's vector."""
+    embedder = Counting()
+    embeddings = by(embedder, kept=CachedEmbeddings(10**6))
+    vectors = [each.vector[0] for each in called(embeddings, "some text", "other", "some text")]
+    assert vectors == [9.0, 5.0, 9.0]
+    assert embedder.asked == [["some text", "other"]]
+    again = query()
+    assert embeddings.plan(again) == {}
+    assert again.embedding is not None
+    assert again.embedding.vector[0] == 9.0
+    assert embeddings.take(Finished(again, {})).degraded == []
+
+
+def test_a_refused_text_loses_its_own_vector_alone() -> None:
+    """The texts that shared its call are asked again without it; only theirs are kept."""
+
+    class Refusing(Counting):
+        async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+            if any(len(text) > 20 for text in texts):
+                raise BackendBadResponse("refused", 413)
+            return await super().embed(texts, timeout=timeout)
+
+    embeddings = by(Refusing(), kept=CachedEmbeddings(10**6))
+    texts = [*"abcdefgh", "a text that is too long"]
+    *found, refused = asyncio.run(embeddings.call("embed", texts, 1.0))
+    assert isinstance(refused, BackendBadResponse)
+    assert all(isinstance(each, Embedding) and each.vector[0] == 1.0 for each in found)
+
+
+def test_nothing_is_kept_without_room() -> None:
+    """Without a place to keep them every query's text is asked for."""
+    embeddings = by()
+    called(embeddings, "some text")
+    assert embeddings.plan(query()) == {"embed": "some text"}
+
+
+def test_a_vector_of_another_dimension_is_not_kept() -> None:
+    """It is a loss for the query that asked, and asked for again by the next."""
+    embeddings = by(Counting(DIMENSION + 1), kept=CachedEmbeddings(10**6))
+    called(embeddings, "some text")
+    assert embeddings.plan(query()) == {"embed": "some text"}
+
+
+def test_what_is_kept_is_bounded_in_bytes() -> None:
+    """Arrays and texts count; the longest unused leaves first, and one that is too large isn't kept at all."""
+    kept = CachedEmbeddings(50_000)
+    embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
+    for text in "abc":
+        kept.put(text, embedding)
+        kept.get("a")
+    assert [kept.get(text) is not None for text in "abc"] == [True, False, True]
+    kept.put("large", Embedding(np.zeros(20_000, np.float32)))
+    assert kept.get("large") is None
+    assert kept.get("a") is embedding

@@ -1,0 +1,185 @@
+"""Lookup: who is answered by what is kept, who waits for whom, and who computes anew."""
+
+import gc
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from operators.caching.answer_cache import AnswerCache
+from operators.caching.exact_cache import ExactCache
+from operators.caching.keys import state
+from operators.caching.semantic_cache import SemanticCache
+from operators.query.embedding import Embedding
+from operators.query.in_flight import InFlight
+from operators.ranking.temporal_expressions import TemporalExpression
+from schemas.errors import Reason
+from tests.operators.samples import DIMENSION, answers, query
+
+ROOT = Path(__file__).parents[3]
+
+MARK = ("0:7",)
+EVENT = {"status": "ok", "results": [], "warnings": []}
+
+
+def asked(offset: int, **event: Any) -> InFlight:
+    """A query with an embedding."""
+    made = query(offset, **event)
+    made.embedding = Embedding(np.ones(DIMENSION, np.float32))
+    return made
+
+
+def test_an_identical_query_waits_for_the_first() -> None:
+    """It goes no further; what differs in anything leads itself."""
+    kept = answers()
+    first, second = kept.look_up(asked(0), MARK), asked(1)
+    second.deadline = first.deadline + 0.1
+    assert not kept.look_up(second, MARK).leads
+    assert first.leads
+    assert first.waiters == [second]
+    assert kept.look_up(asked(2, limit=3), MARK).leads
+    assert kept.look_up(asked(3), ("0:8",)).leads
+    assert kept.finish(first.message.origin) == [second]
+
+
+def test_nobody_waits_for_one_that_has_little_time() -> None:
+    """The patient query takes over the lead; those that waited before are answered all the same, each once."""
+    kept = answers()
+    hasty = kept.look_up(asked(0, timeout_ms=1000), MARK)
+    waiting = kept.look_up(asked(1, timeout_ms=1000), MARK)
+    patient = kept.look_up(asked(2, timeout_ms=30_000), MARK)
+    later = kept.look_up(asked(3, timeout_ms=30_000), MARK)
+    assert [each.leads for each in (hasty, waiting, patient, later)] == [True, False, True, False]
+    assert kept.finish(hasty.message.origin) == [waiting]
+    assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).leads
+    assert len(kept.finish(patient.message.origin)) == 2
+    assert kept.leading == 0
+
+
+def test_nobody_waits_for_one_that_has_much_more_time() -> None:
+    """Its answer may come when the query's own time is over; a little more is no matter."""
+    for timeout_ms, leads in ((1050, False), (1200, True)):
+        kept = answers()
+        kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
+        assert kept.look_up(asked(1, timeout_ms=1000), MARK).leads is leads
+
+
+def test_answers_by_another_analyser_are_no_answers() -> None:
+    """What was answered with configured parameters isn't served once the collection's own are read, nor its pages."""
+    kept = answers()
+    first = asked(0)
+    first.analyser = "guessed"
+    kept.put(kept.look_up(first, MARK), EVENT)
+    kept.finish(first.message.origin)
+    for analyser, served in (("read", False), ("guessed", True)):
+        later = asked(1)
+        later.analyser = analyser
+        assert (kept.look_up(later, MARK).cached is not None) is served
+    assert state(replace(first.scope, analyser="read")) != state(first.scope)
+
+
+def test_without_a_watermark_nothing_is_shared() -> None:
+    """Neither kept nor waited for, whether it isn't known or there is none."""
+    for watermark in (None, ()):
+        kept = answers()
+        assert all(kept.look_up(asked(offset), watermark).leads for offset in range(2))
+        assert kept.leading == 0
+
+
+def test_a_new_era_forgets_everything() -> None:
+    """What was kept, what is under way, and the answer of what was under way: the same watermark may be another's."""
+    kept = answers()
+    first = kept.look_up(asked(0), MARK)
+    kept.put(first, EVENT)
+    under_way = kept.look_up(asked(1, limit=3), MARK)
+    assert kept.look_up(asked(2), MARK).answered
+    assert not kept.look_up(asked(3), MARK, generation=1).answered
+    assert kept.look_up(asked(4, limit=3), MARK, generation=1).leads
+    kept.put(under_way, EVENT)
+    assert not kept.look_up(asked(5, limit=3), MARK, generation=1).answered
+    assert kept.finish(under_way.message.origin) == []
+
+
+def test_a_watermark_of_the_era_before_shares_nothing() -> None:
+    """Read before it went back, it says nothing of what there is now: the query is computed, and not kept."""
+    kept = answers()
+    kept.put(kept.look_up(asked(0), MARK, generation=1), EVENT)
+    late = kept.look_up(asked(1), MARK)
+    assert not late.answered
+    assert late.leads
+    kept.put(late, EVENT)
+    assert not kept.look_up(asked(2, limit=3), MARK).answered
+    assert kept.look_up(asked(3), MARK, generation=1).answered
+
+
+def test_vectors_of_different_kinds_share_no_answer() -> None:
+    """An embedded text's answer, a bare vector's, and that of both: each was found and ranked by something else."""
+    own = [1.0] * DIMENSION
+    kinds: list[dict[str, Any]] = [
+        {"text": "a story"},
+        {"text": None, "vector": own},
+        {"text": "a story", "vector": own},
+    ]
+    for first in kinds:
+        kept = answers()
+        kept.put(kept.semantic_lookup(kept.look_up(asked(0, **first), MARK)), EVENT)
+        others = [{**kind, "text": kind["text"] and "a tale"} for kind in kinds]
+        recalled = [kept.semantic_lookup(kept.look_up(asked(1, **other, profile="deep"), MARK)) for other in others]
+        assert not any(each.answered for each in recalled)
+        again = [kept.semantic_lookup(kept.look_up(asked(2, **other), MARK)) for other in others]
+        assert [each.answered for each in again] == [kind is first for kind in kinds]
+
+
+def test_only_what_is_whole_and_computed_is_kept() -> None:
+    """No partial answer, none of which something was removed, and none that came from a cache itself."""
+    for event, removed in (({**EVENT, "status": "partial"}, set()), (EVENT, {"x"})):
+        kept = answers()
+        first = kept.look_up(asked(0), MARK)
+        first.removed = removed
+        kept.put(first, event)
+        assert not kept.look_up(asked(1), MARK).answered
+
+
+def test_who_is_recalled() -> None:
+    """A query by another's vector; not one that names a time, however that was read, lost something or is warned."""
+    kept = answers()
+    kept.put(kept.semantic_lookup(kept.look_up(asked(0, text="a story"), MARK)), EVENT)
+    others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
+    plain, read, lost, warned, dated = (kept.look_up(each, MARK) for each in others)
+    read.temporal_expression = TemporalExpression(3, 2)
+    lost.degraded.append(("temporal_expression", Reason.TIMEOUT))
+    warned.warnings.append("so")
+    dated.canonical = replace(dated.canonical, text="a tale of yesterday")
+    assert [kept.semantic_lookup(each).answered for each in (plain, read, lost, warned, dated)] == [True] + [False] * 4
+
+
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def taken() -> float:
+    """What a full cache of answers adds to the process, as a multiple of what it counts."""
+    exact = ExactCache(1 << 24, 3600.0)
+    kept = answers(cache=AnswerCache(exact, SemanticCache(1 << 20, 3600.0, 0.92, 1000)))
+    sizes = random.Random(1)
+    gc.collect()
+    before = resident()
+    for offset in range(9000):
+        asked = kept.look_up(query(offset, text=f"text {offset}"), MARK)
+        kept.put(asked, {**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]})
+        kept.finish(asked.message.origin)
+    return (resident() - before) / exact.bytes
+
+
+@pytest.mark.slow
+def test_kept_answers_take_what_is_counted() -> None:
+    """In a process of its own, whose memory nothing else has used: a full cache is not several times its size."""
+    command = [sys.executable, "-c", "from tests.operators.stages.test_lookup import taken; print(taken())"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.6

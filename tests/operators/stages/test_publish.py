@@ -1,0 +1,295 @@
+"""Publish: one terminal record a query, which always keeps the contract, and one a dead letter."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from operators.query.in_flight import InFlight
+from operators.query.message import OutputRecord
+from operators.query.rerank_scores import RerankScores
+from operators.query.result import status_of
+from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.fusion import score
+from operators.stages.publish import Publisher, result_id
+from schemas.denial import Denial, DenialCode
+from schemas.errors import InputError, Reason
+from schemas.leg import KEYWORD, VECTOR
+from schemas.recipes import SHIPPED
+from schemas.recipes.fusion import Score
+from schemas.result import LegStatus, ResultEvent, Status
+from tests.operators.ranking.pools import keyword, run, vector
+from tests.operators.samples import CURSORS, decoder, message, origin, query
+
+SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
+PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm", CURSORS)
+
+
+DENIAL = Denial(DenialCode.POLICY_DENIED, "profile 'deep' is not allowed for this source")
+
+
+def event_of(output_record: OutputRecord) -> dict[str, Any]:
+    """A result record's event, which must validate."""
+    assert output_record.value is not None
+    event: dict[str, Any] = orjson.loads(output_record.value)
+    ResultEvent.model_validate_json(output_record.value)
+    return event
+
+
+def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:
+    """The record of a query's own answer."""
+    return publisher.record(asked, publisher.own(asked, publisher.event(asked)))
+
+
+def published(asked: InFlight) -> dict[str, Any]:
+    """The result event of a query."""
+    return event_of(written(asked))
+
+
+def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFlight:
+    """A query with candidates, fetched."""
+    asked = query(offset, **event)
+    legs = [vector(*((f"p{n}", 1.0 - n / 100) for n in range(count))), keyword(("p0", 3.5))]
+    asked.legs = {leg.name: leg for leg in legs}
+    asked.candidates = score(legs, Score(), run())
+    asked.payloads = {f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)}
+    return asked
+
+
+def test_a_result_by_hand() -> None:
+    """Every field of an answer with two hits, as the contract writes it."""
+    asked = found(count=2, metadata={"user": 1}, now=1_700_000_000)
+    event = published(asked)
+    assert event.pop("result_id") == result_id(origin(0))
+    assert event == {
+        "schema_version": 1,
+        "query_id": "q0",
+        "status": "ok",
+        "profile": "balanced",
+        "retrieval_stage": "hybrid_merge",
+        "results": [
+            {
+                "id": "doc-0",
+                "rank": 1,
+                "score": 1.0,
+                "text": "x" * 10,
+                "payload": {"a": [0]},
+                "legs": {"vector": {"rank": 0, "score": 1.0}, "keyword": {"rank": 0, "score": 3.5}},
+            },
+            {
+                "id": "doc-1",
+                "rank": 2,
+                "score": 0.0,
+                "text": "x" * 10,
+                "payload": {"a": [1]},
+                "legs": {"vector": {"rank": 1, "score": 0.99}},
+            },
+        ],
+        "total": 2,
+        "has_more": False,
+        "next_cursor": None,
+        "backends_used": ["vector", "keyword"],
+        "semantic_unavailable": False,
+        "legs": [
+            {"name": "vector", "status": "ok", "reason": None, "candidates": 2},
+            {"name": "keyword", "status": "ok", "reason": None, "candidates": 1},
+        ],
+        "degraded": [],
+        "warnings": [],
+        "removed_by_firewall": 0,
+        "provenance": {
+            "config_hash": "0" * 64,
+            "recipe": "hybrid",
+            "recipe_hash": SHIPPED["hybrid"].hash,
+            "models": {"embedder": "minilm", "reranker": None},
+            "index_watermark": None,
+            "now": "2023-11-14T22:13:20.000Z",
+            "source": {"topic": "queries", "partition": 0, "offset": 0},
+        },
+        "metadata": {"user": 1},
+    }
+
+
+def test_the_record_keeps_the_querys_key_and_place() -> None:
+    """The result goes to its topic under the query's key, for the query's offset."""
+    record = written(found(7))
+    assert (record.topic, record.key, record.origin, record.compacts) == ("results", b"key", origin(7), False)
+
+
+def test_the_record_goes_to_the_topic_that_the_query_chose() -> None:
+    """`reply_to` is the topic of the record, and of the span that sends it."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    record = written(query(tracer=provider.get_tracer("test"), reply_to="answers"))
+    assert record.topic == "answers"
+    assert record.trace is not None
+    record.trace.sent()
+    spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
+    assert spans["send answers"]["messaging.destination.name"] == "answers"
+
+
+def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
+    """A result that has no room is a dead letter, in the trace, too; one that lost something says so there."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    for size, name, status in ((900, "send dead-letters", "dead_letter"), (2_000, "send results", "partial")):
+        asked = found(size=2_000)
+        asked.trace = query(tracer=provider.get_tracer("test")).trace
+        record = written(asked, replace(PUBLISHER, max_bytes={"results": size}))
+        assert record.trace is not None
+        record.trace.sent()
+        spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
+        assert spans.keys() == {"receive queries", "process queries", name}
+        assert spans["process queries"]["rankstream.status"] == status
+        assert spans[name]["messaging.destination.name"] == name.removeprefix("send ")
+        exporter.clear()
+
+
+@pytest.mark.parametrize(
+    ("ended", "lost", "status"),
+    [
+        ({"denial": DENIAL, "expired": True, "failed": True}, ["vector"], Status.DENIED),
+        ({"expired": True, "failed": True}, ["vector", "rerank"], Status.EXPIRED),
+        ({"failed": True}, ["vector", "keyword", "rerank"], Status.FAILED),
+        ({}, ["rerank", "vector"], Status.PARTIAL),
+        ({}, ["fetch"], Status.PARTIAL),
+        ({}, ["embed"], Status.PARTIAL),
+        ({}, ["result", "rerank"], Status.PARTIAL),
+        ({}, ["rerank"], Status.UNRANKED),
+        ({}, [], Status.OK),
+    ],
+)
+def test_the_first_status_that_applies_counts(ended: dict[str, Any], lost: list[str], status: Status) -> None:
+    """Denied before expired before failed before partial before unranked before ok; `degraded` lists all that was
+    lost.
+    """
+    asked = replace(query(), **ended)
+    for stage in lost:
+        asked.lose(stage, Reason.TIMEOUT)
+    assert status_of(asked) is status
+    event = published(asked)
+    assert event["status"] == status
+    assert [part["stage"] for part in event["degraded"]] == lost
+
+
+@pytest.mark.parametrize(("lost", "unavailable"), [("embed", True), ("vector", True), ("keyword", False)])
+def test_semantic_search_is_unavailable_without_embedder_or_vector_leg(lost: str, unavailable: bool) -> None:
+    """Only what the vector leg needs makes an answer say that it is missing."""
+    asked = query()
+    asked.lose(lost, Reason.UNAVAILABLE)
+    assert published(asked)["semantic_unavailable"] is unavailable
+
+
+def test_a_reranker_is_named_only_if_it_took_part() -> None:
+    """Provenance names the reranker of a reranked answer; an answer that wasn't has no such field."""
+    assert "reranked" not in published(found())
+    asked = found()
+    asked.reranked, asked.rerank_scores = True, RerankScores("cohere", {})
+    event = published(asked)
+    assert event["reranked"] is True
+    assert event["provenance"]["models"] == {"embedder": "minilm", "reranker": "cohere"}
+
+
+def test_the_page_is_the_first_of_the_candidates() -> None:
+    """A limit cuts the page; total and has_more tell of the rest."""
+    event = published(found(count=30, limit=5))
+    assert [hit["rank"] for hit in event["results"]] == [1, 2, 3, 4, 5]
+    assert (event["total"], event["has_more"]) == (30, True)
+    assert published(found(count=5, limit=5))["has_more"] is False
+
+
+def test_candidates_that_were_not_fetched_are_further_pages() -> None:
+    """Behind what was fetched nothing has a text: it is counted, and not shown."""
+    asked = found(count=10)
+    asked.payloads = {name: asked.payloads[name] for name in ("p0", "p1")}
+    event = published(asked)
+    assert [hit["id"] for hit in event["results"]] == ["doc-0", "doc-1"]
+    assert (event["total"], event["has_more"]) == (10, True)
+
+
+def test_a_lost_fetch_leaves_ids_and_scores() -> None:
+    """Without payloads the page is still there, by point id, and the answer says what is missing."""
+    asked = found(count=2)
+    asked.payloads = {}
+    asked.lose("fetch", Reason.TIMEOUT)
+    event = published(asked)
+    assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
+        ("p0", None, {}),
+        ("p1", None, {}),
+    ]
+    assert event["status"] == "partial"
+
+
+def test_a_result_keeps_its_identity() -> None:
+    """The id is a hash of the place alone: the same on re-delivery, and of no other place."""
+    assert result_id(origin(5, epoch=1)) == result_id(origin(5, epoch=9)) == "36d5be1f20e304ee30f58f52193ffed5"
+    destinations = [origin(0), origin(1), origin(0, partition=1), origin(11, partition=1), origin(1, partition=11)]
+    destinations += [origin(0, topic="other")]
+    assert len({result_id(place) for place in destinations}) == len(destinations)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{"id": 7, "text": ["a"]}, {"id": None, "text": None}, {"text": 5, "id": {"a": 1}}, {}, {"id": "", "text": ""}],
+)
+def test_whatever_a_collection_holds_the_result_keeps_the_contract(payload: dict[str, Any]) -> None:
+    """Other tools' points may hold anything as id and text: what is no string stays in the payload."""
+    asked = found(count=1)
+    asked.payloads = {"p0": payload}
+    (hit,) = published(asked)["results"]
+    assert hit["id"] == (payload["id"] if isinstance(payload.get("id"), str) else "p0")
+    assert hit["payload"] == {name: value for name, value in payload.items() if not isinstance(value, str)}
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+"""Integers that JSON's readers agree on; larger ones are read as the nearest float."""
+
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.dictionaries(st.text(max_size=3), INT64 | st.text(max_size=3) | st.none(), max_size=3),
+        "now": st.floats(-1e12, 1e12) | st.datetimes().map(lambda moment: moment.isoformat() + "+14:00"),
+        "limit": st.integers(0, 300),
+        "query_id": st.text(min_size=1, max_size=5),
+    },
+)
+legs = st.sampled_from(
+    [
+        Leg(VECTOR, LegStatus.OK),
+        Leg(KEYWORD, LegStatus.SKIPPED, reason=Reason.NO_TERMS),
+        Leg(VECTOR, LegStatus.TIMEOUT, reason=Reason.TIMEOUT),
+        vector(("p1", -1e38), ("p2", 0.1)),
+        keyword(("p2", 1e38)),
+    ]
+)
+losses = st.tuples(
+    st.sampled_from(["embed", "vector", "keyword", "fetch", "rerank", "queue"]), st.sampled_from(list(Reason))
+)
+
+
+@given(fields, st.lists(legs, max_size=2), st.lists(losses, max_size=3), st.booleans(), st.booleans(), st.booleans())
+def test_every_result_validates(
+    event: dict[str, Any], answered: list[Leg], lost: list[Any], expired: bool, failed: bool, fetched: bool
+) -> None:
+    """Whatever was asked and whatever became of it, the record's value is a result event."""
+    sent = json.dumps({"query_id": "q", "text": "t", **event}).encode()
+    try:
+        asked = decoder()(message(sent))
+    except InputError:
+        return
+    asked.legs = {leg.name: leg for leg in answered}
+    asked.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
+    asked.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
+    asked.expired, asked.failed = expired, failed
+    for stage, reason in lost:
+        asked.lose(stage, reason)
+    assert published(asked)["metadata"] == event.get("metadata")

@@ -1,0 +1,147 @@
+"""Publish in the engine: queries and dead letters in, terminal records out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from operators.delivery.dead_letters import undeliverable
+from operators.query.in_flight import InFlight
+from operators.query.message import OutputRecord, Rejected
+from operators.stages.publish import Finaliser, publish, result_id
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+from tests.operators.samples import TRACER, answers, message, origin, query
+from tests.operators.stages.test_publish import PUBLISHER, event_of, found
+
+
+def finaliser() -> Finaliser:
+    """Ends queries that none follows."""
+    return Finaliser(PUBLISHER, answers(), TRACER)
+
+
+def test_a_dead_letter_is_a_record_with_its_reason() -> None:
+    """A rejected message becomes its dead letter: original bytes, and the class in the headers."""
+    rejected = Rejected(message(b"{", 9, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
+    record = undeliverable(rejected, "dead-letters", TRACER)
+    assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"key", b"{", origin(9))
+    assert record.headers[0] == ("a", b"b")
+    assert dict(record.headers)[names.CLASS] == b"not_json"
+    assert record.timestamp_ms is not None
+
+
+def test_the_flow_answers_queries_and_dead_letters() -> None:
+    """Through the engine: two batches of queries and one of dead letters are as many lists of terminal records."""
+    out: list[list[OutputRecord]] = []
+    flow = Dataflow("publish")
+    answered = op.input("answered", flow, TestingSource([[found(0), found(1)], [found(2)]]))
+    rejected = Rejected(message(b"{", 3), DeadLetterClass.NOT_JSON, "decode", "why")
+    dead = op.input("dead", flow, TestingSource([[rejected]]))
+    op.output("out", publish("publish", answered, dead, finaliser()), TestingSink(out))
+    run_main(flow)
+    assert sorted((record.origin.offset, record.topic) for batch in out for record in batch) == [
+        (0, "results"),
+        (1, "results"),
+        (2, "results"),
+        (3, "dead-letters"),
+    ]
+    assert sorted(map(len, out)) == [1, 1, 2]
+
+
+def following(leader: InFlight, *offsets: int, **event: Any) -> list[InFlight]:
+    """Identical queries that wait for the leader's answer."""
+    waiters = [query(offset, **event) for offset in offsets]
+    for waiter in waiters:
+        waiter.leads = False
+    leader.waiters.extend(waiters)
+    return waiters
+
+
+def led(to: Finaliser, offset: int) -> InFlight:
+    """A query that is looked up and leads, with candidates."""
+    return to.answers.look_up(found(offset), ("0:7",))
+
+
+def events(records: list[OutputRecord]) -> list[dict[str, Any]]:
+    """The events of results."""
+    return [event_of(record) for record in records]
+
+
+def test_who_follows_is_answered_alike() -> None:
+    """One answer, with the provenance of the run that computed it; id, metadata and place are each query's own."""
+    to = finaliser()
+    leader = led(to, 0)
+    following(leader, 1, 2, metadata={"m": 1})
+    records = to.answered(leader)
+    assert [record.origin for record in records] == [origin(0), origin(1), origin(2)]
+    answers = events(records)
+    assert [each["query_id"] for each in answers] == ["q0", "q1", "q2"]
+    assert [each["result_id"] for each in answers] == [result_id(origin(n)) for n in range(3)]
+    assert [each["metadata"] for each in answers] == [None, {"m": 1}, {"m": 1}]
+    assert [each["provenance"]["source"]["offset"] for each in answers] == [0, 0, 0]
+    for each in answers:
+        for own in ("query_id", "result_id", "metadata"):
+            del each[own]
+    assert answers[0] == answers[1] == answers[2]
+    assert to.answers.leading == 0
+
+
+def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of the caches costs nobody an answer that is there."""
+    to = finaliser()
+    leader = led(to, 0)
+    following(leader, 1)
+
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(to.answers, "put", broken)
+    assert [each["status"] for each in events(to.answered(leader))] == ["ok", "ok"]
+
+
+def test_what_fails_for_one_fails_for_its_followers() -> None:
+    """The dead letter of a query that led is theirs, too, each with its own bytes; nobody waits any longer."""
+    to = finaliser()
+    leader = led(to, 0)
+    (waiter,) = following(leader, 1)
+    letters = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    assert [(letter.origin, letter.topic) for letter in letters] == [
+        (origin(0), "dead-letters"),
+        (origin(1), "dead-letters"),
+    ]
+    assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
+    assert [letter.trace for letter in letters] == [leader.trace, waiter.trace]
+    assert to.answers.leading == 0
+
+
+def test_a_kept_answer_is_the_next_querys() -> None:
+    """What was answered is served again at the same watermark, and says from where; at another it is computed anew."""
+    to = finaliser()
+    (first,) = events(to.answered(led(to, 0)))
+    again = to.answers.look_up(query(1), ("0:7",))
+    assert again.answered
+    (second,) = events(to.answered(again))
+    assert (second["retrieval_stage"], second["query_id"]) == ("exact_cache", "q1")
+    assert (second["results"], second["provenance"]) == (first["results"], first["provenance"])
+    assert not to.answers.look_up(query(2), ("0:8",)).answered
+
+
+def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
+    """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
+    out: list[list[OutputRecord]] = []
+    broken = found(1)
+    broken.canonical = replace(broken.canonical, now=float("nan"))
+    flow = Dataflow("publish")
+    answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
+    nothing: list[list[Rejected]] = []
+    dead = op.input("dead", flow, TestingSource(nothing))
+    op.output("out", publish("publish", answered, dead, finaliser()), TestingSink(out))
+    run_main(flow)
+    assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [
+        (0, "results"),
+        (1, "dead-letters"),
+        (2, "results"),
+    ]

@@ -1,0 +1,149 @@
+"""Sizes: whatever a result is made of and whatever its topic takes, there is one terminal record that fits."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from operators.delivery.dead_letters import undeliverable
+from operators.delivery.record_size import record_size
+from operators.query.in_flight import InFlight
+from operators.query.message import OutputRecord, Rejected
+from operators.query.trace import Headers
+from operators.stages.publish import Publisher
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass
+from tests.operators.samples import TRACER, decoder, message
+from tests.operators.stages.test_publish import PUBLISHER, event_of, found, written
+
+BINARY: Headers = (
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"1" * 100),
+    ("ce_source", b"/s"),
+    ("ce_type", b"t"),
+    ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+)
+
+
+def taking(size: int) -> Publisher:
+    """A publisher whose topics take so many bytes of one record."""
+    return replace(PUBLISHER, max_bytes={"results": size, "dead-letters": 1_000_000})
+
+
+def size_of(record: OutputRecord) -> int:
+    """A record's size."""
+    return record_size(record.key, record.value, record.headers)
+
+
+def test_a_result_at_the_limit_is_whole() -> None:
+    """A record of exactly what its topic takes loses nothing; with one byte less it loses its texts."""
+    size = size_of(written(found()))
+    assert event_of(written(found(), taking(size)))["results"][0]["text"] == "x" * 10
+    assert event_of(written(found(), taking(size - 1)))["results"][0]["text"] is None
+
+
+def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
+    """Over the topic's size texts and payloads go, ids and scores stay, and status and `degraded` tell."""
+    event = event_of(written(found(count=5, size=2_000), taking(5_000)))
+    assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
+        (f"doc-{n}", None, {}) for n in range(5)
+    ]
+    assert event["status"] == "partial"
+    assert event["degraded"] == [{"stage": "result", "reason": "too_large"}]
+    assert (event["warnings"], event["has_more"]) == ([], False)
+
+
+def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
+    """Where ids and scores are still too much the first results stay, as many as fit, and the answer says so."""
+    size = size_of(written(found(count=20), taking(2_500)))
+    event = event_of(written(found(count=20), taking(2_500)))
+    kept = len(event["results"])
+    assert 0 < kept < 20
+    assert [hit["id"] for hit in event["results"]] == [f"doc-{n}" for n in range(kept)]
+    assert event["warnings"] == [f"the last {20 - kept} of 20 results are left out: the topic takes no more"]
+    assert (event["total"], event["has_more"], event["status"]) == (20, True, "partial")
+    assert event["degraded"] == [{"stage": "result", "reason": "too_large"}]
+    # One more would have been too many.
+    assert size <= 2_500 < size + len('{"id":"doc-9","rank":9,"score":0.5,"text":null,"payload":{},"legs":{}},') + 60
+
+
+@pytest.mark.parametrize("headers", [(), BINARY, (*BINARY, ("content-type", b"application/json"))])
+def test_a_key_without_room_for_a_result_ends_as_a_dead_letter(headers: Headers) -> None:
+    """The query's own key can be too much: its record is then a dead letter that says for which topic."""
+    asked = decoder()(message({"query_id": "q", "text": "t"}, 7, key=b"k" * 3_000, headers=headers))
+    record = written(asked, taking(3_000))
+    assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"", None, asked.message.origin)
+    assert dict(record.headers)[names.CLASS] == b"too_large"
+    assert dict(record.headers)[names.MESSAGE] == b"the record for results is larger than its topic takes"
+    assert record.trace is asked.trace
+
+
+def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
+    """A result is bounded by the topic it goes to."""
+    sizes = {"results": 1, "answers": 900_000, "dead-letters": 900_000}
+    record = written(found(reply_to="answers"), replace(PUBLISHER, max_bytes=sizes))
+    assert (record.topic, event_of(record)["status"]) == ("answers", "ok")
+    assert written(found(), replace(PUBLISHER, max_bytes=sizes)).topic == "dead-letters"
+
+
+def test_a_dead_letter_without_room_keeps_no_payload() -> None:
+    """A dead letter at its topic's size is whole; over it, it is one without payload, at once; unknown, it is sent."""
+    rejected = Rejected(message(b"x" * 5_000, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
+    whole = undeliverable(rejected, "dead-letters", TRACER)
+    assert whole.value == b"x" * 5_000
+    size = size_of(whole)
+    assert undeliverable(rejected, "dead-letters", TRACER, {"dead-letters": size}).value == b"x" * 5_000
+    cut = undeliverable(rejected, "dead-letters", TRACER, {"dead-letters": size - 1})
+    assert (cut.value, dict(cut.headers)[names.CLASS], cut.origin) == (None, b"too_large", whole.origin)
+    assert cut.trace is not None
+
+
+def asked_for(event: dict[str, Any], count: int, size: int, key: int | None, headers: Headers) -> InFlight:
+    """A query of any size, with results of any size."""
+    ready = found(count=count, size=size)
+    sent = message({"query_id": "q", "text": "t", **event}, key=None if key is None else b"k" * key, headers=headers)
+    asked = decoder()(sent)
+    asked.legs, asked.candidates, asked.payloads = ready.legs, ready.candidates, ready.payloads
+    return asked
+
+
+events = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.dictionaries(st.text(max_size=3), st.text(max_size=300), max_size=3),
+        "query_id": st.text(min_size=1, max_size=500),
+        "limit": st.integers(0, 200),
+    },
+)
+headers = st.sampled_from([(), BINARY[-1:], BINARY, (("tracestate", b"a=" + b"b" * 200), *BINARY)])
+
+
+@example({}, 200, 0, 3, (), 3_000)
+@given(
+    events,
+    st.integers(0, 200),
+    st.integers(0, 5_000),
+    st.none() | st.integers(0, 2_000),
+    headers,
+    st.integers(1, 20_000) | st.integers(20_000, 1_000_000),
+)
+def test_every_result_fits_its_topic_or_is_a_dead_letter(
+    event: dict[str, Any], count: int, size: int, key: int | None, headers: Headers, limit: int
+) -> None:
+    """Any result under any limit: what goes to the topic fits, says what it lost, and has the first results."""
+    whole = event_of(written(asked_for(event, count, size, key, headers)))
+    record = written(asked_for(event, count, size, key, headers), taking(limit))
+    if record.topic == "dead-letters":
+        assert record.value is None
+        assert limit < 9_000
+        return
+    assert size_of(record) <= limit
+    kept = event_of(record)
+    ids = [hit["id"] for hit in whole["results"]]
+    assert [hit["id"] for hit in kept["results"]] == ids[: len(kept["results"])]
+    lost = kept["results"] != whole["results"]
+    assert (kept["degraded"] != []) >= lost
+    assert bool(kept["warnings"]) == (len(kept["results"]) < len(ids))
+    assert kept["has_more"] is (whole["total"] > len(kept["results"]))

@@ -1,0 +1,191 @@
+"""Rerank: whom it asks, with what, and what becomes of the order."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from operators.clients.rerankers import Capacity, Reads, RerankRequest
+from operators.clients.rerankers.score_cache import ScoreCache
+from operators.query.embedding import Embedding
+from operators.query.in_flight import InFlight
+from operators.query.rerank_scores import Scores
+from operators.ranking.candidate import Candidate
+from operators.runtime.dispatcher import Bounds, Finished
+from operators.stages.rerank import Reranking
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.settings import Profile
+from tests.operators.samples import query
+
+TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
+BOUNDS = Bounds(10, 8, 8)
+
+
+class Scripted:
+    """A reranker by what it reads, which gives every document the length of its text, or fails."""
+
+    model = "scripted"
+
+    def __init__(self, reads: Reads = "text", capacity: Capacity | None = None, *, fails: bool = False) -> None:
+        self.reads: Reads = reads
+        self.capacity = capacity or Capacity()
+        self._fails = fails
+
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
+        """One outcome a request."""
+        if self._fails:
+            return [BackendBadResponse("garbage") for _ in requests]
+        return [{id_: float(len(text)) for id_, text in each.documents.items()} for each in requests]
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+def fetched(**event: Any) -> InFlight:
+    """A query with candidates a, b, c, their texts, and an embedding."""
+    asked = query(**event)
+    asked.candidates = [Candidate(name, 1 - index / 10) for index, name in enumerate("abc")]
+    asked.payloads = {name: {"text": f"text {name}"} for name in "abc"}
+    asked.embedding = TOKENS
+    return asked
+
+
+def by(reads: Reads = "text", **options: Any) -> Reranking:
+    """Such a reranker for every query."""
+    capacity = options.pop("capacity", None)
+    return Reranking(Scripted(reads, capacity), BOUNDS, **options)
+
+
+def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
+    """The query once the reranker's outcome is there."""
+    return by(reads).take(Finished(asked, outcomes))
+
+
+def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
+    """What the reranker is asked for the query."""
+    (request,) = reranking.plan(asked).values()
+    return request
+
+
+def test_the_first_candidates_are_asked_with_their_texts() -> None:
+    """The request holds the profile's first candidates in order, each with its text, and whose they are."""
+    asked = fetched()
+    asked.plan = replace(asked.plan, profile=Profile(rerank_top=2))
+    request = requested(by(), asked)
+    assert dict(request.documents) == {"a": "text a", "b": "text b"}
+    assert (request.query, request.namespace, request.collection) == ("some text", "public", "documents")
+
+
+def test_a_document_is_read_as_it_was_indexed() -> None:
+    """Title and text, as far as the payload has them."""
+    asked = fetched()
+    asked.payloads = {"a": {"title": "A title", "text": "and a text"}, "b": {"title": "B"}, "c": {"text": 7}}
+    assert dict(requested(by(), asked).documents) == {"a": "A title\nand a text", "b": "B", "c": ""}
+
+
+@pytest.mark.parametrize("reads", ["text", "tokens"])
+def test_nobody_is_asked_without_need(reads: Reads) -> None:
+    """`rerank: false`, profile `fast`, reflections alone, no text, or no candidate: no call, nothing is lost by it."""
+    textless, empty = fetched(text=None, vector=[1.0, 0.0, 0.0]), fetched()
+    empty.candidates = []
+    unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
+    for asked in (*unwanted, textless, empty):
+        assert by(reads).plan(asked) == {}
+        assert after(asked, {}, reads).degraded == []
+        assert not asked.reranked
+
+
+@pytest.mark.parametrize(("reads", "stage"), [("tokens", "embed"), ("tokens", "fetch"), ("text", "fetch")])
+def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None:
+    """Without the vectors or the texts that it reads it isn't asked, and the answer names the first cause."""
+    asked = fetched()
+    asked.lose(stage, Reason.TIMEOUT)
+    if stage == "embed":
+        asked.embedding = None
+    assert by(reads).plan(asked) == {}
+    assert after(asked, {}, reads).degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
+
+
+def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
+    """A cross-encoder ranks what the keyword leg found."""
+    asked = fetched()
+    asked.lose("embed", Reason.UNAVAILABLE)
+    asked.embedding = None
+    assert by().plan(asked)
+
+
+def test_one_candidate_needs_no_call() -> None:
+    """Nobody judges it: its score stays, and the answer names no reranker."""
+    asked = fetched()
+    asked.candidates = [Candidate("a", 0.37)]
+    assert by().plan(asked) == {}
+    after(asked, {})
+    assert (asked.candidates, asked.rerank_scores, asked.reranked, asked.degraded) == (
+        [Candidate("a", 0.37)],
+        None,
+        False,
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("capacity", "max_doc_chars", "text"),
+    [(Capacity(), 3, "tex"), (Capacity(chars=9 + 16 + 4), 0, "text"), (Capacity(chars=9 + 16 + 4), 2, "te")],
+)
+def test_documents_are_cut(capacity: Capacity, max_doc_chars: int, text: str) -> None:
+    """To `max_doc_chars`, and to what the query of 9 and the frame of 16 code points leave of a call."""
+    request = requested(by(capacity=capacity, max_doc_chars=max_doc_chars), fetched())
+    assert set(request.documents.values()) == {text}
+
+
+def test_a_query_that_leaves_no_room_is_not_asked() -> None:
+    """A query as long as all that a call may hold can't be judged: the answer says `too_large`."""
+    asked, narrow = fetched(), by(capacity=Capacity(chars=20))
+    assert narrow.plan(asked) == {}
+    assert narrow.take(Finished(asked, {})).degraded == [("rerank", Reason.TOO_LARGE)]
+
+
+def test_what_is_known_is_not_asked_again() -> None:
+    """Scores of a call are kept: the next query of that text asks for new documents alone, then for none."""
+    reranking = by(cache=ScoreCache(100))
+    first = fetched()
+    first.candidates = first.candidates[:2]
+    asyncio.run(reranking.call("rerank", [requested(reranking, first)], 1.0))
+    second = requested(reranking, fetched())
+    assert (dict(second.documents), second.known) == ({"c": "text c"}, {"a": 6.0, "b": 6.0})
+    asyncio.run(reranking.call("rerank", [second], 1.0))
+    assert requested(reranking, fetched()).documents == {}
+    assert dict(requested(reranking, fetched(text="another")).documents) == {name: f"text {name}" for name in "abc"}
+
+
+def test_a_failure_is_not_kept() -> None:
+    """What failed is asked for again."""
+    reranking = Reranking(Scripted(fails=True), BOUNDS, cache=ScoreCache(100))
+    asyncio.run(reranking.call("rerank", [requested(reranking, fetched())], 1.0))
+    assert len(requested(reranking, fetched()).documents) == 3
+
+
+def test_a_failure_leaves_the_fused_order() -> None:
+    """A failed reranker changes neither order nor scores, and is noted."""
+    asked = fetched()
+    before = [(candidate.id, candidate.score) for candidate in asked.candidates]
+    after(asked, {"rerank": BackendTimeout("late")})
+    assert [(candidate.id, candidate.score) for candidate in asked.candidates] == before
+    assert asked.degraded == [("rerank", Reason.TIMEOUT)]
+    assert not asked.reranked
+
+
+def test_a_verdict_reorders() -> None:
+    """Scores put the best first; who is left out is gone."""
+    asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}})
+    assert [candidate.id for candidate in asked.candidates] == ["c", "a"]
+    assert asked.reranked
+
+
+def test_none_relevant_is_a_verdict() -> None:
+    """All left out: nothing is answered, and nothing was lost."""
+    asked = after(fetched(), {"rerank": {}})
+    assert (asked.candidates, asked.degraded, asked.reranked) == ([], [], True)

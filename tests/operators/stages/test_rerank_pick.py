@@ -1,0 +1,272 @@
+"""Who reranks: the profile's reranker or the chat model that the recipe lets pick, each asked for its own queries."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
+from operators.clients.rerankers.selection import ChatSelector
+from operators.query.in_flight import InFlight
+from operators.query.plan import Planner
+from operators.query.rerank_scores import Scores
+from operators.query.result import status_of
+from operators.runtime.dispatcher import Bounds, Finished
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batch
+from operators.stages.fuse import fused
+from operators.stages.rerank import Judging, Reranking, rerank
+from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.recipes import SHIPPED, Recipe
+from schemas.result import Status
+from schemas.settings import Profile
+from schemas.settings.ranking import PROFILES
+from tests.operators.clients.chat.servers import HEADERS, OpenAI, openai
+from tests.operators.clients.http.serving import Handler, answering, backend
+from tests.operators.ranking.pools import scores, vector
+from tests.operators.runtime.test_async_io import looping
+from tests.operators.samples import decoder, message
+
+ON = {"enabled": True, "top_k": 3}
+PICKING = Recipe.parse("picking", {"stages": ["vector", {"llm_rerank": ON}]})
+PLANNER = Planner({**PROFILES, "two": Profile(rerank_top=2)}, {**SHIPPED, "picking": PICKING})
+DECODER = decoder(planner=PLANNER)
+FUSED = [("a", 0.875), ("b", 0.75), ("c", 0.5), ("d", 0.25)]
+TEXTS = {"a": "a train", "b": "a tram", "c": "the cat", "d": "the cat, too"}
+
+
+class Scripted:
+    """A reranker that gives these scores to every request, and keeps the requests."""
+
+    capacity = Capacity()
+
+    def __init__(self, model: str, given: Scores | BackendError, reads: Reads = "text") -> None:
+        self.model = model
+        self.reads: Reads = reads
+        self.requests: list[RerankRequest] = []
+        self.longest = 0.0
+        self._given = given
+
+    async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
+        """The same for each."""
+        self.requests += requests
+        self.longest = max(self.longest, timeout)
+        return [self._given for _ in requests]
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+RERANKER = Scripted("cross-encoder", {"a": 0.1, "b": 0.2, "c": 0.9, "d": 0.3})
+PICKER = Scripted("chat", {"b": 1.0})
+BOUNDS = Bounds(10, 8, 8)
+
+
+class Seats(NamedTuple):
+    """The rerank stage and the pick stage."""
+
+    rerank: Reranking
+    pick: Reranking
+
+    def of(self, query: InFlight) -> Reranker | None:
+        """Who reranks its candidates."""
+        (serving,) = [each.reranker for each in self if each.serves(query)] or [None]
+        return serving
+
+    def depth(self, query: InFlight) -> int:
+        """How many candidates are fetched for it."""
+        return max(each.depth(query) for each in self)
+
+
+def seats(reranker: Reranker | None, picker: Reranker | None, bounds: Bounds = BOUNDS) -> Seats:
+    """Both stages."""
+    return Seats(Reranking(reranker, bounds), Reranking(picker, BOUNDS, picking=True))
+
+
+BOTH = seats(RERANKER, PICKER)
+
+
+def query(offset: int = 0, **event: Any) -> InFlight:
+    """A query whose vector leg found a to d, fused and fetched."""
+    asked = DECODER(message({"query_id": f"q{offset}", "text": "the cat", "recipe": "picking", **event}, offset))
+    asked.legs = {"vector": vector(*FUSED)}
+    asked = fused(asked)
+    asked.payloads = {name: {"text": text} for name, text in TEXTS.items()}
+    return asked
+
+
+def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
+    """Run the queries through both stages: all of them go on."""
+    on: list[Batch] = []
+    flow = Dataflow("reranking")
+    up = op.input("in", flow, TestingSource([asked]))
+    reranked = rerank("rerank", up, both.rerank, calls)
+    op.output("on", rerank("pick", reranked.on, both.pick, calls).on, TestingSink(on))
+    run_main(flow)
+    assert sorted(each.event.query_id for batch in on for each in batch) == [each.event.query_id for each in asked]
+
+
+@pytest.mark.parametrize(
+    ("event", "both", "chosen", "depth"),
+    [
+        ({}, BOTH, PICKER, 3),
+        ({"profile": "fast"}, BOTH, PICKER, 3),
+        ({"profile": "deep"}, BOTH, PICKER, 3),
+        ({"overrides": {"llm_rerank": {"enabled": False}}}, BOTH, RERANKER, 50),
+        ({"overrides": {"llm_rerank": {"top_k": 2}}}, BOTH, PICKER, 2),
+        ({"recipe": "vector"}, BOTH, RERANKER, 50),
+        ({"recipe": "vector", "profile": "two"}, BOTH, RERANKER, 2),
+        ({"recipe": "vector", "profile": "fast"}, BOTH, None, 0),
+        ({}, seats(RERANKER, None), None, 0),
+        ({"recipe": "vector"}, seats(None, PICKER), None, 0),
+        ({"recipe": "vector"}, seats(RERANKER, None), RERANKER, 50),
+        ({}, seats(None, PICKER), PICKER, 3),
+        ({}, seats(None, None), None, 0),
+        ({"rerank": False}, BOTH, None, 0),
+        ({"recipe": "vector", "rerank": False}, BOTH, None, 0),
+    ],
+)
+def test_the_recipe_decides_who_reranks(
+    event: dict[str, Any], both: Seats, chosen: Reranker | None, depth: int
+) -> None:
+    """A recipe that has the chat model pick goes to it and to nobody else, any other to the profile's reranker; so many
+    candidates are fetched as the one that there is will read.
+    """
+    asked = query(**event)
+    assert both.of(asked) is chosen
+    assert both.depth(asked) == depth
+
+
+@pytest.mark.parametrize("recipe", ["picking", "vector"])
+def test_nobody_reranks_without_need(recipe: str) -> None:
+    """Without a text, without a candidate, and of reflections alone nobody is asked, and nothing is lost."""
+    empty = query(recipe=recipe)
+    empty.candidates = []
+    textless = query(recipe=recipe, text=None, vector=[1.0, 0.0, 0.0])
+    for asked in (empty, textless, query(recipe=recipe, reflections_only=True)):
+        assert BOTH.of(asked) is None
+        for stage in BOTH:
+            assert stage.plan(asked) == {}
+            assert stage.take(Finished(asked, {})).degraded == []
+
+
+def test_each_gets_its_own_queries() -> None:
+    """The chat model gets the first `top_k` texts, in their order, and nothing of the reranker's queries."""
+    (request,) = BOTH.pick.plan(query()).values()
+    (whole,) = BOTH.rerank.plan(query(recipe="vector")).values()
+    assert BOTH.rerank.plan(query()) == BOTH.pick.plan(query(recipe="vector")) == {}
+    assert dict(request.documents) == {name: TEXTS[name] for name in "abc"}
+    assert list(request.documents) == list("abc")
+    assert dict(whole.documents) == TEXTS
+    assert request.query == whole.query == "the cat"
+
+
+@pytest.mark.parametrize(
+    ("reranker", "reads"), [(None, False), (RERANKER, False), (Scripted("late", {}, "tokens"), True)]
+)
+def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker | None, reads: bool) -> None:
+    """Whether token vectors are of use depends on the reranker; a pick reads texts and is asked without them."""
+    both = seats(reranker, PICKER)
+    assert both.rerank.reads_tokens is reads
+    lost = query()
+    lost.lose("embed", Reason.TIMEOUT)
+    assert both.pick.plan(lost)
+    assert bool(both.rerank.plan(query(recipe="vector"))) == (reranker is RERANKER)
+
+
+def test_a_pick_without_texts_is_lost() -> None:
+    """What couldn't be fetched can't be read: the fused order stands, with the reason."""
+    asked = query()
+    asked.lose("fetch", Reason.UNAVAILABLE)
+    assert BOTH.pick.plan(asked) == {}
+    assert BOTH.pick.take(Finished(asked, {})).degraded[-1] == ("rerank", Reason.UNAVAILABLE)
+    assert scores(asked.candidates) == FUSED
+
+
+@pytest.mark.parametrize("rerank_scores", [{"b": 1.0}, {}])
+def test_a_verdict_is_said(rerank_scores: Scores) -> None:
+    """An answer for which the model was asked says so and names it, also where it found none relevant."""
+    asked = BOTH.pick.take(Finished(query(), {"rerank": rerank_scores}))
+    assert asked.reranked
+    assert asked.rerank_scores == ("chat", rerank_scores)
+    assert asked.degraded == []
+
+
+def test_a_failed_pick_leaves_the_fused_order() -> None:
+    """A lost model moves nothing, and the answer is unranked."""
+    asked = BOTH.pick.take(Finished(query(), {"rerank": BackendTimeout("late")}))
+    assert scores(asked.candidates) == FUSED
+    assert (asked.rerank_scores, asked.reranked, status_of(asked)) == (None, False, Status.UNRANKED)
+
+
+def test_queries_of_one_batch_go_to_their_own() -> None:
+    """Of many queries in one batch each is judged by the one that its recipe names, asked once for it."""
+    encoder, chat = Scripted("cross-encoder", {"d": 1.0, "a": 0.0}), Scripted("chat", {"c": 1.0})
+    asked = [query(offset, recipe="picking" if offset % 2 else "vector") for offset in range(8)]
+    with looping() as calls:
+        through(asked, seats(encoder, chat), calls)
+    assert [each.candidates[0].id for each in asked] == ["d", "c"] * 4
+    assert [each.rerank_scores.model for each in asked if each.rerank_scores] == ["cross-encoder", "chat"] * 4
+    assert (len(encoder.requests), len(chat.requests)) == (4, 4)
+
+
+def test_each_has_its_own_time() -> None:
+    """The reranker's time-out holds where the chat model has more."""
+    encoder, chat = Scripted("cross-encoder", {"a": 1.0}), Scripted("chat", {"a": 1.0})
+    with looping() as calls:
+        through([query(0), query(1, recipe="vector")], seats(encoder, chat, Bounds(0.5, 8, 8)), calls)
+    assert 0 < encoder.longest <= 0.5 < chat.longest
+
+
+def test_with_nobody_there_queries_pass() -> None:
+    """Where there is neither, every query goes on as it was."""
+    asked = [query(0), query(1, recipe="vector")]
+    with looping() as calls:
+        through(asked, seats(None, None), calls)
+    assert [(scores(each.candidates), each.degraded, each.reranked) for each in asked] == [(FUSED, [], False)] * 2
+
+
+def served(server: Handler, asked: list[InFlight]) -> None:
+    """Run the queries through the stage, picked from by a chat model at this server."""
+    with looping() as calls:
+        stack = AsyncExitStack()
+
+        async def opened() -> ChatSelector:
+            url = await stack.enter_async_context(answering(server))
+            return ChatSelector(openai(await stack.enter_async_context(backend(f"{url}/v1", headers=HEADERS[openai]))))
+
+        try:
+            through(asked, seats(RERANKER, calls.run(opened(), 10)), calls)
+        finally:
+            calls.run(stack.aclose(), 10)
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "degraded"),
+    [
+        ("2", ("b", 0.9375), []),
+        ("none", FUSED[0], []),
+        ("I can't say.", FUSED[0], [("rerank", Reason.BAD_RESPONSE)]),
+    ],
+)
+def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[str, Reason]]) -> None:
+    """What a chat model says over HTTP is the pick: a number, none, or an answer that is no verdict."""
+    asked = query()
+    served(OpenAI(lambda *_: said), [asked])
+    assert scores(asked.candidates)[0] == first
+    assert asked.degraded == degraded
+    assert asked.reranked is not bool(degraded)
+
+
+@pytest.mark.parametrize(("rerank_scores", "first"), [({"c": 1.0}, ("c", 0.9375)), ({}, FUSED[0])])
+def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[str, float]) -> None:
+    """Where the configured reranker is a chat model that picks, its pick moves one and drops nobody."""
+    asked = query(recipe="vector")
+    picking = Reranking(PICKER, BOUNDS, Judging(picks=True))
+    picking.take(Finished(asked, {"rerank": rerank_scores}))
+    assert scores(asked.candidates)[0] == first
+    assert len(asked.candidates) == len(FUSED)

@@ -1,0 +1,105 @@
+"""Retrieve and fetch: what is asked of Qdrant for a query, and what its answers do to it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from operators.query.embedding import Embedding
+from operators.query.hits import Hits
+from operators.query.in_flight import Found, InFlight
+from operators.query.search_bodies import Searches
+from operators.query.sparse_vector import SparseVector
+from operators.ranking.candidate import Candidate
+from operators.runtime.dispatcher import BatchKey, Finished
+from operators.stages.fetch import fetched
+from operators.stages.retrieve import retrieved
+from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
+from schemas.result import LegStatus
+from tests.operators.samples import query
+
+VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
+FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
+SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+
+
+def embedded(**event: Any) -> InFlight:
+    """A query with a vector and terms."""
+    asked = query(**event)
+    asked.embedding = Embedding(np.ones(3, np.float32))
+    asked.terms = SparseVector([7], [1.0])
+    return asked
+
+
+def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
+    """What each leg is asked for such a query."""
+    found = {}
+    for batch_key, search in SEARCHES(embedded(**event)).items():
+        assert search.body is not None
+        found[batch_key] = search.body
+    return found
+
+
+def test_every_search_stays_in_the_namespace() -> None:
+    """Both legs, and the frequencies of the terms, see the query's namespace and nothing else."""
+    searches = bodies(namespace="acme")
+    tenant = {"must": [{"key": "namespace", "match": {"value": "acme"}}]}
+    assert searches.keys() == {VECTOR, KEYWORD}
+    assert [body["filter"] for body in searches.values()] == [tenant, tenant]
+    assert searches[KEYWORD]["params"] == {"idf": {"corpus": tenant}}
+
+
+def test_a_page_is_never_larger_than_what_is_asked() -> None:
+    """A leg is asked for the over-sample, or the page if that is more."""
+    assert {body["limit"] for body in bodies(limit=5).values()} == {100}
+    assert {body["limit"] for body in bodies(limit=150).values()} == {150}
+
+
+def test_the_querys_own_vector_goes_first() -> None:
+    """A vector in the event is searched with as it is; a zero vector isn't searched with."""
+    assert bodies(vector=[0.5, 0.0, 0.0])[VECTOR]["query"] == [0.5, 0.0, 0.0]
+    assert VECTOR not in SEARCHES(embedded(vector=[0.0, 0.0, 0.0]))
+
+
+def test_a_lost_leg_is_not_an_empty_one() -> None:
+    """A leg that failed says why; one that found nothing is ok and has no candidates."""
+    asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))}))
+    assert (asked.legs["vector"].status, asked.legs["vector"].reason) == (LegStatus.TIMEOUT, Reason.TIMEOUT)
+    assert (asked.legs["keyword"].status, asked.legs["keyword"].reason) == (LegStatus.OK, None)
+    assert asked.degraded == [("vector", Reason.TIMEOUT)]
+    assert not asked.answered
+
+
+def test_all_legs_lost_is_failed() -> None:
+    """With every leg lost the query is answered at once, as failed."""
+    asked = retrieved(Finished(embedded(), {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")}))
+    assert asked.failed
+    assert asked.answered
+
+
+def test_a_lost_embedding_and_no_terms_is_failed() -> None:
+    """Where meaning couldn't be searched and there were no words to search by, nothing was asked: failed, not empty."""
+    asked = query(text="the")
+    asked.lose("embed", Reason.TIMEOUT)
+    retrieved(Finished(asked, {}))
+    assert asked.failed
+    assert asked.legs["vector"].reason is Reason.TIMEOUT
+    assert asked.legs["keyword"].reason is Reason.NO_TERMS
+
+
+def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
+    """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
+    asked = embedded()
+    asked.candidates = [Candidate(name, 0.5) for name in "abcd"]
+    fetched(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"}, "c": {"text": "y"}}}), lambda _: 3)
+    assert [candidate.id for candidate in asked.candidates] == ["a", "c", "d"]
+    assert asked.degraded == []
+
+
+def test_a_failed_fetch_leaves_the_candidates() -> None:
+    """Without texts the order is still an answer, and says what it lacks."""
+    asked = embedded()
+    asked.candidates = [Candidate("a", 0.5)]
+    fetched(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}), lambda _: 3)
+    assert [candidate.id for candidate in asked.candidates] == ["a"]
+    assert asked.degraded == [("fetch", Reason.UNAVAILABLE)]
