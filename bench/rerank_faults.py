@@ -116,7 +116,11 @@ class Trial:
     @property
     def back(self) -> float | None:
         """Seconds from the end of the fault to the first answer that was reranked, if there is one."""
-        later = (each.at - self.healed for each in self._loop.answers if each.at >= self.healed and each.query.reranked)
+        later = (
+            each.at - self.healed
+            for each in self._loop.answers
+            if each.at >= self.healed and each.query.outcome.reranked
+        )
         return next(later, None)
 
     def _send(self, count: int, enough: Callable[[], bool] = lambda: False) -> None:
@@ -174,8 +178,8 @@ def _answered(answers: Sequence[Answer]) -> dict[str, Any]:
     latencies = sorted(each.at - (each.query.deadline - DEADLINE) for each in answers)
     return {
         "queries": len(answers),
-        "statuses": dict(Counter(str(status_of(each.query)) for each in answers)),
-        "reasons": dict(Counter(str(reason) for each in answers for _, reason in each.query.degraded)),
+        "statuses": dict(Counter(str(status_of(each.query.asked, each.query.outcome)) for each in answers)),
+        "reasons": dict(Counter(str(reason) for each in answers for _, reason in each.query.outcome.degraded)),
         "p50_ms": _ms(percentile(latencies, 500)),
         "p99_ms": _ms(percentile(latencies, 990)),
         "latest_ms": _ms(latencies[-1]),

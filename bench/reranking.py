@@ -70,8 +70,10 @@ def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InF
         asked = orjson.dumps({"query_id": f"q{number}", "text": text(6)})
         each = decode(Message(Origin("queries", 0, number, 1), None, asked, (), time.time(), time.time(), 0.0))
         each.deadline = FOREVER
-        each.candidates = [Candidate(f"{number}-{place}", 1 - place / candidates) for place in range(candidates)]
-        each.payloads = {one.id: {"text": text(chance.randint(*WORDS))} for one in each.candidates}
+        each.outcome.candidates = [
+            Candidate(f"{number}-{place}", 1 - place / candidates) for place in range(candidates)
+        ]
+        each.outcome.payloads = {one.id: {"text": text(chance.randint(*WORDS))} for one in each.outcome.candidates}
         made.append(each)
     return made
 
@@ -140,7 +142,9 @@ def in_process(rounds: int) -> dict[str, Any]:
         random_bert.write(directory, layers=6, hidden=384, heads=12, vocabulary=VOCABULARY)
         asked = queries(QUERIES)
         pairs = [
-            (each.canonical.text or "", str(each.payloads[one.id]["text"])) for each in asked for one in each.candidates
+            (each.asked.canonical.text or "", str(each.outcome.payloads[one.id]["text"]))
+            for each in asked
+            for one in each.outcome.candidates
         ]
         loop, tried = best_loop(directory, pairs[:600])
         encoder = CrossEncoder(directory)
@@ -160,7 +164,7 @@ def in_process(rounds: int) -> dict[str, Any]:
                 rates[name].append(len(pairs) / _seconds(subjects[name]))
         calls.run(encoder.aclose(), 10)
         calls.close()
-    assert all(each.reranked for batch in answered for each in batch)
+    assert all(each.outcome.reranked for batch in answered for each in batch)
     ratios = [ours / theirs for ours, theirs in zip(rates["operator"], rates["loop"], strict=True)]
     return {
         "pairs": len(pairs),
@@ -204,7 +208,7 @@ def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *
     calls.run(reranker.aclose(), 10)
     latencies = sorted(load.latencies)
     assert len(latencies) == count
-    assert all(each.reranked for each in load.answered)
+    assert all(each.outcome.reranked for each in load.answered)
     return {
         "queries_per_s": count / taken,
         "p50_ms": 1000 * percentile(latencies, 500),

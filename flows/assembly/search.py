@@ -91,7 +91,7 @@ def depth(*stages: Reranking) -> Callable[[InFlight], int]:
     """How many candidates of a query are fetched: up to the page's end, and what is reranked."""
 
     def of(query: InFlight) -> int:
-        asked = query.canonical
+        asked = query.asked.canonical
         return max(asked.skip + asked.limit, *(each.depth(query) for each in stages))
 
     return of

@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple, Self
 from operators.delivery.event import json_object, validated
 from operators.query.canonical import Canonical, Shape, canonical
 from operators.query.cursor import Cursor, Offset
-from operators.query.plan import Planner, RankingPlan
+from operators.query.in_flight import Query
+from operators.query.outcome import Outcome
+from operators.query.plan import Planner
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import clock, page, result
 from operators.ranking.candidate import Candidate, Leg, union
-from operators.ranking.pipeline import Ranked, in_order, rank
+from operators.ranking.pipeline import in_order, rank
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
 from operators.stages.rerank import Judging, judged
-from schemas.denial import Denial
 from schemas.errors import ConfigError, Reason, invalid
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
@@ -41,28 +42,6 @@ class ReadPool(NamedTuple):
     pool: CandidatePool
     document: dict[str, Any]
     identity: str
-
-
-@dataclass(slots=True)
-class RankedPool:
-    """A pool's query, and what became of it."""
-
-    event: QueryEvent
-    canonical: Canonical
-    plan: RankingPlan
-    legs: dict[str, Leg]
-    rerank_scores: RerankScores | None
-    warnings: list[str]
-    denial: Denial | None = None
-    candidates: list[Candidate] = field(default_factory=list)
-    ranked: Ranked | None = None
-    payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    degraded: list[tuple[str, Reason]] = field(default_factory=list)
-    removed: set[str] = field(default_factory=set)
-    more: bool = False
-    expired: bool = False
-    failed: bool = False
-    reranked: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +106,7 @@ class PoolRanker:
         pool, event = read.pool, read.pool.query
         if self.explain:
             event = event.model_copy(update={"explain": True})
-        query = self._ranked(event, pool)
+        asked, outcome = self._ranked(event, pool)
         provenance = {
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
@@ -135,58 +114,61 @@ class PoolRanker:
             "now": clock(pool.clock),
             "source": None,
         }
-        answer = result(query, read.identity, page(query), provenance)
+        answer = result(asked, outcome, read.identity, page(asked, outcome), provenance)
         if event.record:
             answer["pool"] = read.document
         return answer
 
-    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> RankedPool:
-        warnings: list[str] = []
-        plan = self.planner.plan(event, event.destination or self.destination, warnings, recipe=self.recipe)
-        rerank_scores = RerankScores("", pool.rerank) if pool.rerank is not None else None
-        query = RankedPool(event, self._canonical(event, pool), plan, {}, rerank_scores, warnings)
-        _take_legs(query, pool)
-        found = [leg for leg in query.legs.values() if leg.status is LegStatus.OK]
+    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
+        outcome = Outcome(rerank_scores=RerankScores("", pool.rerank) if pool.rerank is not None else None)
+        canonical = self._canonical(event, pool)
+        plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
+        asked = Query(canonical, plan)
+        _take_legs(asked, outcome, pool)
+        found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
         if not found:
-            query.failed = True
-            return query
-        query.payloads = union(found)
-        if query.canonical.shape is not Shape.SEARCH:
-            query.ranked = in_order(found, explain=event.explain)
-            query.candidates = query.ranked.candidates
-            return query
+            outcome.failed = True
+            return asked, outcome
+        outcome.payloads = union(found)
+        if canonical.shape is not Shape.SEARCH:
+            outcome.rank(in_order(found, explain=canonical.explain))
+            return asked, outcome
         at = None
-        extractor = plan.extractor(event)
-        if extractor is not None and event.text is not None:
+        extractor = plan.extractor(canonical)
+        if extractor is not None and canonical.text is not None:
             if pool.clock is None:
                 raise invalid("now", "missing, and the stage temporal needs it", None)
-            at = temporal_expression(event.text, pool.clock)
+            at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
-                warnings.append("the time in the query was read by the rules, not by a chat model")
-        query.ranked = rank(plan.recipe, found, plan.facts(event, event.text, pool.clock, at))
-        query.candidates = query.ranked.candidates
-        query.reranked = query.ranked.reranked
-        warnings += query.ranked.warnings
-        if rerank_scores is not None and plan.reranks(event) and query.candidates:
-            offered, top = query.candidates, plan.reranks(event)
-            if self.recipe is not None:
-                offered, top = self._offered(query, rerank_scores.scores)
-            query.candidates = judged(query, offered, rerank_scores.scores, top, self.judging)
-            query.reranked = True
-        return query
+                outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
+        outcome.rank(rank(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
+        self._rerank(asked, outcome)
+        return asked, outcome
+
+    def _rerank(self, asked: Query, outcome: Outcome) -> None:
+        top = asked.plan.reranks(asked.canonical)
+        if outcome.rerank_scores is None or not top or not outcome.candidates:
+            return
+        offered, scores = outcome.candidates, outcome.rerank_scores.scores
+        if self.recipe is not None:
+            offered, top = self._offered(asked.plan.recipe, offered, scores)
+        outcome.candidates = judged(asked.plan.recipe, outcome, offered, scores, top, self.judging)
+        outcome.reranked = True
 
     def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip)) if pool.skip else None
         return canonical(event, event.source, self.destination, Defaults().namespace, now, earlier)
 
-    def _offered(self, query: RankedPool, scores: Mapping[str, float]) -> tuple[list[Candidate], int]:
-        """The candidates as another recipe offers them to the recorded scores, and how many of them were judged."""
-        if self.judging.picks or query.plan.recipe.picking is not None:
-            return query.candidates, len(query.candidates)
-        # It may put first what nobody has judged: that isn't a verdict.
-        read = [candidate for candidate in query.candidates if candidate.id in scores]
-        return read + [candidate for candidate in query.candidates if candidate.id not in scores], len(read)
+    def _offered(
+        self, recipe: Recipe, candidates: list[Candidate], scores: Mapping[str, float]
+    ) -> tuple[list[Candidate], int]:
+        """The candidates as another recipe offers them to the recorded scores, and how many of them have a score."""
+        if self.judging.picks or recipe.picking is not None:
+            return candidates, len(candidates)
+        # The recipe may put candidates first that the reranker never read.
+        read = [candidate for candidate in candidates if candidate.id in scores]
+        return read + [candidate for candidate in candidates if candidate.id not in scores], len(read)
 
 
 def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
@@ -202,24 +184,24 @@ def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _take_legs(query: RankedPool, pool: CandidatePool) -> None:
-    offered = {leg.name: leg for leg in pool.legs}
-    if query.canonical.shape is not Shape.SEARCH:
-        query.legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
+def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
+    offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
+    if asked.canonical.shape is not Shape.SEARCH:
+        legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
-    wanted = reflections if query.event.reflections_only else query.plan.recipe.fusion.legs
+    wanted = reflections if asked.canonical.reflections_only else asked.plan.recipe.fusion.legs
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
         used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
         if used and name in offered:
-            query.legs[name] = _leg(offered[name])
-        elif name == VECTOR and not query.plan.profile.semantic and query.event.vector is None:
-            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
+            legs[name] = _leg(offered[name])
+        elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif used:
-            query.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
-            query.degraded.append((name, Reason.UNAVAILABLE))
+            legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
+            outcome.degraded.append((name, Reason.UNAVAILABLE))
         elif name != STRUCTURED:
-            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
 
 
 def _leg(leg: PoolLeg) -> Leg:

@@ -1,9 +1,9 @@
 """The canonical query: what an event asks, normalised, with nothing left to a default. Every stage reads this one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
@@ -21,11 +21,14 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """One query. `limit` is the page's size, 1 to 200; `now` the query's clock in Unix seconds.
+    """One query. `limit` is the page's size, 1 to 200; `now` the query's clock in Unix seconds, `own_clock` whether the
+    event named it, and `current_cycle` its clock in cycles.
 
-    `source` is who asks, as far as is known; `cursor` is the one that came with it, read.
+    `source` is the one that asks, as far as it is known; `cursor` is the one that came with the query, read. `recorded`
+    is the event as a recorded pool holds it; None unless the query is to be recorded.
     """
 
+    query_id: str
     source: str | None
     destination: str
     collection: str | None
@@ -39,7 +42,16 @@ class Canonical:
     limit: int
     cursor: Cursor | None
     now: float
+    own_clock: bool
+    current_cycle: int | None
     shape: Shape
+    reflections_only: bool
+    rerank: bool
+    explain: bool
+    debug: bool
+    recorded: Mapping[str, Any] | None
+    reply_to: str | None
+    metadata: Mapping[str, Any] | None
 
     @property
     def skip(self) -> int:
@@ -63,6 +75,7 @@ def canonical(
     """The event's canonical query; `destination`, `namespace` and `now` stand in for what it doesn't say."""
     text = nfc(event.text) if event.text is not None else None
     return Canonical(
+        query_id=event.query_id,
         source=source,
         destination=event.destination if event.destination is not None else destination,
         collection=event.collection,
@@ -76,7 +89,17 @@ def canonical(
         limit=event.page_size,
         cursor=cursor,
         now=event.now if event.now is not None else now,
+        own_clock=event.now is not None,
+        current_cycle=event.current_cycle,
         shape=shape(event),
+        reflections_only=event.reflections_only,
+        rerank=event.rerank,
+        explain=event.explain,
+        debug=event.debug,
+        # The cursor cannot be read without its secret: what it says of the page is recorded apart.
+        recorded=event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"}) if event.record else None,
+        reply_to=event.reply_to,
+        metadata=event.metadata,
     )
 
 

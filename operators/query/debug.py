@@ -15,7 +15,7 @@ _CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_C
 
 def debug(query: InFlight) -> dict[str, Any]:
     """The steps of the query's way in their order, what each found and how long it took, up to now."""
-    cache = _CACHES[query.cached.stage] if query.cached is not None else None
+    cache = _CACHES[query.cache.cached.stage] if query.cache.cached is not None else None
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
         "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},
@@ -28,13 +28,13 @@ def debug(query: InFlight) -> dict[str, Any]:
 
 
 def _decay(query: InFlight) -> dict[str, Any]:
-    plan = query.plan
+    plan = query.asked.plan
     stage = plan.recipe.fusion
     force = None
-    if isinstance(stage, Decay) and query.canonical.shape is Shape.SEARCH:
+    if isinstance(stage, Decay) and query.asked.canonical.shape is Shape.SEARCH:
         force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": depth(query) / query.canonical.limit,
+        "over_sample_factor": depth(query) / query.asked.canonical.limit,
     }

@@ -15,18 +15,15 @@ from operators.query.cursor import After
 from operators.query.embedding import Embedding
 from operators.query.hits import Hits
 from operators.query.message import Message
+from operators.query.outcome import Outcome
 from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
-from operators.query.rerank_scores import RerankScores
 from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import Parsed
 from operators.query.trace import Trace
-from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import Ranked
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.denial import Denial
 from schemas.errors import Reason
-from schemas.query import QueryEvent
 from schemas.result import RetrievalStage
 
 
@@ -57,29 +54,30 @@ class Step(NamedTuple):
     candidates: int | None
 
 
-@dataclass(slots=True)
-class InFlight:
-    """One query on its way.
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What was asked, and what was decided about it before any backend is called.
 
-    `deadline`, and `started`, when the present stage took it on, are on the monotonic clock. `collection` is Qdrant's.
-    `watermark` is how far its namespace was indexed before it was retrieved, None if that isn't known, and `generation`
-    how often watermarks had gone back then. `leads`: it doesn't wait for another's answer. With a `direction` the
-    answer to a query of almost the same one does. `analyser` is what made its `terms`; `uncovered`: what matches the
-    keywords may hold none of these. Of a lookup, `ends` is where a page that ends with a record goes on, `end` where the next
-    one begins, and `more` says that there is one. `answered`: nothing is left to do but to publish.
+    `collection` is Qdrant's; empty for a query that was denied.
     """
 
-    message: Message
-    event: QueryEvent
     canonical: Canonical
     plan: RankingPlan
-    collection: str
-    scope: Scope
-    deadline: float
-    trace: Trace
-    envelope: CloudEvent | None = None
+    collection: str = ""
     denial: Denial | None = None
     access_filter: AccessFilter | None = None
+
+
+@dataclass(slots=True)
+class CacheLookup:
+    """What the caches need to know of a query, and what they gave.
+
+    `watermark` is how far the query's namespace was indexed before retrieval, None if that is not known, and
+    `generation` the generation of the watermarks then. `leads`: the query does not wait for another's answer; `waiters`
+    wait for this one's. `direction`: the answer to a query of almost the same vector serves this one.
+    """
+
+    scope: Scope
     watermark: tuple[str, ...] | None = None
     generation: int = 0
     key: bytes | None = None
@@ -87,55 +85,71 @@ class InFlight:
     waiters: list["InFlight"] = field(default_factory=list)
     direction: Direction | None = None
     cached: CachedAnswer | None = None
+
+
+@dataclass(slots=True)
+class Retrieval:
+    """What the legs are asked by, and where the pages of an ordered lookup end.
+
+    `analyser` names what made the `terms`; `uncovered`: some documents that match the keywords hold none of the terms.
+    `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
+    """
+
     parsed: Parsed | None = None
     uncovered: bool = False
-    embedding: Embedding | None = None
     terms: SparseVector | None = None
     analyser: str | None = None
+    embedding: Embedding | None = None
     temporal_expression: TemporalExpression | None = None
-    legs: dict[str, Leg] = field(default_factory=dict)
-    candidates: list[Candidate] = field(default_factory=list)
-    ranked: Ranked | None = None
-    rerank_scores: RerankScores | None = None
-    payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    degraded: list[tuple[str, Reason]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    answered: bool = False
-    expired: bool = False
-    failed: bool = False
-    reranked: bool = False
-    removed: set[str] = field(default_factory=set)
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None
-    more: bool = False
+
+
+@dataclass(slots=True)
+class InFlight:
+    """One query on its way.
+
+    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock. `answered`: nothing
+    is left to do but to publish.
+    """
+
+    message: Message
+    asked: Query
+    cache: CacheLookup
+    deadline: float
+    trace: Trace
+    envelope: CloudEvent | None = None
+    retrieval: Retrieval = field(default_factory=Retrieval)
+    outcome: Outcome = field(default_factory=Outcome)
+    answered: bool = False
     steps: list[Step] = field(default_factory=list)
     started: float = 0.0
 
     def passed(self, step: str, candidates: int | None = None) -> None:
         """Note a step that the query has passed since `started`, if it is to be debugged."""
-        if self.event.debug:
+        if self.asked.canonical.debug:
             self.steps.append(Step(step, (time.monotonic() - self.started) * 1000, candidates))
 
     def lose(self, stage: str, reason: Reason) -> None:
         """Note that a part of the answer is lost, in the answer and in the trace."""
-        self.degraded.append((stage, reason))
+        self.outcome.degraded.append((stage, reason))
         self.trace.degraded(stage, reason)
 
     def check_found(self) -> None:
         """Take what the query may not see out of what its legs found, as if it were not there."""
-        legs = self.legs.values()
+        legs = self.outcome.legs.values()
         found = ((id_, payload) for leg in legs for id_, payload in zip(leg.ids, leg.payloads, strict=True))
-        self._remove(post_filter.forbidden(self.access_filter, found))
+        self._remove(post_filter.forbidden(self.asked.access_filter, found))
 
     def check_fetched(self, payloads: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """The payloads that the query may see: a document may have changed since the legs saw it."""
-        forbidden = post_filter.forbidden(self.access_filter, payloads.items())
+        forbidden = post_filter.forbidden(self.asked.access_filter, payloads.items())
         self._remove(forbidden)
         return {id_: payload for id_, payload in payloads.items() if id_ not in forbidden} if forbidden else payloads
 
     def _remove(self, forbidden: set[str]) -> None:
         if not forbidden:
             return
-        self.removed |= forbidden
-        for name, leg in self.legs.items():
-            self.legs[name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ not in forbidden])
+        self.outcome.removed |= forbidden
+        for name, leg in self.outcome.legs.items():
+            self.outcome.legs[name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ not in forbidden])

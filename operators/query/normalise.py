@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
-from operators.access.firewall import AccessFilter, access_filter
+from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge
 from operators.caching.keys import Scope, binding
 from operators.query.canonical import Canonical, canonical
 from operators.query.cursor import Cursor, CursorCodec
 from operators.query.destinations import Destinations
+from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from schemas.denial import Denial
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, Settings, SourcePolicy
@@ -30,17 +30,12 @@ _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "
 
 
 class Normalised(NamedTuple):
-    """A canonical query, the Qdrant collection that it goes to, and what decides what it may see.
+    """A query, the scope of its cached answers (everything but text and vector that can change its answer), and warnings.
 
-    One that is denied goes nowhere: its collection is empty, and its plan the profile's. `scope` is everything but text
-    and vector that can change its answer.
+    A query that is denied goes nowhere: its plan is its profile's.
     """
 
-    canonical: Canonical
-    collection: str
-    denial: Denial | None
-    access_filter: AccessFilter | None
-    plan: RankingPlan
+    query: Query
     scope: Scope
     warnings: list[str]
 
@@ -94,8 +89,8 @@ class Normaliser:
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
-        guarded = access_filter(self.firewall, policy, query.namespace) if denial is None else None
-        return Normalised(query, collection, denial, guarded, plan, scope, warnings)
+        visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
+        return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
 
     def _asked(self, event: QueryEvent, query: Canonical) -> Asked:
         profile = self.planner.profile(event)

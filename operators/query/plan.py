@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from operators.query.canonical import Canonical
 from operators.ranking.run import Facts
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
@@ -33,34 +34,32 @@ class RankingPlan:
     decay: tuple[DecayTier, ...]
     include_reflections: bool
 
-    def extractor(self, event: QueryEvent) -> str | None:
+    def extractor(self, asked: Canonical) -> str | None:
         """Who reads the time in the query, if a stage that runs wants it."""
         temporal = self.recipe.stage(Temporal)
-        wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not event.reflections_only
+        wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
-    def reranks(self, event: QueryEvent) -> int:
+    def reranks(self, asked: Canonical) -> int:
         """How many candidates are reranked. Reflections alone are ranked by cosine, and a chat model's pick is one."""
-        if not event.rerank or event.reflections_only:
+        if not asked.rerank or asked.reflections_only:
             return 0
         picking = self.recipe.picking
         return picking.top_k if picking is not None else self.profile.rerank_top
 
-    def facts(
-        self, event: QueryEvent, text: str | None, now: float | None, temporal_expression: TemporalExpression | None
-    ) -> Facts:
-        """What the stages may know of the query."""
+    def facts(self, asked: Canonical, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
+        """What the stages of the recipe may know of the query; `now` in Unix seconds, None if it has no clock."""
         return Facts(
             now=now,
-            cycle=event.current_cycle,
-            text=text,
+            cycle=asked.current_cycle,
+            text=asked.text,
             temporal_expression=temporal_expression,
             include_reflections=self.include_reflections,
-            reflections_only=event.reflections_only,
-            distance=event.rerank,
+            reflections_only=asked.reflections_only,
+            distance=asked.rerank,
             decay=self.decay,
             decay_half_life=self.profile.half_life_days,
-            explain=event.explain,
+            explain=asked.explain,
         )
 
 

@@ -96,69 +96,72 @@ class Searches:
         for leg in legs(query):
             if leg == VECTOR and (vector := vector_of(query)) is not None:
                 body = {"query": vector, "using": self.dense, "filter": seen, **common}
-                if query.event.reflections_only:
+                if query.asked.canonical.reflections_only:
                     body["params"] = {"exact": True}
                 searches[leg] = Search(body, query.trace)
-            elif leg == KEYWORD and (query.terms is not None or query.uncovered):
+            elif leg == KEYWORD and (query.retrieval.terms is not None or query.retrieval.uncovered):
                 searches[leg] = self._keyword(query, seen, common)
             elif leg == STRUCTURED:
                 searches[leg] = self._structured(query, {"filter": seen, **common})
-        return {(leg, query.collection): search for leg, search in searches.items()}
+        return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        expression = query.parsed.expression if query.parsed is not None else None
+        expression = query.retrieval.parsed.expression if query.retrieval.parsed is not None else None
         if expression is not None:
             seen = {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS)]}
         body = None
-        if query.terms is not None:
-            terms = {"indices": query.terms.indices, "values": query.terms.values}
+        if query.retrieval.terms is not None:
+            terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
             if self.idf_of_namespace:
                 body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
-        return Search(body, query.trace, {"filter": seen, **common} if query.uncovered else None)
+        return Search(body, query.trace, {"filter": seen, **common} if query.retrieval.uncovered else None)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
-        order = _order(query.canonical)
-        if query.canonical.shape is Shape.SEARCH:
+        order = _order(query.asked.canonical)
+        if query.asked.canonical.shape is Shape.SEARCH:
             return Search({"order_by": order, **common}, query.trace)
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
 
     def _place(self, query: InFlight) -> list[Condition]:
-        return [_tenant(query), *self.destinations.conditions(query.canonical.destination, query.collection)]
+        return [
+            _tenant(query),
+            *self.destinations.conditions(query.asked.canonical.destination, query.asked.collection),
+        ]
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
-        asked = query.canonical
+        asked = query.asked.canonical
         must = self._place(query)
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         must += [filters.condition(each) for each in asked.filters]
-        if query.access_filter is not None:
-            must += query.access_filter.conditions()
+        if query.asked.access_filter is not None:
+            must += query.asked.access_filter.conditions()
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
-        if query.event.reflections_only:
+        if query.asked.canonical.reflections_only:
             return {"must": [*must, reflections]}
-        return {"must": must} if query.plan.include_reflections else {"must": must, "must_not": [reflections]}
+        return {"must": must} if query.asked.plan.include_reflections else {"must": must, "must_not": [reflections]}
 
 
 def legs(query: InFlight) -> tuple[str, ...]:
     """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest."""
-    if query.canonical.shape is not Shape.SEARCH:
+    if query.asked.canonical.shape is not Shape.SEARCH:
         return (STRUCTURED,)
-    if query.event.reflections_only:
+    if query.asked.canonical.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
-    return query.plan.recipe.fusion.legs
+    return query.asked.plan.recipe.fusion.legs
 
 
 def depth(query: InFlight) -> int:
     """How many candidates each leg is asked for."""
-    page = query.canonical.limit
-    if query.canonical.shape is not Shape.SEARCH:
-        return paging.wanted(query.canonical.after, page)
-    if query.event.reflections_only:
+    page = query.asked.canonical.limit
+    if query.asked.canonical.shape is not Shape.SEARCH:
+        return paging.wanted(query.asked.canonical.after, page)
+    if query.asked.canonical.reflections_only:
         return MOST
-    wanted = max(page, query.plan.profile.over_sample)
-    if query.plan.recipe.distance and query.event.rerank:
+    wanted = max(page, query.asked.plan.profile.over_sample)
+    if query.asked.plan.recipe.distance and query.asked.canonical.rerank:
         wanted = max(wanted, BEYOND * page)
     return min(wanted, MOST)
 
@@ -166,24 +169,24 @@ def depth(query: InFlight) -> int:
 def fields(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the firewall, or a recorded pool needs."""
     wanted: frozenset[str] = frozenset()
-    if query.canonical.shape is Shape.SEARCH:
-        wanted = query.plan.recipe.reads
-        if query.event.reflections_only:
+    if query.asked.canonical.shape is Shape.SEARCH:
+        wanted = query.asked.plan.recipe.reads
+        if query.asked.canonical.reflections_only:
             wanted |= _ALONE
-    if query.event.record:
+    if query.asked.canonical.recorded is not None:
         wanted |= _RECORDED
-    return wanted | query.access_filter.reads if query.access_filter is not None else wanted
+    return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
 
 
 def vector_of(query: InFlight) -> Any:
     """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
-    if query.event.vector is not None:
-        return query.event.vector if any(query.event.vector) else None
-    return query.embedding.vector if query.embedding is not None else None
+    if query.asked.canonical.vector is not None:
+        return query.asked.canonical.vector if any(query.asked.canonical.vector) else None
+    return query.retrieval.embedding.vector if query.retrieval.embedding is not None else None
 
 
 def _tenant(query: InFlight) -> Condition:
-    return {"key": NAMESPACE, "match": {"value": query.canonical.namespace}}
+    return {"key": NAMESPACE, "match": {"value": query.asked.canonical.namespace}}
 
 
 def _equal(key: str, kind: str, value: OrderValue) -> Condition:

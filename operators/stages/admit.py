@@ -40,9 +40,9 @@ class Admission:
         Raises InputError for an order that no index gives.
         """
         query.started = time.monotonic()
-        asked = query.canonical
+        asked = query.asked.canonical
         query.passed(RetrievalStage.POLICY.value)
-        if query.denial is not None:
+        if query.asked.denial is not None:
             query.answered = True
             return query
         if query.deadline <= self.clock():
@@ -53,28 +53,30 @@ class Admission:
             raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
         if asked.text is not None:
             self._read(query, asked.text)
-        if query.event.vector is not None and not any(query.event.vector):
-            query.warnings.append("the vector is zero: the vector leg is not asked")
+        if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
+            query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
 
     def _expire(self, query: InFlight) -> None:
-        query.expired = query.answered = True
+        query.outcome.expired = query.answered = True
         query.lose("queue", Reason.DEADLINE)
         if query.deadline <= query.message.clock:
             # A backlog, or a producer's clock that is behind.
             age = query.message.age
-            query.warnings.append(f"the deadline had passed when the query was read, {age:.0f} s after it was sent")
+            query.outcome.warnings.append(
+                f"the deadline had passed when the query was read, {age:.0f} s after it was sent"
+            )
 
     def _read(self, query: InFlight, text: str) -> None:
-        bm25 = self.analysers.of(query.collection)
-        parsed = query.parsed = parse(text, self.columns)
-        query.terms, query.analyser = bm25.query(parsed.terms), bm25.name
+        bm25 = self.analysers.of(query.asked.collection)
+        parsed = query.retrieval.parsed = parse(text, self.columns)
+        query.retrieval.terms, query.retrieval.analyser = bm25.query(parsed.terms), bm25.name
         # Stop words are in the index of words, and not in BM25's.
-        query.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        query.retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         if parsed.warning is not None:
-            query.warnings.append(parsed.warning)
-        if query.terms is None and not query.uncovered:
-            query.warnings.append("the text has no terms for the keyword leg")
+            query.outcome.warnings.append(parsed.warning)
+        if query.retrieval.terms is None and not query.retrieval.uncovered:
+            query.outcome.warnings.append("the text has no terms for the keyword leg")
 
 
 @operator

@@ -9,9 +9,10 @@ from opentelemetry.trace import Tracer
 from operators.delivery.event import check_dimension, check_headers, json_object, parse, readable, validated
 from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
-from operators.query.in_flight import InFlight
+from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message
 from operators.query.normalise import Normaliser
+from operators.query.outcome import Outcome
 from operators.runtime.stage import Stage, stage
 from operators.telemetry.traces import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid
@@ -54,32 +55,27 @@ class Decoder:
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
         sent = event.now if event.now is not None else _clock(message)
-        query = self.normalise(event, message.headers, message.origin.topic, sent)
+        normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
             "messaging.destination.partition.id": str(message.origin.partition),
             "messaging.kafka.offset": message.origin.offset,
             "rankstream.query_id": event.query_id,
         }
-        if query.denial is None:
-            attributes["db.collection.name"] = query.collection
+        if normalised.query.denial is None:
+            attributes["db.collection.name"] = normalised.query.collection
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
         headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
         trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
         return InFlight(
             message=message,
-            event=event,
-            canonical=query.canonical,
-            plan=query.plan,
-            denial=query.denial,
-            access_filter=query.access_filter,
-            collection=query.collection,
-            scope=query.scope,
+            asked=normalised.query,
+            cache=CacheLookup(normalised.scope),
             deadline=message.clock - message.age + min(timeout, self.limits.max_timeout),
             trace=trace,
             envelope=envelope,
-            warnings=query.warnings,
+            outcome=Outcome(warnings=normalised.warnings),
         )
 
     def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:

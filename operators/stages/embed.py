@@ -37,20 +37,24 @@ class Embeddings:
 
     def wanted(self, query: InFlight) -> bool:
         """Whether the query has a text and no vector, and its plan, or a reranker that reads tokens, a use for one."""
-        if query.event.vector is not None or query.canonical.text is None or not query.plan.profile.semantic:
+        if (
+            query.asked.canonical.vector is not None
+            or query.asked.canonical.text is None
+            or not query.asked.plan.profile.semantic
+        ):
             return False
-        searched = query.event.reflections_only or VECTOR in query.plan.recipe.fusion.legs
-        read = query.plan.recipe.picking is None and query.plan.reranks(query.event) > 0
+        searched = query.asked.canonical.reflections_only or VECTOR in query.asked.plan.recipe.fusion.legs
+        read = query.asked.plan.recipe.picking is None and query.asked.plan.reranks(query.asked.canonical) > 0
         return searched or (self.tokens and read)
 
     def plan(self, query: InFlight) -> Mapping[BatchKey, str]:
         """Ask for the query's embedding, if it is wanted and isn't there."""
         query.started = monotonic()
-        if query.canonical.text is None or not self.wanted(query):
+        if query.asked.canonical.text is None or not self.wanted(query):
             return {}
         if self.cached is not None:
-            query.embedding = self.cached.get(query.canonical.text)
-        return {_BATCH_KEY: query.canonical.text} if query.embedding is None else {}
+            query.retrieval.embedding = self.cached.get(query.asked.canonical.text)
+        return {_BATCH_KEY: query.asked.canonical.text} if query.retrieval.embedding is None else {}
 
     async def call(self, _: BatchKey, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
         """One call for the texts, in which none is asked for twice; what is usable of its answer is kept.
@@ -81,7 +85,7 @@ class Embeddings:
             error = outcome.reason
             query.lose("embed", outcome.reason)
         else:
-            query.embedding = outcome
+            query.retrieval.embedding = outcome
         query.passed("embed")
         assert self.embedder is not None
         attributes = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self.embedder.model}

@@ -29,8 +29,8 @@ def plan(depth: Callable[[InFlight], int]) -> Callable[[InFlight], dict[BatchKey
 
     def asked(query: InFlight) -> dict[BatchKey, list[str]]:
         query.started = monotonic()
-        ids = [candidate.id for candidate in query.candidates[: depth(query)]]
-        return {(_BATCH_KEY, query.collection): ids} if ids else {}
+        ids = [candidate.id for candidate in query.outcome.candidates[: depth(query)]]
+        return {(_BATCH_KEY, query.asked.collection): ids} if ids else {}
 
     return asked
 
@@ -38,7 +38,7 @@ def plan(depth: Callable[[InFlight], int]) -> Callable[[InFlight], dict[BatchKey
 def fetched(finished: Finished[InFlight, Payloads], depth: Callable[[InFlight], int]) -> InFlight:
     """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
     query = finished.item
-    outcome = finished.outcomes.get((_BATCH_KEY, query.collection))
+    outcome = finished.outcomes.get((_BATCH_KEY, query.asked.collection))
     if outcome is None:
         return query
     error = None
@@ -47,16 +47,18 @@ def fetched(finished: Finished[InFlight, Payloads], depth: Callable[[InFlight], 
         query.lose("fetch", outcome.reason)
     else:
         first = depth(query)
-        query.payloads = query.check_fetched(outcome)
-        there = [candidate for candidate in query.candidates[:first] if candidate.id in query.payloads]
-        query.candidates = there + query.candidates[first:]
-    query.passed("fetch", len(query.candidates))
+        query.outcome.payloads = query.check_fetched(outcome)
+        there = [candidate for candidate in query.outcome.candidates[:first] if candidate.id in query.outcome.payloads]
+        query.outcome.candidates = there + query.outcome.candidates[first:]
+    query.passed("fetch", len(query.outcome.candidates))
     attributes = {
         "db.system.name": "qdrant",
         "db.operation.name": "retrieve",
-        "db.collection.name": query.collection,
+        "db.collection.name": query.asked.collection,
     }
-    query.trace.child(f"retrieve {query.collection}", query.started, attributes, error=error, kind=SpanKind.CLIENT)
+    query.trace.child(
+        f"retrieve {query.asked.collection}", query.started, attributes, error=error, kind=SpanKind.CLIENT
+    )
     return query
 
 

@@ -94,37 +94,39 @@ class Answers:
         """
         if generation > self._generation:
             self._renew(generation)
-        query.watermark = watermark
-        query.generation = generation
-        bucket = int(query.canonical.now // self._clock_bucket) if _timed(query) else None
-        query.scope = replace(query.scope, watermark=watermark, analyser=query.analyser, clock=bucket)
+        query.cache.watermark = watermark
+        query.cache.generation = generation
+        bucket = int(query.asked.canonical.now // self._clock_bucket) if _timed(query) else None
+        query.cache.scope = replace(
+            query.cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket
+        )
         self._check(query)
         # Without a watermark nobody says when the namespace changes.
-        if not watermark or generation < self._generation or query.canonical.shape is Shape.FAST_PATH:
+        if not watermark or generation < self._generation or query.asked.canonical.shape is Shape.FAST_PATH:
             return query
-        query.key = exact_key(query.scope, query.canonical.text, query.canonical.vector)
-        if "exact" in query.plan.profile.caches:
-            cached = self._cache.lookup(query.key, self._clock())
+        query.cache.key = exact_key(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
+        if "exact" in query.asked.plan.profile.caches:
+            cached = self._cache.lookup(query.cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
-        leader = self._leaders.of(query.key)
+        leader = self._leaders.of(query.cache.key)
         if leader is not None and self._patient(leader, query):
-            query.leads = False
-            leader.waiters.append(query)
+            query.cache.leads = False
+            leader.cache.waiters.append(query)
         else:
-            self._leaders.done(query.key)
-            self._leaders.lead(query.key, query)
+            self._leaders.done(query.cache.key)
+            self._leaders.lead(query.cache.key, query)
             self._leading[query.message.origin] = query
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
         """Answer the query by what was answered to one of almost the same vector."""
         query.started = time.monotonic()
-        query.direction = _recalled_by(query) if query.key is not None else None
-        if query.direction is None:
+        query.cache.direction = _recalled_by(query) if query.cache.key is not None else None
+        if query.cache.direction is None:
             return query
-        cached = self._cache.semantic_lookup(_similar(query), query.direction, self._clock())
+        cached = self._cache.semantic_lookup(_similar(query), query.cache.direction, self._clock())
         if cached is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -132,26 +134,28 @@ class Answers:
 
     def put(self, query: InFlight, event: Mapping[str, Any]) -> None:
         """Keep the query's answer, if it was computed, and nothing of it was lost or removed."""
-        computed = query.key is not None and query.cached is None and query.generation == self._generation
-        if not computed or event["status"] != Status.OK or query.removed:
+        computed = (
+            query.cache.key is not None and query.cache.cached is None and query.cache.generation == self._generation
+        )
+        if not computed or event["status"] != Status.OK or query.outcome.removed:
             return
-        key = query.key if "exact" in query.plan.profile.caches else None
-        if key is None and query.direction is None:
+        key = query.cache.key if "exact" in query.asked.plan.profile.caches else None
+        if key is None and query.cache.direction is None:
             return
         # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
         answer = bytes(memoryview(orjson.dumps({name: value for name, value in event.items() if name not in _OWN})))
-        scope = _similar(query) if query.direction is not None else None
-        self._cache.put(key, scope, query.direction, answer, self._clock())
+        scope = _similar(query) if query.cache.direction is not None else None
+        self._cache.put(key, scope, query.cache.direction, answer, self._clock())
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
         query = self._leading.pop(origin, None)
         if query is None:
             return []
-        assert query.key is not None
-        if self._leaders.of(query.key) is query:
-            self._leaders.done(query.key)
-        return query.waiters
+        assert query.cache.key is not None
+        if self._leaders.of(query.cache.key) is query:
+            self._leaders.done(query.cache.key)
+        return query.cache.waiters
 
     def _renew(self, generation: int) -> None:
         """In another era than the last one nothing holds that was answered, or is under way."""
@@ -167,23 +171,25 @@ class Answers:
 
     def _serve(self, query: InFlight, kept_in: RetrievalStage, cached: bytes) -> bool:
         answer = orjson.loads(cached)
-        if not _permitted(query.access_filter, answer):
+        if not _permitted(query.asked.access_filter, answer):
             return False
-        query.cached = CachedAnswer(kept_in, answer)
+        query.cache.cached = CachedAnswer(kept_in, answer)
         query.answered = True
         return True
 
     def _check(self, query: InFlight) -> None:
-        cursor = query.canonical.cursor
+        cursor = query.asked.canonical.cursor
         if cursor is None:
             return
-        known = query.watermark is not None and cursor.state is not None
-        if known and cursor.state != state(query.scope):
+        known = query.cache.watermark is not None and cursor.state is not None
+        if known and cursor.state != state(query.cache.scope):
             raise InputError(
                 DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
             )
-        if not known or not query.watermark:
-            query.warnings.append("the index may have changed since the cursor's page: its watermark isn't known")
+        if not known or not query.cache.watermark:
+            query.outcome.warnings.append(
+                "the index may have changed since the cursor's page: its watermark isn't known"
+            )
 
 
 _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
@@ -191,28 +197,33 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _timed(query: InFlight) -> bool:
-    searched = query.canonical.shape is Shape.SEARCH
-    return searched and (query.plan.recipe.timed or query.event.reflections_only)
+    searched = query.asked.canonical.shape is Shape.SEARCH
+    return searched and (query.asked.plan.recipe.timed or query.asked.canonical.reflections_only)
 
 
 def _similar(query: InFlight) -> bytes:
     """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
-    own, text = query.event.vector is not None, query.canonical.text is not None
-    return scope_key(query.scope, "own" if own and not text else "both" if own else "embedded")
+    own, text = query.asked.canonical.vector is not None, query.asked.canonical.text is not None
+    return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
 
 def _recalled_by(query: InFlight) -> Direction | None:
     """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
     themselves matter or name a time, and where there is something to be said of this very query.
     """
-    vector, asked = vector_of(query), query.canonical
-    if "semantic" not in query.plan.profile.caches or vector is None or VECTOR not in legs(query) or query.warnings:
+    vector, asked = vector_of(query), query.asked.canonical
+    if (
+        "semantic" not in query.asked.plan.profile.caches
+        or vector is None
+        or VECTOR not in legs(query)
+        or query.outcome.warnings
+    ):
         return None
-    expert = query.parsed is not None and query.parsed.expression is not None
-    dated = query.temporal_expression is not None or (
+    expert = query.retrieval.parsed is not None and query.retrieval.parsed.expression is not None
+    dated = query.retrieval.temporal_expression is not None or (
         asked.text is not None and temporal_expression(asked.text, asked.now) is not None
     )
-    if expert or dated or query.degraded:
+    if expert or dated or query.outcome.degraded:
         return None
     return direction(vector)
 
@@ -224,7 +235,7 @@ def _permitted(access_filter: AccessFilter | None, answer: Mapping[str, Any]) ->
 def plan(query: InFlight) -> Mapping[BatchKey, Place]:
     """Ask how far the query's namespace is indexed."""
     query.started = time.monotonic()
-    return {_BATCH_KEY: (query.collection, query.canonical.namespace)}
+    return {_BATCH_KEY: (query.asked.collection, query.asked.canonical.namespace)}
 
 
 @operator
@@ -258,7 +269,7 @@ def lookup(
     bounds = Bounds(2 * timeout, _MOST, _CALLS)
     done = async_io("watermarks", up, calls, plan, call, lambda query: query.deadline, bounds)
     parted = stage("lookup", done, lambda done: done.item, take)
-    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.leads] or None)
+    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.cache.leads] or None)
     return replace(parted, on=leading)
 
 

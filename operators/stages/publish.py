@@ -62,35 +62,36 @@ class Publisher:
     def event(self, query: InFlight) -> dict[str, Any]:
         """The query's result event, whole; `own` adds what is the query's alone."""
         origin = query.message.origin
-        results = page(query)
-        mark = query.watermark
+        asked, outcome = query.asked, query.outcome
+        results = page(asked, outcome)
+        mark = query.cache.watermark
         provenance = {
             "config_hash": self.config_hash,
             "models": {
                 "embedder": self.embedder,
-                "reranker": query.rerank_scores.model if query.rerank_scores is not None else None,
+                "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
             },
             "index_watermark": list(mark) if mark is not None else None,
-            "now": clock(query.canonical.now),
+            "now": clock(asked.canonical.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
-        event = result(query, result_id(origin), results, provenance)
+        event = result(asked, outcome, result_id(origin), results, provenance)
         # For whoever is answered by this event: `own` makes a cursor of it.
-        ends = [query.ends[candidate.id] for candidate in results] if query.ends else []
+        ends = [query.retrieval.ends[candidate.id] for candidate in results] if query.retrieval.ends else []
         event[_PAGE] = {
-            "now": query.canonical.now,
+            "now": query.asked.canonical.now,
             "ends": [[end.value, end.seen] for end in ends],
-            "end": [query.end.value, query.end.seen] if query.end is not None else None,
+            "end": [query.retrieval.end.value, query.retrieval.end.seen] if query.retrieval.end is not None else None,
         }
-        if query.event.record:
-            event["pool"] = pool(query, query.canonical.now)
+        if asked.canonical.recorded is not None:
+            event["pool"] = pool(asked, outcome, asked.canonical.now)
         return event
 
     def record(self, query: InFlight, event: Event) -> OutputRecord:
         """The record of the query's own event, for the topic that it chose, in the kind of event that it came as."""
         page = event[_PAGE]
         event = {name: value for name, value in event.items() if name != _PAGE}
-        topic = query.event.reply_to or self.topic
+        topic = query.asked.canonical.reply_to or self.topic
         trace = query.trace.send(topic, event["status"])
         record = self._record(query, topic, trace, event)
         if fits(record, self.max_bytes):
@@ -112,35 +113,36 @@ class Publisher:
         """An event with what is this query's own, whoever's it was."""
         own = {
             **event,
-            "query_id": query.event.query_id,
+            "query_id": query.asked.canonical.query_id,
             "result_id": result_id(query.message.origin),
-            "warnings": list(dict.fromkeys([*query.warnings, *event["warnings"]])),
-            "metadata": query.event.metadata,
+            "warnings": list(dict.fromkeys([*query.outcome.warnings, *event["warnings"]])),
+            "metadata": query.asked.canonical.metadata,
         }
-        if "pool" in event and (query.cached is not None or not query.leads):
-            own["pool"] = pooled(event["pool"], query.event)
-        if query.event.debug:
+        recorded = query.asked.canonical.recorded
+        if recorded is not None and (query.cache.cached is not None or not query.cache.leads):
+            own["pool"] = pooled(event["pool"], recorded)
+        if query.asked.canonical.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
             own["next_cursor"] = self._next(query, len(event["results"]), event[_PAGE])
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
-            if query.cached is not None and query.cached.stage is RetrievalStage.SEMANTIC_CACHE:
+            if query.cache.cached is not None and query.cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
     def _next(self, query: InFlight, given: int, page: Mapping[str, Any]) -> str | None:
         """The cursor after so many results of a page, whoever's it was; None if no cursor leads on from there."""
         position: Offset | After
-        if query.canonical.shape is Shape.SEARCH:
-            position = Offset(query.canonical.skip + given)
+        if query.asked.canonical.shape is Shape.SEARCH:
+            position = Offset(query.asked.canonical.skip + given)
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
             position = After(*(page["end"] if given == len(page["ends"]) else page["ends"][given - 1]))
             if position.seen > MOST_SEEN:
                 return None
-        bound = binding(query.scope, query.canonical.text, query.canonical.vector)
-        known = state(query.scope) if query.watermark is not None else None
+        bound = binding(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
+        known = state(query.cache.scope) if query.cache.watermark is not None else None
         return self.cursors.write(Cursor(bound, known, page["now"], position))
 
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
@@ -148,13 +150,13 @@ class Publisher:
         if envelope is None:
             return OutputRecord(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
         # The time of receiving is another one when the query is read again.
-        stable = query.event.now is not None or message.timestamp >= 0
+        stable = query.asked.canonical.own_clock or message.timestamp >= 0
         attributes = cloud_event.result_attributes(
             envelope,
             event["result_id"],
             self.source,
             event["query_id"],
-            clock(query.canonical.now) if stable else None,
+            clock(query.asked.canonical.now) if stable else None,
             trace,
         )
         headers, document = cloud_event.in_kind(envelope.mode, attributes, event)
@@ -173,7 +175,7 @@ class Finaliser:
         """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
         waiters = self.answers.finish(query.message.origin)
         try:
-            event = query.cached.served if query.cached is not None else self.publisher.event(query)
+            event = query.cache.cached.served if query.cache.cached is not None else self.publisher.event(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [self._letter(defect("publish", each, error)) for each in (query, *waiters)]
         try:
@@ -181,7 +183,7 @@ class Finaliser:
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
             defect("keep", query, error)
         for waiter in waiters:
-            waiter.cached = query.cached
+            waiter.cache.cached = query.cache.cached
         return [self._written(each, event) for each in (query, *waiters)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:

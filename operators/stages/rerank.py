@@ -16,8 +16,8 @@ from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import Candidates, room
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.query.in_flight import InFlight
+from operators.query.outcome import Outcome
 from operators.query.rerank_scores import RerankScores, Scores
-from operators.query.result import Answered
 from operators.ranking.candidate import Candidate
 from operators.ranking.dedupe import content
 from operators.ranking.distance import pick
@@ -27,6 +27,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch, Stage, stage
 from schemas.errors import BackendError, Reason
+from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.settings import RerankSettings
 
@@ -66,9 +67,12 @@ class Reranking:
 
     def serves(self, query: InFlight) -> bool:
         """Whether it is to rerank this query's candidates."""
-        picked = query.plan.recipe.picking is not None
+        picked = query.asked.plan.recipe.picking is not None
         # One candidate needs no judge, and keeps its score.
-        wanted = query.canonical.text is not None and min(len(query.candidates), query.plan.reranks(query.event)) > 1
+        wanted = (
+            query.asked.canonical.text is not None
+            and min(len(query.outcome.candidates), query.asked.plan.reranks(query.asked.canonical)) > 1
+        )
         return self.reranker is not None and picked == self.picking and wanted
 
     @property
@@ -78,34 +82,36 @@ class Reranking:
 
     def depth(self, query: InFlight) -> int:
         """How many candidates must be fetched for it."""
-        return query.plan.reranks(query.event) if self.serves(query) else 0
+        return query.asked.plan.reranks(query.asked.canonical) if self.serves(query) else 0
 
     def plan(self, query: InFlight) -> Mapping[BatchKey, RerankRequest]:
         """Ask for the first candidates of a query that it serves and can read."""
         query.started = monotonic()
         if not self.serves(query) or self.unreadable(query) is not None:
             return {}
-        text = query.canonical.text
+        text = query.asked.canonical.text
         assert text is not None
-        first = query.candidates[: query.plan.reranks(query.event)]
+        first = query.outcome.candidates[: query.asked.plan.reranks(query.asked.canonical)]
         cut = self._room(text)
-        documents = {each.id: content(query.payloads.get(each.id, {}))[:cut] for each in first}
+        documents = {each.id: content(query.outcome.payloads.get(each.id, {}))[:cut] for each in first}
         known = self.cache.known(text, documents) if self.cache is not None else {}
         if known:
             documents = {id_: document for id_, document in documents.items() if id_ not in known}
-        where = query.collection, query.canonical.namespace
-        return {_BATCH_KEY: RerankRequest(text, documents, *where, query.embedding, known, query.watermark)}
+        where = query.asked.collection, query.asked.canonical.namespace
+        return {
+            _BATCH_KEY: RerankRequest(text, documents, *where, query.retrieval.embedding, known, query.cache.watermark)
+        }
 
     def unreadable(self, query: InFlight) -> Reason | None:
         """Why the reranker can't read this query or its candidates, if it can't."""
         assert self.reranker is not None
-        lost = dict(query.degraded)
-        if self.reranker.reads == "tokens" and query.embedding is None:
+        lost = dict(query.outcome.degraded)
+        if self.reranker.reads == "tokens" and query.retrieval.embedding is None:
             return lost.get("embed", Reason.NO_VECTOR)
         if "fetch" in lost:
             return lost["fetch"]
-        assert query.canonical.text is not None
-        left = self._room(query.canonical.text)
+        assert query.asked.canonical.text is not None
+        left = self._room(query.asked.canonical.text)
         return Reason.TOO_LARGE if left is not None and left <= 0 else None
 
     async def call(
@@ -138,11 +144,13 @@ class Reranking:
             error = outcome.reason
             query.lose(_STAGE, error)
         else:
-            query.rerank_scores = RerankScores(self.reranker.model, outcome)
-            top = query.plan.reranks(query.event)
-            query.candidates = judged(query, query.candidates, outcome, top, self.judging)
-            query.reranked = True
-        query.passed("pick" if self.picking else "rerank", len(query.candidates))
+            query.outcome.rerank_scores = RerankScores(self.reranker.model, outcome)
+            top = query.asked.plan.reranks(query.asked.canonical)
+            query.outcome.candidates = judged(
+                query.asked.plan.recipe, query.outcome, query.outcome.candidates, outcome, top, self.judging
+            )
+            query.outcome.reranked = True
+        query.passed("pick" if self.picking else "rerank", len(query.outcome.candidates))
         attributes = {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
         query.trace.child(_STAGE, query.started, attributes, error=error, kind=SpanKind.CLIENT)
         return query
@@ -153,19 +161,15 @@ class Reranking:
 
 
 def judged(
-    query: Answered, candidates: Sequence[Candidate], scores: Scores, top: int, judging: Judging
+    recipe: Recipe, outcome: Outcome, candidates: Sequence[Candidate], scores: Scores, top: int, judging: Judging
 ) -> list[Candidate]:
     """The candidates in the order that the scores of their first `top` give them; a pick moves one to the front."""
-    explanations = query.ranked.explanations if query.ranked is not None else None
-    picking = query.plan.recipe.picking
-    if picking is None and not judging.picks:
-        return merge(candidates, scores, top, judging.weight, explanations)
+    if recipe.picking is None and not judging.picks:
+        return merge(candidates, scores, top, judging.weight, outcome.explanations)
     read = [candidate.id for candidate in candidates[:top] if candidate.id in scores]
-    return (
-        pick(candidates, max(read, key=scores.__getitem__), picking or _PICK, explanations)
-        if read
-        else list(candidates)
-    )
+    if not read:
+        return list(candidates)
+    return pick(candidates, max(read, key=scores.__getitem__), recipe.picking or _PICK, outcome.explanations)
 
 
 @operator

@@ -35,36 +35,36 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     query = finished.item
     wanted = legs(query)
     for name in LEGS:
-        outcome = finished.outcomes.get((name, query.collection))
+        outcome = finished.outcomes.get((name, query.asked.collection))
         if isinstance(outcome, BackendError):
             late = isinstance(outcome, BackendTimeout)
-            query.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
+            query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
             query.lose(name, outcome.reason)
         elif outcome is not None:
-            query.legs[name] = _found(query, name, outcome)
-        elif name != STRUCTURED and query.canonical.shape is Shape.SEARCH:
-            query.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
+            query.outcome.legs[name] = _found(query, name, outcome)
+        elif name != STRUCTURED and query.asked.canonical.shape is Shape.SEARCH:
+            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
     query.check_found()
-    for name, leg in query.legs.items():
+    for name, leg in query.outcome.legs.items():
         if leg.status is not LegStatus.SKIPPED:
             query.passed(name, len(leg.ids))
-    answered = any(leg.status is LegStatus.OK for leg in query.legs.values())
-    if not answered and {"embed", *LEGS} & dict(query.degraded).keys():
-        query.failed = query.answered = True
+    answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
+    if not answered and {"embed", *LEGS} & dict(query.outcome.degraded).keys():
+        query.outcome.failed = query.answered = True
     elif not answered:
-        query.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
-    if query.event.reflections_only and any(len(leg.ids) >= MOST for leg in query.legs.values()):
-        query.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
+        query.outcome.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
+    if query.asked.canonical.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
+        query.outcome.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
     return query
 
 
 def _found(query: InFlight, name: str, found: Found) -> Leg:
-    if query.canonical.shape is Shape.SEARCH:
+    if query.asked.canonical.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits)
-    page = turn(found.values, query.canonical.after, query.canonical.limit)
+    page = turn(found.values, query.asked.canonical.after, query.asked.canonical.limit)
     leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
-    query.ends, query.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
-    query.end = page.ends[-1] if page.ends else None
+    query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
+    query.retrieval.end = page.ends[-1] if page.ends else None
     return leg
 
 
@@ -73,9 +73,9 @@ def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
         return Reason.RECIPE
     if leg == KEYWORD:
         return Reason.NO_TERMS
-    if not query.plan.profile.semantic and query.event.vector is None:
+    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
         return Reason.PROFILE
-    lost = dict(query.degraded)
+    lost = dict(query.outcome.degraded)
     return lost.get("embed", Reason.NO_VECTOR)
 
 

@@ -26,16 +26,16 @@ _BATCH_KEY: Final = "temporal_expression"
 def plan(query: InFlight) -> Mapping[BatchKey, tuple[str, float]]:
     """Ask for the anchor of a query whose recipe wants the chat model's."""
     query.started = monotonic()
-    asked = query.canonical
-    if query.plan.extractor(query.event) != "chat" or asked.text is None:
+    asked = query.asked.canonical
+    if query.asked.plan.extractor(query.asked.canonical) != "chat" or asked.text is None:
         return {}
     return {_BATCH_KEY: (asked.text, asked.now)}
 
 
 def by_rules(query: InFlight) -> InFlight:
     """Read the time by the rules, if the recipe targets one."""
-    if query.plan.extractor(query.event) is not None and query.canonical.text is not None:
-        query.temporal_expression = by_rules_in(query.canonical.text, query.canonical.now)
+    if query.asked.plan.extractor(query.asked.canonical) is not None and query.asked.canonical.text is not None:
+        query.retrieval.temporal_expression = by_rules_in(query.asked.canonical.text, query.asked.canonical.now)
     return query
 
 
@@ -51,7 +51,7 @@ def extracted(finished: Finished[InFlight, TemporalExpression | None], model: st
         query.lose("temporal_expression", error)
         by_rules(query)
     else:
-        query.temporal_expression = outcome
+        query.retrieval.temporal_expression = outcome
     query.passed("temporal_expression")
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
     query.trace.child("temporal_expression", query.started, attributes, error=error, kind=SpanKind.CLIENT)

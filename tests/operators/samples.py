@@ -105,7 +105,8 @@ def query(offset: int = 0, tracer: Tracer = TRACER, **event: Any) -> InFlight:
 
 def bound(query: InFlight | Normalised) -> bytes:
     """The query that its cursors continue."""
-    return binding(query.scope, query.canonical.text, query.canonical.vector)
+    asked, scope = (query.query, query.scope) if isinstance(query, Normalised) else (query.asked, query.cache.scope)
+    return binding(scope, asked.canonical.text, asked.canonical.vector)
 
 
 def output_record(offset: int, *, partition: int = 0, epoch: int = 1, **changes: Any) -> OutputRecord:

@@ -138,10 +138,10 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
     for leg in payloads.pool(random):
         if leg.name in wanted or leg.name not in NAMES:
             cleaned = [in_json(payload, f"doc-{id_}") for id_, payload in zip(leg.ids, leg.payloads, strict=True)]
-            query.legs[leg.name] = Leg(leg.name, leg.status, leg.ids, leg.scores, cleaned)
+            query.outcome.legs[leg.name] = Leg(leg.name, leg.status, leg.ids, leg.scores, cleaned)
     query = fused(query)
-    query.payloads = {
-        id_: payload for leg in query.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
+    query.outcome.payloads = {
+        id_: payload for leg in query.outcome.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
     }
     reranking = Reranking(Scripted("any", {}), Bounds(1, 1, 1))
     for request in reranking.plan(query).values():

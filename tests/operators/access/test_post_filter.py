@@ -1,5 +1,6 @@
 """Tripwire: what a query may not see is out of all that was found, and counted once."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -21,8 +22,8 @@ HIDDEN: dict[str, Any] = {"namespace": "acme", "classification": "restricted"}
 def holding(access_filter: AccessFilter | None, **legs: dict[str, Any]) -> InFlight:
     """A query whose legs found these payloads, by id."""
     asked = query()
-    asked.access_filter = access_filter
-    asked.legs = {
+    asked.asked = replace(asked.asked, access_filter=access_filter)
+    asked.outcome.legs = {
         name: leg(name, *((id_, 1.0 - rank / 10) for rank, id_ in enumerate(payloads)), payloads=payloads)
         for name, payloads in legs.items()
     }
@@ -34,37 +35,37 @@ def test_what_may_not_be_seen_is_as_if_it_were_not_there() -> None:
     both = {"a": SEEN, "b": HIDDEN, "c": {**SEEN, "labels": ["draft"]}, "d": SEEN}
     asked = holding(GUARD, vector=both, keyword={"b": HIDDEN, "d": SEEN})
     asked.check_found()
-    assert asked.legs == {
+    assert asked.outcome.legs == {
         VECTOR: leg(VECTOR, ("a", 1.0), ("d", 0.7), payloads=both),
         KEYWORD: leg(KEYWORD, ("d", 0.9), payloads=both),
     }
-    assert asked.removed == {"b", "c"}
+    assert asked.outcome.removed == {"b", "c"}
 
 
 def test_a_document_that_changed_meanwhile_is_out() -> None:
     """What was permitted when it was found and isn't when it is fetched has no payload, and is in no leg any more."""
     asked = holding(GUARD, vector={"a": SEEN, "b": SEEN}, keyword={"b": SEEN})
     assert asked.check_fetched({"a": SEEN, "b": {**SEEN, "namespace": "other"}}) == {"a": SEEN}
-    assert {name: each.ids for name, each in asked.legs.items()} == {VECTOR: ["a"], KEYWORD: []}
-    assert asked.removed == {"b"}
+    assert {name: each.ids for name, each in asked.outcome.legs.items()} == {VECTOR: ["a"], KEYWORD: []}
+    assert asked.outcome.removed == {"b"}
 
 
 def test_without_a_firewall_nothing_is_looked_at() -> None:
     """Off, the check does nothing, whatever the payloads say."""
     asked = holding(None, vector={"a": HIDDEN})
-    before = dict(asked.legs)
+    before = dict(asked.outcome.legs)
     asked.check_found()
-    assert asked.legs == before
+    assert asked.outcome.legs == before
     assert asked.check_fetched({"a": HIDDEN}) == {"a": HIDDEN}
-    assert asked.removed == set()
+    assert asked.outcome.removed == set()
 
 
 def test_a_leg_without_hits_stays() -> None:
     """A leg that was lost or found nothing is the same afterwards."""
     asked = holding(GUARD, vector={})
-    lost = asked.legs[VECTOR]
+    lost = asked.outcome.legs[VECTOR]
     asked.check_found()
-    assert asked.legs == {VECTOR: lost}
+    assert asked.outcome.legs == {VECTOR: lost}
 
 
 PAYLOADS = st.fixed_dictionaries(
@@ -82,14 +83,14 @@ def test_nothing_hidden_is_left(points: dict[str, Any], also: set[str], chance: 
     """Whatever two legs found, what is left is what each check permits, and each removed record counts once."""
     other = {id_: points[id_] for id_ in sorted(also & points.keys(), key=lambda _: chance.random())}
     asked = holding(GUARD, vector=points, keyword=other)
-    before = dict(asked.legs)
+    before = dict(asked.outcome.legs)
     asked.check_found()
     hidden = {id_ for id_, payload in points.items() if not GUARD.permits(payload)}
-    assert asked.removed == hidden
-    for name, each in asked.legs.items():
+    assert asked.outcome.removed == hidden
+    for name, each in asked.outcome.legs.items():
         assert each == _without(before[name], hidden)
     assert asked.check_fetched(points) == {id_: points[id_] for id_ in points if id_ not in hidden}
-    assert asked.removed == hidden
+    assert asked.outcome.removed == hidden
 
 
 def _without(each: Leg, hidden: set[str]) -> Leg:

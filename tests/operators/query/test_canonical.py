@@ -25,6 +25,7 @@ def asked(at: Cursor | None = None, **fields: Any) -> Canonical:
 def test_what_the_event_does_not_say_is_filled_in() -> None:
     """Destination, namespace, clock and page size have their defaults; the rest is nothing."""
     assert asked(text="t") == Canonical(
+        query_id="q",
         source="shop",
         destination="default",
         collection=None,
@@ -38,7 +39,16 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
         limit=20,
         cursor=None,
         now=5.0,
+        own_clock=False,
+        current_cycle=None,
         shape=Shape.SEARCH,
+        reflections_only=False,
+        rerank=True,
+        explain=False,
+        debug=False,
+        recorded=None,
+        reply_to=None,
+        metadata=None,
     )
 
 

@@ -46,7 +46,7 @@ def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLette
 
 def key_of(query: Normalised) -> bytes:
     """Under what its answer would be kept."""
-    return exact_key(query.scope, query.canonical.text, query.canonical.vector)
+    return exact_key(query.scope, query.query.canonical.text, query.query.canonical.vector)
 
 
 # The query
@@ -57,8 +57,12 @@ def test_the_place_is_the_configurations() -> None:
     destinations = Destinations({"default": "documents", "d": "diary"}, {"d": {"notes": "notes"}})
     normalise = normaliser(destinations=destinations, defaults=Defaults(destination="d", namespace="acme"))
     query = normalised(normalise)
-    assert (query.collection, query.canonical.namespace, query.canonical.now) == ("diary", "acme", SENT)
-    assert normalised(normalise, collection="notes", namespace="n").collection == "notes"
+    assert (query.query.collection, query.query.canonical.namespace, query.query.canonical.now) == (
+        "diary",
+        "acme",
+        SENT,
+    )
+    assert normalised(normalise, collection="notes", namespace="n").query.collection == "notes"
     assert refusal(normalise, destination="moon")[0] is DeadLetterClass.INVALID
     assert refusal(normalise, destination="default", collection="notes")[0] is DeadLetterClass.INVALID
 
@@ -66,7 +70,7 @@ def test_the_place_is_the_configurations() -> None:
 def test_an_unknown_profile_is_said() -> None:
     """It is balanced, with a warning; and its answer is no other query's, which would get the warning, too."""
     unknown, balanced = normalised(profile="moon"), normalised(profile="balanced")
-    assert (unknown.plan.name, len(unknown.warnings), balanced.warnings) == ("balanced", 1, [])
+    assert (unknown.query.plan.name, len(unknown.warnings), balanced.warnings) == ("balanced", 1, [])
     assert key_of(unknown) != key_of(balanced) == key_of(normalised())
 
 
@@ -93,7 +97,7 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
     """The event's word counts only if it may; an unknown source has the default policy."""
     policies = POLICIES.model_copy(update={"identity": IdentitySettings(**identity)})
     query = normalised(normaliser(policies=policies), **asked)
-    assert (query.canonical.source, query.scope.source) == (source, source)
+    assert (query.query.canonical.source, query.scope.source) == (source, source)
     its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.of(source))))
     assert query.scope.policy_hash == its_own.scope.policy_hash
 
@@ -112,8 +116,8 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
 def test_who_is_refused_learns_nothing_of_what_there_is(asked: dict[str, Any]) -> None:
     """A denial comes before every error that depends on the configuration, and the query goes nowhere."""
     query = normalised(normaliser(policies=POLICIES), source="gone", **asked)
-    assert query.denial is not None
-    assert (query.denial.code, query.collection) == (DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "")
+    assert query.query.denial is not None
+    assert (query.query.denial.code, query.query.collection) == (DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "")
 
 
 def test_policies_are_in_the_key() -> None:
@@ -219,7 +223,7 @@ def test_one_text_however_it_is_composed(text: str) -> None:
 def test_a_cursor_continues_its_query_at_its_moment() -> None:
     """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
     query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40))))
-    assert (query.canonical.skip, query.canonical.now) == (40, 5.0)
+    assert (query.query.canonical.skip, query.query.canonical.now) == (40, 5.0)
     assert bound(query) == bound(normalised())
     assert state(query.scope) == state(normalised().scope)
 
@@ -234,7 +238,7 @@ def test_a_cursor_continues_no_other_query(name: str) -> None:
 def test_a_cursor_keeps_its_clock() -> None:
     """An event that says another now is another query; the same now, or none, is the cursor's."""
     assert refusal(PLACES, cursor=CURSOR, now=5)[0] is DeadLetterClass.CURSOR_INVALID
-    assert normalised(PLACES, cursor=CURSOR, now=SENT).canonical.now == SENT
+    assert normalised(PLACES, cursor=CURSOR, now=SENT).query.canonical.now == SENT
 
 
 def test_a_cursor_is_bounded() -> None:
@@ -242,7 +246,7 @@ def test_a_cursor_is_bounded() -> None:
     for seen, fine in ((MOST_SEEN, True), (MOST_SEEN + 1, False)):
         cursor = CURSORS.write(Cursor(bound(normalised(**LOOKUP)), None, SENT, After(5, seen)))
         if fine:
-            assert normalised(**LOOKUP, cursor=cursor).canonical.after == After(5, seen)
+            assert normalised(**LOOKUP, cursor=cursor).query.canonical.after == After(5, seen)
         else:
             assert refusal(**LOOKUP, cursor=cursor)[0] is DeadLetterClass.CURSOR_INVALID
 
@@ -251,7 +255,7 @@ def test_a_cursor_of_another_secret_is_invalid() -> None:
     """What isn't signed with the deployment's secret is refused."""
     signed = replace(PLACES, cursors=CursorCodec(b"0123456789abcdef"))
     assert refusal(signed, cursor=CURSOR)[0] is DeadLetterClass.CURSOR_INVALID
-    assert normalised(PLACES, cursor=CURSOR).canonical.skip == 20
+    assert normalised(PLACES, cursor=CURSOR).query.canonical.skip == 20
 
 
 def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from operators.query.canonical import canonical
 from operators.query.plan import Planner, RankingPlan
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import DeadLetterClass, InputError
@@ -22,6 +23,7 @@ UNREFLECTED = Recipe.parse("unreflected", {"stages": ["rrf", {"reflections": {"i
 OWN = {**SHIPPED, "picking": PICKING, "unreflected": UNREFLECTED}
 TERSE = {**PROFILES, "terse": Profile(recipe="rrf", rerank_top=3)}
 PLANNER = Planner(TERSE, OWN)
+UNSAID: Any = {"source": None, "destination": "d", "namespace": "n", "now": 0.0}
 
 
 def planner_of(**changes: Any) -> Planner:
@@ -253,7 +255,7 @@ def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
 )
 def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
     """The profile's top, or the chat model's; none for `rerank: false` and for reflections alone."""
-    assert planned(**asked).reranks(event(**asked)) == count
+    assert planned(**asked).reranks(canonical(event(**asked), **UNSAID)) == count
 
 
 @pytest.mark.parametrize(
@@ -266,9 +268,7 @@ def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
         ("signals", None, True),
     ],
 )
-def test_the_querys_word_on_reflections_goes_before_the_recipes(
-    recipe: str, asked: bool | None, included: bool
-) -> None:
+def test_the_query_decides_on_reflections(recipe: str, asked: bool | None, included: bool) -> None:
     """Reflections take part unless the recipe leaves them out; a query that says so decides."""
     assert planned(recipe=recipe, include_reflections=asked).include_reflections is included
 
@@ -287,13 +287,13 @@ def test_the_facts_are_the_querys() -> None:
     tier = DecayTier(half_life_days=2.0)
     asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
     plan = planner_of(decay=DecaySettings(destinations={"diary": tier})).plan(asked, "diary", [])
-    facts = plan.facts(asked, "find me", 5.0, yesterday := TemporalExpression(1, 1))
+    facts = plan.facts(canonical(asked, **UNSAID), 5.0, yesterday := TemporalExpression(1, 1))
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (5.0, 9, "find me", yesterday)
     assert (facts.include_reflections, facts.reflections_only) == (False, False)
     assert (facts.decay, facts.decay_half_life) == ((tier,), 30.0)
     assert (facts.explain, facts.distance) == (True, False)
-    plain = event(reflections_only=True, profile="fast")
-    facts = planned(profile="fast", reflections_only=True).facts(plain, None, None, None)
-    assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, None, None)
+    plain: dict[str, Any] = {"reflections_only": True, "profile": "fast"}
+    facts = planned(**plain).facts(canonical(event(**plain), **UNSAID), None, None)
+    assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, "find me", None)
     assert (facts.include_reflections, facts.reflections_only) == (True, True)
     assert (facts.decay, facts.decay_half_life, facts.explain, facts.distance) == ((), None, False, True)

@@ -47,10 +47,12 @@ def ranked(legs: list[Leg] | None = None, **event: Any) -> InFlight:
         vector(*((f"p{n}", 0.9 - n / 10) for n in range(5)), payloads=POINTS),
         keyword(("p3", 4.0), ("p1", 2.0), payloads=POINTS),
     ]
-    asked.legs = {each.name: each for each in (found if legs is None else legs)}
+    asked.outcome.legs = {each.name: each for each in (found if legs is None else legs)}
     asked = fused(asked)
-    asked.payloads = {
-        id_: payload for each in asked.legs.values() for id_, payload in zip(each.ids, each.payloads, strict=True)
+    asked.outcome.payloads = {
+        id_: payload
+        for each in asked.outcome.legs.values()
+        for id_, payload in zip(each.ids, each.payloads, strict=True)
     }
     return asked
 
@@ -95,14 +97,15 @@ def test_the_graph_is_a_backend_where_it_took_part() -> None:
 
 def test_the_pool_is_there_only_if_asked() -> None:
     """A pool is as large as its answer: nobody gets one unasked."""
-    assert "pool" not in published(ranked())
-    assert "pool" not in published(ranked(explain=True))
+    assert not any("pool" in published(each) for each in (ranked(), ranked(explain=True)))
     assert "pool" in published(ranked(record=True))
 
 
 def test_a_refusal_says_why_and_nothing_else() -> None:
     """By hand: its stage, its code and its reason, no results, no legs and no cursor."""
-    event = published(replace(query(), denial=DENIAL))
+    denied = query()
+    denied.asked = replace(denied.asked, denial=DENIAL)
+    event = published(denied)
     assert (event["retrieval_stage"], event["denied"]) == ("policy", {"code": DENIAL.code, "reason": DENIAL.reason})
     assert (event["results"], event["legs"], event["next_cursor"], event["total"]) == ([], [], None, 0)
     assert "denied" not in published(query())
@@ -110,13 +113,15 @@ def test_a_refusal_says_why_and_nothing_else() -> None:
 
 def test_the_next_page_begins_where_this_one_ends() -> None:
     """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
-    first = replace(found(count=12, limit=5), watermark=("0:7",))
+    first = found(count=12, limit=5)
+    first.cache.watermark = ("0:7",)
     pages = [published(first)]
     while (cursor := pages[-1]["next_cursor"]) is not None:
-        assert CURSORS.read(cursor).state == state(first.scope)
+        assert CURSORS.read(cursor).state == state(first.cache.scope)
         asked = found(count=12, limit=5, cursor=cursor)
         assert bound(asked) == bound(first)
-        pages.append(published(replace(asked, watermark=("0:7",))))
+        asked.cache.watermark = ("0:7",)
+        pages.append(published(asked))
     assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
     assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
     assert [page["has_more"] for page in pages] == [True, True, False]
@@ -129,10 +134,10 @@ def test_a_lookups_page_whose_records_were_removed_leads_on() -> None:
     ends = {"p0": After(9, 1), "p1": After(8, 1)}
     for kept in range(3):
         asked = query(text=None, subject="s", order_by={"field": "created_at", "direction": "desc"}, limit=2)
-        asked.legs = {"structured": structured("p0", "p1", payloads=POINTS).at(range(kept))}
+        asked.outcome.legs = {"structured": structured("p0", "p1", payloads=POINTS).at(range(kept))}
         asked = fused(asked)
-        asked.payloads = {f"p{n}": POINTS[f"p{n}"] for n in range(kept)}
-        asked.ends, asked.end, asked.more = ends, ends["p1"], True
+        asked.outcome.payloads = {f"p{n}": POINTS[f"p{n}"] for n in range(kept)}
+        asked.retrieval.ends, asked.retrieval.end, asked.outcome.more = ends, ends["p1"], True
         event = published(asked)
         assert len(event["results"]) == kept
         assert CURSORS.read(event["next_cursor"]).position == After(8, 1)
@@ -202,9 +207,9 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
     """A reranker's scores stand beside the legs; without a verdict there are none, an empty one is one."""
     asked = ranked(record=True)
     assert "rerank" not in recorded(asked)
-    asked.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0})
+    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0})
     assert recorded(asked)["rerank"] == {"doc-3": 0.5, "doc-0": -2.0}
-    asked.rerank_scores = RerankScores("model", {})
+    asked.outcome.rerank_scores = RerankScores("model", {})
     assert recorded(asked)["rerank"] == {}
 
 
@@ -212,7 +217,7 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
 def test_the_pools_clock_is_the_one_that_was_ranked_by(now: float | str) -> None:
     """Ages are computed again to the bit: the pool's time is the query's, and not one rounded."""
     asked = ranked(record=True, now=now)
-    assert CandidatePool.model_validate(recorded(asked)).clock == asked.canonical.now
+    assert CandidatePool.model_validate(recorded(asked)).clock == asked.asked.canonical.now
 
 
 def test_documents_of_one_id_are_told_apart() -> None:
@@ -223,7 +228,7 @@ def test_documents_of_one_id_are_told_apart() -> None:
         keyword(("p0", 3.0), ("p2", 2.0), ("p3", 2.0), ("p1", 1.0), payloads=payloads),
     ]
     asked = ranked(legs, record=True)
-    asked.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0})
+    asked.outcome.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0})
     found = recorded(asked)
     assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["p1", "p0"], ["p0", "p2", "y", "p1"]]
     assert found["rerank"] == {"p0": 1.0, "p1": 2.0, "y": 3.0}
@@ -241,8 +246,8 @@ def test_no_two_points_become_one(first: list[str], second: list[str], own: dict
         leg(name, *((id_, 0.5) for id_ in ids), payloads=payloads) for name, ids in ((VECTOR, first), (KEYWORD, second))
     ]
     asked = query(record=True)
-    asked.legs = {each.name: each for each in legs}
-    found = [[hit["id"] for hit in each["hits"]] for each in pool(asked, None)["legs"]]
+    asked.outcome.legs = {each.name: each for each in legs}
+    found = [[hit["id"] for hit in each["hits"]] for each in pool(asked.asked, asked.outcome, None)["legs"]]
     called = dict(zip([*first, *second], [id_ for ids in found for id_ in ids], strict=True))
     assert len(set(called.values())) == len(called)
     assert found == [[called[id_] for id_ in ids] for ids in (first, second)]

@@ -41,15 +41,15 @@ DECODER = decoder(
 def query(*, embedded: bool = True, terms: bool = True, **event: Any) -> InFlight:
     """A query with a vector and terms, unless it is to have none."""
     asked = DECODER(message({"query_id": "q", "text": "some text", "namespace": "acme", **event}))
-    asked.embedding = EMBEDDING if embedded else None
-    asked.terms = SparseVector([7], [1.0]) if terms else None
+    asked.retrieval.embedding = EMBEDDING if embedded else None
+    asked.retrieval.terms = SparseVector([7], [1.0]) if terms else None
     return asked
 
 
 def bodies(asked: InFlight, searches: Searches = SEARCHES) -> dict[str, Any]:
     """The requests by leg, all of the query's own collection."""
     found: dict[Any, Any] = dict(searches(asked))
-    assert {collection for _, collection in found} <= {asked.collection}
+    assert {collection for _, collection in found} <= {asked.asked.collection}
     return {leg: search.body for (leg, _), search in found.items()}
 
 
@@ -240,10 +240,10 @@ asked = st.fixed_dictionaries(
 def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, Any]) -> None:
     """Whatever is asked, each request demands the query's namespace, counts terms within it, and holds the page."""
     one = query(**event)
-    assert one.collection == {"d": "diary"}.get(event.get("destination", ""), "documents")
+    assert one.asked.collection == {"d": "diary"}.get(event.get("destination", ""), "documents")
     for body in bodies(one).values():
         assert tenant(event.get("namespace", "acme")) in body["filter"]["must"]
         assert "should" not in body["filter"]
-        assert one.event.page_size <= body["limit"] <= 1000
+        assert one.asked.canonical.limit <= body["limit"] <= 1000
         corpus = body.get("params", {}).get("idf", {}).get("corpus", body["filter"])
         assert tenant(event.get("namespace", "acme")) in corpus["must"]

@@ -1,6 +1,7 @@
 """Admit: a query past its deadline is answered without a call; the others get their keyword terms."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,33 +30,33 @@ def test_a_deadline_that_is_reached_has_passed(left: float, expired: bool) -> No
     asked = query()
     done = admission(clock=lambda: asked.deadline - left)(asked)
     assert done is asked
-    assert (done.expired, done.answered) == (expired, expired)
-    assert (done.terms is None) == expired
+    assert (done.outcome.expired, done.answered) == (expired, expired)
+    assert (done.retrieval.terms is None) == expired
 
 
 def test_an_expired_query_says_that_its_deadline_has_passed() -> None:
     """The answer tells that it waited too long; if that was before it was read, how long ago it was sent."""
     waited = admission(clock=lambda: math.inf)(query(timeout_ms=1000))
-    assert (waited.degraded, waited.warnings) == ([("queue", Reason.DEADLINE)], [])
+    assert (waited.outcome.degraded, waited.outcome.warnings) == ([("queue", Reason.DEADLINE)], [])
     # A backlog of a day, or a producer whose clock is behind by one.
     read = message({"query_id": "q", "text": "t"}, timestamp=1e9, received=1e9 + 86_400, clock=100_000.0)
     late = admission(clock=lambda: 100_000.0)(decoder()(read))
-    assert (late.expired, late.degraded) == (True, [("queue", Reason.DEADLINE)])
-    assert late.warnings == ["the deadline had passed when the query was read, 86400 s after it was sent"]
+    assert (late.outcome.expired, late.outcome.degraded) == (True, [("queue", Reason.DEADLINE)])
+    assert late.outcome.warnings == ["the deadline had passed when the query was read, 86400 s after it was sent"]
 
 
 def test_the_terms_are_the_texts() -> None:
     """The keyword leg gets what the analyser makes of the text."""
     asked = query(text="running cats")
-    assert ADMIT(asked).terms == Bm25().query("running cats")
-    assert asked.warnings == []
+    assert ADMIT(asked).retrieval.terms == Bm25().query("running cats")
+    assert asked.outcome.warnings == []
 
 
 def test_a_text_without_terms_is_warned_about() -> None:
     """Stop words alone leave the keyword leg nothing: the answer says so, and the query goes on."""
     asked = ADMIT(query(text="the of and"))
-    assert asked.terms is None
-    assert asked.warnings == ["the text has no terms for the keyword leg"]
+    assert asked.retrieval.terms is None
+    assert asked.outcome.warnings == ["the text has no terms for the keyword leg"]
     assert not asked.answered
 
 
@@ -63,39 +64,39 @@ def test_a_text_without_terms_is_warned_about() -> None:
 def test_a_zero_vector_is_warned_about(vector: list[float]) -> None:
     """A vector without a direction isn't asked for: the answer says so, and the query goes on."""
     asked = ADMIT(query(vector=vector))
-    assert asked.warnings == ["the vector is zero: the vector leg is not asked"]
+    assert asked.outcome.warnings == ["the vector is zero: the vector leg is not asked"]
     assert not asked.answered
 
 
 @pytest.mark.parametrize("vector", [[1e-200, 0.0, 0.0], [5e-324, 0.0, 0.0], [3e38, 3e38, 3e38]])
 def test_a_vector_of_any_length_has_a_direction(vector: list[float]) -> None:
     """A very short or a very long vector is no zero vector."""
-    assert ADMIT(query(vector=vector)).warnings == []
+    assert ADMIT(query(vector=vector)).outcome.warnings == []
 
 
 def test_a_query_by_vector_alone_has_no_terms() -> None:
     """Without a text there is nothing to warn about."""
     asked = ADMIT(query(text=None, vector=[1.0, 0.0, 0.0]))
-    assert (asked.terms, asked.warnings) == (None, [])
+    assert (asked.retrieval.terms, asked.outcome.warnings) == (None, [])
 
 
 def test_terms_come_with_their_analyser() -> None:
     """A text's terms are told from those that other parameters would make of it; without a text there is none."""
     unasked: Any = None
     settings = QdrantSettings(url="http://q", bm25=Bm25Settings(k=1.5))
-    other = admission(analysers=Analysers(unasked, settings))(query()).analyser
-    ours = ADMIT(query()).analyser
+    other = admission(analysers=Analysers(unasked, settings))(query()).retrieval.analyser
+    ours = ADMIT(query()).retrieval.analyser
     assert ours is not None
     assert other not in (None, ours)
-    assert ADMIT(query(text=None, subject="s")).analyser is None
+    assert ADMIT(query(text=None, subject="s")).retrieval.analyser is None
 
 
 def test_who_is_refused_is_answered_first() -> None:
     """A denial is the answer, whatever else is wrong: nothing is read of the query, and its deadline is no matter."""
     asked = query(text='"odd', order_by=None, vector=[0.0, 0.0, 0.0])
-    asked.denial = Denial(DenialCode.POLICY_DENIED, "no")
+    asked.asked = replace(asked.asked, denial=Denial(DenialCode.POLICY_DENIED, "no"))
     done = admission(clock=lambda: math.inf)(asked)
-    assert (done.answered, done.expired, done.terms, done.warnings) == (True, False, None, [])
+    assert (done.answered, done.outcome.expired, done.retrieval.terms, done.outcome.warnings) == (True, False, None, [])
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "year"])
@@ -122,17 +123,17 @@ def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
 def test_an_expression_is_read(text: str, uncovered: bool, warnings: int) -> None:
     """What BM25's terms can't find is noted; a malformed expression is a bare query with a warning."""
     asked = ADMIT(query(text=text))
-    assert (asked.uncovered, len(asked.warnings)) == (uncovered, warnings)
-    assert asked.parsed is not None
-    assert (asked.parsed.expression is None) == bool(warnings)
+    assert (asked.retrieval.uncovered, len(asked.outcome.warnings)) == (uncovered, warnings)
+    assert asked.retrieval.parsed is not None
+    assert (asked.retrieval.parsed.expression is None) == bool(warnings)
 
 
 def test_a_firewall_guards_every_query_that_goes_on() -> None:
     """On, a query is given what its namespace and its source's clearance let it see; off, nothing."""
     firewall = FirewallSettings(enabled=True, blocked_labels=["draft"])
     guarded = ADMIT(decoder(firewall=firewall)(message({"query_id": "q", "text": "t", "namespace": "acme"})))
-    assert guarded.access_filter == AccessFilter("acme", ("public",), ("draft",))
-    assert ADMIT(query()).access_filter is None
+    assert guarded.asked.access_filter == AccessFilter("acme", ("public",), ("draft",))
+    assert ADMIT(query()).asked.access_filter is None
 
 
 def test_the_flow_parts_the_expired_from_the_others() -> None:

@@ -69,7 +69,7 @@ def test_no_clock_gives_more_time_than_was_asked_for(timestamp: float, timeout_m
 def test_without_a_timestamp_the_clock_is_the_time_of_receiving(timestamp: float) -> None:
     """A record that has none is answered as of when it was read."""
     asked = decoder()(message({"query_id": "q", "text": "t"}, timestamp=timestamp, received=READ))
-    assert asked.canonical.now == READ
+    assert asked.asked.canonical.now == READ
 
 
 # The stages
@@ -94,7 +94,7 @@ class Nobody:
 def late(**event: Any) -> InFlight:
     """A query that was admitted in time, and whose time is over now."""
     asked = query(**event)
-    asked.terms = None
+    asked.retrieval.terms = None
     asked.deadline = time.monotonic() - 0.001
     return asked
 
@@ -120,7 +120,7 @@ def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
         through(asked, lambda up, calls: embed("embed", up, Embeddings(Nobody(), DIMENSION, False, BOUNDS), calls))
         == "on"
     )
-    assert (asked.degraded, asked.embedding, caplog.text) == ([("embed", Reason.DEADLINE)], None, "")
+    assert (asked.outcome.degraded, asked.retrieval.embedding, caplog.text) == ([("embed", Reason.DEADLINE)], None, "")
 
 
 def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -129,18 +129,24 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
     assert through(asked, lambda up, calls: retrieve("r", up, nobody, searches, TRACER, calls, BOUNDS)) == "answered"
-    assert (asked.degraded, status_of(asked)) == ([("vector", Reason.DEADLINE)], Status.FAILED)
-    assert asked.legs["vector"].reason is Reason.DEADLINE
+    assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
+        [("vector", Reason.DEADLINE)],
+        Status.FAILED,
+    )
+    assert asked.outcome.legs["vector"].reason is Reason.DEADLINE
     assert caplog.text == ""
 
 
 def test_nobody_fetches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """Payloads aren't asked for: what was found is answered without."""
     asked = found()
-    asked.payloads, asked.deadline = {}, time.monotonic() - 0.001
+    asked.outcome.payloads, asked.deadline = {}, time.monotonic() - 0.001
     nobody: Any = Nobody()
     assert through(asked, lambda up, calls: fetch("fetch", up, nobody, lambda _: 50, calls, BOUNDS)) == "on"
-    assert (asked.degraded, status_of(asked)) == ([("fetch", Reason.DEADLINE)], Status.PARTIAL)
+    assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
+        [("fetch", Reason.DEADLINE)],
+        Status.PARTIAL,
+    )
     assert caplog.text == ""
 
 
@@ -149,22 +155,22 @@ def test_nobody_fetches_for_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_nobody_reranks_for_it(reads: Reads, unfetched: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The fused order stands, for the same reason wherever time was over first."""
     asked = found()
-    asked.embedding, asked.deadline = TOKENS, time.monotonic() - 0.001
+    asked.retrieval.embedding, asked.deadline = TOKENS, time.monotonic() - 0.001
     if unfetched:
-        asked.payloads = {}
+        asked.outcome.payloads = {}
         asked.lose("fetch", Reason.DEADLINE)
     assert through(asked, lambda up, calls: rerank("rerank", up, Reranking(Nobody(reads), BOUNDS), calls)) == "on"
-    assert asked.degraded[-1] == ("rerank", Reason.DEADLINE)
-    assert status_of(asked) is (Status.PARTIAL if unfetched else Status.UNRANKED)
+    assert asked.outcome.degraded[-1] == ("rerank", Reason.DEADLINE)
+    assert status_of(asked.asked, asked.outcome) is (Status.PARTIAL if unfetched else Status.UNRANKED)
     assert caplog.text == ""
 
 
 def test_fusing_calls_nobody_and_goes_on() -> None:
     """What needs no call is done all the same: the answer has what there is."""
     asked = found()
-    asked.deadline, asked.candidates = time.monotonic() - 1, []
+    asked.deadline, asked.outcome.candidates = time.monotonic() - 1, []
     assert through(asked, lambda up, calls: fuse("fuse", up)) == "on"
-    assert [candidate.id for candidate in asked.candidates] == ["p0", "p1", "p2"]
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["p0", "p1", "p2"]
 
 
 # The calls

@@ -91,10 +91,10 @@ def test_a_text_of_five_megabytes_is_refused_unread() -> None:
 def test_the_limits_themselves_are_allowed() -> None:
     """A text, a message and a nesting exactly at their limits are a query."""
     for text in ("ü" * 500, "u\u0308" * 500):
-        assert DECODE(message({"query_id": "q", "text": text})).canonical.text == "ü" * 500
+        assert DECODE(message({"query_id": "q", "text": text})).asked.canonical.text == "ü" * 500
     query = b'{"query_id": "q", "text": "t"}'
-    assert DECODE(message(query + b" " * (10_000 - len(query)))).canonical.text == "t"
-    assert DECODE(message(nested(MAX_DEPTH - 2))).event.metadata
+    assert DECODE(message(query + b" " * (10_000 - len(query)))).asked.canonical.text == "t"
+    assert DECODE(message(nested(MAX_DEPTH - 2))).asked.canonical.metadata
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_text_that_looks_like_keys_is_a_text(text: str) -> None:
     """Quotes, colons and backslashes in strings, and one key in several objects, are no repeated keys."""
     metadata = {text: text, "a": {"a": [{"a": text}, {"a": text}]}, "query_id": text}
     query = DECODE(message({"query_id": "q", "text": text, "metadata": metadata}))
-    assert (query.event.text, query.event.metadata) == (text, metadata)
+    assert (query.asked.canonical.text, query.asked.canonical.metadata) == (text, metadata)
 
 
 json_values = st.recursive(
@@ -196,7 +196,7 @@ def decoded(value: bytes) -> None:
     except InputError as error:
         refusal = error
     else:
-        assert query.event.query_id
+        assert query.asked.canonical.query_id
         assert math.isfinite(query.deadline)
         return
     assert refusal.kind in Kind
@@ -218,8 +218,8 @@ def test_a_query_has_what_the_event_does_not_say() -> None:
     """Namespace, collection, clock and deadline come from the configuration and the message."""
     read = message({"query_id": "q", "text": "t"}, timestamp=1_700_000_000.25, received=1_700_000_003.25, clock=50.0)
     query = DECODE(read)
-    asked = query.canonical
-    assert (asked.namespace, query.collection, asked.now) == ("public", "documents", 1_700_000_000.25)
+    asked = query.asked.canonical
+    assert (asked.namespace, query.asked.collection, asked.now) == ("public", "documents", 1_700_000_000.25)
     # Three of the ten seconds were over when it was received.
     assert query.deadline == 50.0 - 3.0 + 10.0
     assert not query.answered
@@ -230,8 +230,8 @@ def test_what_the_event_says_counts() -> None:
     decode = decoder(destinations=Destinations({"default": "documents", "other": "elsewhere"}))
     event = {"query_id": "q", "text": "t", "namespace": "n", "destination": "other", "now": 5, "timeout_ms": 1500}
     query = decode(message(event, timestamp=100.0, received=100.0, clock=7.0))
-    asked = query.canonical
-    assert (asked.namespace, query.collection, asked.now, query.deadline) == ("n", "elsewhere", 5.0, 8.5)
+    asked = query.asked.canonical
+    assert (asked.namespace, query.asked.collection, asked.now, query.deadline) == ("n", "elsewhere", 5.0, 8.5)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,15 @@ def test_a_record_stamped_outside_of_time_is_poison(timestamp: float) -> None:
     """A producer can stamp a record with any number; one that is no clock is an error, unless the event brings one."""
     event = {"query_id": "q", "text": "t"}
     assert refused(event, timestamp=timestamp)[0] is Kind.INVALID
-    assert DECODE(message({**event, "now": 5}, timestamp=timestamp)).canonical.now == 5.0
+    assert DECODE(message({**event, "now": 5}, timestamp=timestamp)).asked.canonical.now == 5.0
 
 
 def test_the_text_is_composed() -> None:
-    """A decomposed text is searched for in NFC; the event keeps what was sent."""
+    """A decomposed text is searched for in NFC; a recorded pool has what was sent."""
     sent = unicodedata.normalize("NFD", "Größe が")
-    query = DECODE(message({"query_id": "q", "text": sent}))
-    assert (query.canonical.text, query.event.text) == ("Größe が", sent)
+    asked = DECODE(message({"query_id": "q", "text": sent, "record": True})).asked.canonical
+    assert asked.recorded is not None
+    assert (asked.text, asked.recorded["text"]) == ("Größe が", sent)
 
 
 def test_every_problem_is_named_and_no_value_is_quoted_whole() -> None:
@@ -279,7 +280,7 @@ def test_a_decoder_has_the_settings() -> None:
     made = Decoder.of(settings.model_copy(update={"limits": LIMITS}), TRACER)
     assert refused({"query_id": "q", "text": "t"}, made)[0] is Kind.INVALID
     query: Message = message({"query_id": "q", "text": "t", "destination": "d"})
-    assert made(query).collection == "c"
+    assert made(query).asked.collection == "c"
     assert made.reply_to == {"r", "s"}
 
 

@@ -82,14 +82,14 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
     """
     assert by(tokens=tokens).plan(query(**asked)) == ({"embed": "some text"} if wanted else {})
     lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
-    assert by(tokens=tokens).missed(query(**asked)).degraded == lost
+    assert by(tokens=tokens).missed(query(**asked)).outcome.degraded == lost
 
 
 def test_a_vector_is_taken_over() -> None:
     """The embedding of the collection's dimension is the query's."""
     vector = Embedding(np.ones(DIMENSION, np.float32))
     asked = by().take(Finished(query(), {"embed": vector}))
-    assert (asked.embedding, asked.degraded) == (vector, [])
+    assert (asked.retrieval.embedding, asked.outcome.degraded) == (vector, [])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_vector_is_taken_over() -> None:
 def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
     """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
     asked = by().take(Finished(query(), {"embed": outcome}))
-    assert (asked.embedding, asked.degraded) == (None, [("embed", reason)])
+    assert (asked.retrieval.embedding, asked.outcome.degraded) == (None, [("embed", reason)])
 
 
 def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
@@ -120,9 +120,9 @@ def test_a_text_is_embedded_once() -> None:
     assert embedder.asked == [["some text", "other"]]
     again = query()
     assert embeddings.plan(again) == {}
-    assert again.embedding is not None
-    assert again.embedding.vector[0] == 9.0
-    assert embeddings.take(Finished(again, {})).degraded == []
+    assert again.retrieval.embedding is not None
+    assert again.retrieval.embedding.vector[0] == 9.0
+    assert embeddings.take(Finished(again, {})).outcome.degraded == []
 
 
 def test_a_refused_text_loses_its_own_vector_alone() -> None:

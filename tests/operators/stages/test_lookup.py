@@ -30,7 +30,7 @@ EVENT = {"status": "ok", "results": [], "warnings": []}
 def asked(offset: int, **event: Any) -> InFlight:
     """A query with an embedding."""
     made = query(offset, **event)
-    made.embedding = Embedding(np.ones(DIMENSION, np.float32))
+    made.retrieval.embedding = Embedding(np.ones(DIMENSION, np.float32))
     return made
 
 
@@ -39,11 +39,11 @@ def test_an_identical_query_waits_for_the_first() -> None:
     kept = answers()
     first, second = kept.look_up(asked(0), MARK), asked(1)
     second.deadline = first.deadline + 0.1
-    assert not kept.look_up(second, MARK).leads
-    assert first.leads
-    assert first.waiters == [second]
-    assert kept.look_up(asked(2, limit=3), MARK).leads
-    assert kept.look_up(asked(3), ("0:8",)).leads
+    assert not kept.look_up(second, MARK).cache.leads
+    assert first.cache.leads
+    assert first.cache.waiters == [second]
+    assert kept.look_up(asked(2, limit=3), MARK).cache.leads
+    assert kept.look_up(asked(3), ("0:8",)).cache.leads
     assert kept.finish(first.message.origin) == [second]
 
 
@@ -54,9 +54,9 @@ def test_nobody_waits_for_one_that_has_little_time() -> None:
     waiting = kept.look_up(asked(1, timeout_ms=1000), MARK)
     patient = kept.look_up(asked(2, timeout_ms=30_000), MARK)
     later = kept.look_up(asked(3, timeout_ms=30_000), MARK)
-    assert [each.leads for each in (hasty, waiting, patient, later)] == [True, False, True, False]
+    assert [each.cache.leads for each in (hasty, waiting, patient, later)] == [True, False, True, False]
     assert kept.finish(hasty.message.origin) == [waiting]
-    assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).leads
+    assert not kept.look_up(asked(4, timeout_ms=30_000), MARK).cache.leads
     assert len(kept.finish(patient.message.origin)) == 2
     assert kept.leading == 0
 
@@ -66,28 +66,28 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
     for timeout_ms, leads in ((1050, False), (1200, True)):
         kept = answers()
         kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
-        assert kept.look_up(asked(1, timeout_ms=1000), MARK).leads is leads
+        assert kept.look_up(asked(1, timeout_ms=1000), MARK).cache.leads is leads
 
 
 def test_answers_by_another_analyser_are_no_answers() -> None:
     """What was answered with configured parameters isn't served once the collection's own are read, nor its pages."""
     kept = answers()
     first = asked(0)
-    first.analyser = "guessed"
+    first.retrieval.analyser = "guessed"
     kept.put(kept.look_up(first, MARK), EVENT)
     kept.finish(first.message.origin)
     for analyser, served in (("read", False), ("guessed", True)):
         later = asked(1)
-        later.analyser = analyser
-        assert (kept.look_up(later, MARK).cached is not None) is served
-    assert state(replace(first.scope, analyser="read")) != state(first.scope)
+        later.retrieval.analyser = analyser
+        assert (kept.look_up(later, MARK).cache.cached is not None) is served
+    assert state(replace(first.cache.scope, analyser="read")) != state(first.cache.scope)
 
 
 def test_without_a_watermark_nothing_is_shared() -> None:
     """Neither kept nor waited for, whether it isn't known or there is none."""
     for watermark in (None, ()):
         kept = answers()
-        assert all(kept.look_up(asked(offset), watermark).leads for offset in range(2))
+        assert all(kept.look_up(asked(offset), watermark).cache.leads for offset in range(2))
         assert kept.leading == 0
 
 
@@ -99,7 +99,7 @@ def test_a_new_era_forgets_everything() -> None:
     under_way = kept.look_up(asked(1, limit=3), MARK)
     assert kept.look_up(asked(2), MARK).answered
     assert not kept.look_up(asked(3), MARK, generation=1).answered
-    assert kept.look_up(asked(4, limit=3), MARK, generation=1).leads
+    assert kept.look_up(asked(4, limit=3), MARK, generation=1).cache.leads
     kept.put(under_way, EVENT)
     assert not kept.look_up(asked(5, limit=3), MARK, generation=1).answered
     assert kept.finish(under_way.message.origin) == []
@@ -111,7 +111,7 @@ def test_a_watermark_of_the_era_before_shares_nothing() -> None:
     kept.put(kept.look_up(asked(0), MARK, generation=1), EVENT)
     late = kept.look_up(asked(1), MARK)
     assert not late.answered
-    assert late.leads
+    assert late.cache.leads
     kept.put(late, EVENT)
     assert not kept.look_up(asked(2, limit=3), MARK).answered
     assert kept.look_up(asked(3), MARK, generation=1).answered
@@ -140,7 +140,7 @@ def test_only_what_is_whole_and_computed_is_kept() -> None:
     for event, removed in (({**EVENT, "status": "partial"}, set()), (EVENT, {"x"})):
         kept = answers()
         first = kept.look_up(asked(0), MARK)
-        first.removed = removed
+        first.outcome.removed = removed
         kept.put(first, event)
         assert not kept.look_up(asked(1), MARK).answered
 
@@ -151,10 +151,10 @@ def test_who_is_recalled() -> None:
     kept.put(kept.semantic_lookup(kept.look_up(asked(0, text="a story"), MARK)), EVENT)
     others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
     plain, read, lost, warned, dated = (kept.look_up(each, MARK) for each in others)
-    read.temporal_expression = TemporalExpression(3, 2)
-    lost.degraded.append(("temporal_expression", Reason.TIMEOUT))
-    warned.warnings.append("so")
-    dated.canonical = replace(dated.canonical, text="a tale of yesterday")
+    read.retrieval.temporal_expression = TemporalExpression(3, 2)
+    lost.outcome.degraded.append(("temporal_expression", Reason.TIMEOUT))
+    warned.outcome.warnings.append("so")
+    dated.asked = replace(dated.asked, canonical=replace(dated.asked.canonical, text="a tale of yesterday"))
     assert [kept.semantic_lookup(each).answered for each in (plain, read, lost, warned, dated)] == [True] + [False] * 4
 
 

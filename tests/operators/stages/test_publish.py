@@ -57,9 +57,11 @@ def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFl
     """A query with candidates, fetched."""
     asked = query(offset, **event)
     legs = [vector(*((f"p{n}", 1.0 - n / 100) for n in range(count))), keyword(("p0", 3.5))]
-    asked.legs = {leg.name: leg for leg in legs}
-    asked.candidates = score(legs, Score(), run())
-    asked.payloads = {f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)}
+    asked.outcome.legs = {leg.name: leg for leg in legs}
+    asked.outcome.candidates = score(legs, Score(), run())
+    asked.outcome.payloads = {
+        f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)
+    }
     return asked
 
 
@@ -155,27 +157,29 @@ def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "lost", "status"),
+    ("denial", "ended", "lost", "status"),
     [
-        ({"denial": DENIAL, "expired": True, "failed": True}, ["vector"], Status.DENIED),
-        ({"expired": True, "failed": True}, ["vector", "rerank"], Status.EXPIRED),
-        ({"failed": True}, ["vector", "keyword", "rerank"], Status.FAILED),
-        ({}, ["rerank", "vector"], Status.PARTIAL),
-        ({}, ["fetch"], Status.PARTIAL),
-        ({}, ["embed"], Status.PARTIAL),
-        ({}, ["result", "rerank"], Status.PARTIAL),
-        ({}, ["rerank"], Status.UNRANKED),
-        ({}, [], Status.OK),
+        (DENIAL, {"expired": True, "failed": True}, ["vector"], Status.DENIED),
+        (None, {"expired": True, "failed": True}, ["vector", "rerank"], Status.EXPIRED),
+        (None, {"failed": True}, ["vector", "keyword", "rerank"], Status.FAILED),
+        (None, {}, ["rerank", "vector"], Status.PARTIAL),
+        (None, {}, ["fetch"], Status.PARTIAL),
+        (None, {}, ["embed"], Status.PARTIAL),
+        (None, {}, ["result", "rerank"], Status.PARTIAL),
+        (None, {}, ["rerank"], Status.UNRANKED),
+        (None, {}, [], Status.OK),
     ],
 )
-def test_the_first_status_that_applies_counts(ended: dict[str, Any], lost: list[str], status: Status) -> None:
-    """Denied before expired before failed before partial before unranked before ok; `degraded` lists all that was
-    lost.
-    """
-    asked = replace(query(), **ended)
+def test_the_first_status_that_applies_counts(
+    denial: Denial | None, ended: dict[str, Any], lost: list[str], status: Status
+) -> None:
+    """Denied, expired, failed, partial, unranked, ok: the first counts; `degraded` lists all that was lost."""
+    asked = query()
+    asked.asked = replace(asked.asked, denial=denial)
+    asked.outcome = replace(asked.outcome, **ended)
     for stage in lost:
         asked.lose(stage, Reason.TIMEOUT)
-    assert status_of(asked) is status
+    assert status_of(asked.asked, asked.outcome) is status
     event = published(asked)
     assert event["status"] == status
     assert [part["stage"] for part in event["degraded"]] == lost
@@ -193,7 +197,7 @@ def test_a_reranker_is_named_only_if_it_took_part() -> None:
     """Provenance names the reranker of a reranked answer; an answer that wasn't has no such field."""
     assert "reranked" not in published(found())
     asked = found()
-    asked.reranked, asked.rerank_scores = True, RerankScores("cohere", {})
+    asked.outcome.reranked, asked.outcome.rerank_scores = True, RerankScores("cohere", {})
     event = published(asked)
     assert event["reranked"] is True
     assert event["provenance"]["models"] == {"embedder": "minilm", "reranker": "cohere"}
@@ -210,7 +214,7 @@ def test_the_page_is_the_first_of_the_candidates() -> None:
 def test_candidates_that_were_not_fetched_are_further_pages() -> None:
     """Behind what was fetched nothing has a text: it is counted, and not shown."""
     asked = found(count=10)
-    asked.payloads = {name: asked.payloads[name] for name in ("p0", "p1")}
+    asked.outcome.payloads = {name: asked.outcome.payloads[name] for name in ("p0", "p1")}
     event = published(asked)
     assert [hit["id"] for hit in event["results"]] == ["doc-0", "doc-1"]
     assert (event["total"], event["has_more"]) == (10, True)
@@ -219,7 +223,7 @@ def test_candidates_that_were_not_fetched_are_further_pages() -> None:
 def test_a_lost_fetch_leaves_ids_and_scores() -> None:
     """Without payloads the page is still there, by point id, and the answer says what is missing."""
     asked = found(count=2)
-    asked.payloads = {}
+    asked.outcome.payloads = {}
     asked.lose("fetch", Reason.TIMEOUT)
     event = published(asked)
     assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
@@ -244,7 +248,7 @@ def test_a_result_keeps_its_identity() -> None:
 def test_whatever_a_collection_holds_the_result_keeps_the_contract(payload: dict[str, Any]) -> None:
     """Other tools' points may hold anything as id and text: what is no string stays in the payload."""
     asked = found(count=1)
-    asked.payloads = {"p0": payload}
+    asked.outcome.payloads = {"p0": payload}
     (hit,) = published(asked)["results"]
     assert hit["id"] == (payload["id"] if isinstance(payload.get("id"), str) else "p0")
     assert hit["payload"] == {name: value for name, value in payload.items() if not isinstance(value, str)}
@@ -286,10 +290,10 @@ def test_every_result_validates(
         asked = decoder()(message(sent))
     except InputError:
         return
-    asked.legs = {leg.name: leg for leg in answered}
-    asked.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
-    asked.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
-    asked.expired, asked.failed = expired, failed
+    asked.outcome.legs = {leg.name: leg for leg in answered}
+    asked.outcome.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
+    asked.outcome.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
+    asked.outcome.expired, asked.outcome.failed = expired, failed
     for stage, reason in lost:
         asked.lose(stage, reason)
     assert published(asked)["metadata"] == event.get("metadata")

@@ -55,8 +55,8 @@ def following(leader: InFlight, *offsets: int, **event: Any) -> list[InFlight]:
     """Identical queries that wait for the leader's answer."""
     waiters = [query(offset, **event) for offset in offsets]
     for waiter in waiters:
-        waiter.leads = False
-    leader.waiters.extend(waiters)
+        waiter.cache.leads = False
+    leader.cache.waiters.extend(waiters)
     return waiters
 
 
@@ -133,7 +133,7 @@ def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
     """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
     out: list[list[OutputRecord]] = []
     broken = found(1)
-    broken.canonical = replace(broken.canonical, now=float("nan"))
+    broken.asked = replace(broken.asked, canonical=replace(broken.asked.canonical, now=float("nan")))
     flow = Dataflow("publish")
     answered = op.input("answered", flow, TestingSource([[found(0), broken, found(2)]]))
     nothing: list[list[Rejected]] = []

@@ -105,7 +105,11 @@ def asked_for(event: dict[str, Any], count: int, size: int, key: int | None, hea
     ready = found(count=count, size=size)
     sent = message({"query_id": "q", "text": "t", **event}, key=None if key is None else b"k" * key, headers=headers)
     asked = decoder()(sent)
-    asked.legs, asked.candidates, asked.payloads = ready.legs, ready.candidates, ready.payloads
+    asked.outcome.legs, asked.outcome.candidates, asked.outcome.payloads = (
+        ready.outcome.legs,
+        ready.outcome.candidates,
+        ready.outcome.payloads,
+    )
     return asked
 
 

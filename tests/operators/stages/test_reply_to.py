@@ -23,7 +23,7 @@ def refused(value: Any, decode: Decoder = DECODE) -> tuple[DeadLetterClass, str]
 @pytest.mark.parametrize("topic", ["results", "answers"])
 def test_a_query_may_choose_a_topic_of_the_list(topic: str) -> None:
     """The results topic itself is one that can be named, and so is every one of the allow list."""
-    assert DECODE(message({"query_id": "q", "text": "t", "reply_to": topic})).event.reply_to == topic
+    assert DECODE(message({"query_id": "q", "text": "t", "reply_to": topic})).asked.canonical.reply_to == topic
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ class Scripted:
 def fetched(**event: Any) -> InFlight:
     """A query with candidates a, b, c, their texts, and an embedding."""
     asked = query(**event)
-    asked.candidates = [Candidate(name, 1 - index / 10) for index, name in enumerate("abc")]
-    asked.payloads = {name: {"text": f"text {name}"} for name in "abc"}
-    asked.embedding = TOKENS
+    asked.outcome.candidates = [Candidate(name, 1 - index / 10) for index, name in enumerate("abc")]
+    asked.outcome.payloads = {name: {"text": f"text {name}"} for name in "abc"}
+    asked.retrieval.embedding = TOKENS
     return asked
 
 
@@ -73,7 +73,7 @@ def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
 def test_the_first_candidates_are_asked_with_their_texts() -> None:
     """The request holds the profile's first candidates in order, each with its text, and whose they are."""
     asked = fetched()
-    asked.plan = replace(asked.plan, profile=Profile(rerank_top=2))
+    asked.asked = replace(asked.asked, plan=replace(asked.asked.plan, profile=Profile(rerank_top=2)))
     request = requested(by(), asked)
     assert dict(request.documents) == {"a": "text a", "b": "text b"}
     assert (request.query, request.namespace, request.collection) == ("some text", "public", "documents")
@@ -82,7 +82,7 @@ def test_the_first_candidates_are_asked_with_their_texts() -> None:
 def test_a_document_is_read_as_it_was_indexed() -> None:
     """Title and text, as far as the payload has them."""
     asked = fetched()
-    asked.payloads = {"a": {"title": "A title", "text": "and a text"}, "b": {"title": "B"}, "c": {"text": 7}}
+    asked.outcome.payloads = {"a": {"title": "A title", "text": "and a text"}, "b": {"title": "B"}, "c": {"text": 7}}
     assert dict(requested(by(), asked).documents) == {"a": "A title\nand a text", "b": "B", "c": ""}
 
 
@@ -90,12 +90,12 @@ def test_a_document_is_read_as_it_was_indexed() -> None:
 def test_nobody_is_asked_without_need(reads: Reads) -> None:
     """`rerank: false`, profile `fast`, reflections alone, no text, or no candidate: no call, nothing is lost by it."""
     textless, empty = fetched(text=None, vector=[1.0, 0.0, 0.0]), fetched()
-    empty.candidates = []
+    empty.outcome.candidates = []
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
         assert by(reads).plan(asked) == {}
-        assert after(asked, {}, reads).degraded == []
-        assert not asked.reranked
+        assert after(asked, {}, reads).outcome.degraded == []
+        assert not asked.outcome.reranked
 
 
 @pytest.mark.parametrize(("reads", "stage"), [("tokens", "embed"), ("tokens", "fetch"), ("text", "fetch")])
@@ -104,26 +104,26 @@ def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None
     asked = fetched()
     asked.lose(stage, Reason.TIMEOUT)
     if stage == "embed":
-        asked.embedding = None
+        asked.retrieval.embedding = None
     assert by(reads).plan(asked) == {}
-    assert after(asked, {}, reads).degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
+    assert after(asked, {}, reads).outcome.degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
 def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     """A cross-encoder ranks what the keyword leg found."""
     asked = fetched()
     asked.lose("embed", Reason.UNAVAILABLE)
-    asked.embedding = None
+    asked.retrieval.embedding = None
     assert by().plan(asked)
 
 
 def test_one_candidate_needs_no_call() -> None:
     """Nobody judges it: its score stays, and the answer names no reranker."""
     asked = fetched()
-    asked.candidates = [Candidate("a", 0.37)]
+    asked.outcome.candidates = [Candidate("a", 0.37)]
     assert by().plan(asked) == {}
     after(asked, {})
-    assert (asked.candidates, asked.rerank_scores, asked.reranked, asked.degraded) == (
+    assert (asked.outcome.candidates, asked.outcome.rerank_scores, asked.outcome.reranked, asked.outcome.degraded) == (
         [Candidate("a", 0.37)],
         None,
         False,
@@ -145,14 +145,14 @@ def test_a_query_that_leaves_no_room_is_not_asked() -> None:
     """A query as long as all that a call may hold can't be judged: the answer says `too_large`."""
     asked, narrow = fetched(), by(capacity=Capacity(chars=20))
     assert narrow.plan(asked) == {}
-    assert narrow.take(Finished(asked, {})).degraded == [("rerank", Reason.TOO_LARGE)]
+    assert narrow.take(Finished(asked, {})).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
 
 
 def test_what_is_known_is_not_asked_again() -> None:
     """Scores of a call are kept: the next query of that text asks for new documents alone, then for none."""
     reranking = by(cache=ScoreCache(100))
     first = fetched()
-    first.candidates = first.candidates[:2]
+    first.outcome.candidates = first.outcome.candidates[:2]
     asyncio.run(reranking.call("rerank", [requested(reranking, first)], 1.0))
     second = requested(reranking, fetched())
     assert (dict(second.documents), second.known) == ({"c": "text c"}, {"a": 6.0, "b": 6.0})
@@ -171,21 +171,21 @@ def test_a_failure_is_not_kept() -> None:
 def test_a_failure_leaves_the_fused_order() -> None:
     """A failed reranker changes neither order nor scores, and is noted."""
     asked = fetched()
-    before = [(candidate.id, candidate.score) for candidate in asked.candidates]
+    before = [(candidate.id, candidate.score) for candidate in asked.outcome.candidates]
     after(asked, {"rerank": BackendTimeout("late")})
-    assert [(candidate.id, candidate.score) for candidate in asked.candidates] == before
-    assert asked.degraded == [("rerank", Reason.TIMEOUT)]
-    assert not asked.reranked
+    assert [(candidate.id, candidate.score) for candidate in asked.outcome.candidates] == before
+    assert asked.outcome.degraded == [("rerank", Reason.TIMEOUT)]
+    assert not asked.outcome.reranked
 
 
 def test_a_verdict_reorders() -> None:
     """Scores put the best first; who is left out is gone."""
     asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}})
-    assert [candidate.id for candidate in asked.candidates] == ["c", "a"]
-    assert asked.reranked
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["c", "a"]
+    assert asked.outcome.reranked
 
 
 def test_none_relevant_is_a_verdict() -> None:
     """All left out: nothing is answered, and nothing was lost."""
     asked = after(fetched(), {"rerank": {}})
-    assert (asked.candidates, asked.degraded, asked.reranked) == ([], [], True)
+    assert (asked.outcome.candidates, asked.outcome.degraded, asked.outcome.reranked) == ([], [], True)

@@ -144,8 +144,10 @@ def asked(seed: int, count: int, ids: str = "d", *, hurried: float = 0.0) -> lis
         namespace = random.choice(["red", "green", "blue"])
         one = query(number, text=f"query {number}", namespace=namespace)
         numbers = random.sample(range(100), random.randint(1, 60))
-        one.candidates = [Candidate(f"{ids}{each}", 1 - place / 100) for place, each in enumerate(numbers)]
-        one.payloads = {f"{ids}{each}": {"text": f"{namespace} text {random.randrange(80)}"} for each in numbers}
+        one.outcome.candidates = [Candidate(f"{ids}{each}", 1 - place / 100) for place, each in enumerate(numbers)]
+        one.outcome.payloads = {
+            f"{ids}{each}": {"text": f"{namespace} text {random.randrange(80)}"} for each in numbers
+        }
         one.deadline = random.uniform(0, 1) if random.random() < hurried else 600
         queries.append(one)
     return queries
@@ -153,7 +155,7 @@ def asked(seed: int, count: int, ids: str = "d", *, hurried: float = 0.0) -> lis
 
 def ranking(one: InFlight) -> Ranking:
     """Its candidates and their scores, in order."""
-    return [(candidate.id, candidate.score) for candidate in one.candidates]
+    return [(candidate.id, candidate.score) for candidate in one.outcome.candidates]
 
 
 def alone(one: InFlight) -> Ranking:
@@ -162,7 +164,7 @@ def alone(one: InFlight) -> Ranking:
     if len(fused) == 1:
         return fused
     first, tail = fused[:TOP], fused[TOP:]
-    relevances = unit([relevance(str(one.canonical.text), one.payloads[id_]["text"]) for id_, _ in first])
+    relevances = unit([relevance(str(one.asked.canonical.text), one.outcome.payloads[id_]["text"]) for id_, _ in first])
     before = unit([score for _, score in first])
     merged = [
         (id_, WEIGHT * new + (1 - WEIGHT) * old) for (id_, _), new, old in zip(first, relevances, before, strict=True)
@@ -199,19 +201,21 @@ def through(
     run_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before, after in zip(queries, fused, expected, strict=True):
-        assert one.reranked is (len(before) > 1 and not one.degraded)
-        assert ranking(one) == (after if one.reranked else before)
-        assert [stage for stage, _ in one.degraded] == ["rerank"] * (len(before) > 1 and not one.reranked)
-    return [one for one in queries if not one.degraded]
+        assert one.outcome.reranked is (len(before) > 1 and not one.outcome.degraded)
+        assert ranking(one) == (after if one.outcome.reranked else before)
+        assert [stage for stage, _ in one.outcome.degraded] == ["rerank"] * (
+            len(before) > 1 and not one.outcome.reranked
+        )
+    return [one for one in queries if not one.outcome.degraded]
 
 
 def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:
     """The pairs that must be asked for: of one candidate none, else each of the first."""
     return Counter(
-        (str(one.canonical.text), one.payloads[candidate.id]["text"])
+        (str(one.asked.canonical.text), one.outcome.payloads[candidate.id]["text"])
         for one in queries
-        if len(one.candidates) > 1
-        for candidate in one.candidates[:TOP]
+        if len(one.outcome.candidates) > 1
+        for candidate in one.outcome.candidates[:TOP]
     )
 
 
@@ -265,4 +269,4 @@ def test_who_has_no_time_takes_nobody_elses() -> None:
         one.deadline = 0.02
     with stage("vllm_score", 0, seconds=(0.005, 0.1, 0.12)) as (_, _, reranking, calls):
         reranked = through(queries, reranking, calls, 0.1, 10)
-    assert [one.event.query_id for one in queries if one not in reranked and one not in hurried] == []
+    assert [one.asked.canonical.query_id for one in queries if one not in reranked and one not in hurried] == []

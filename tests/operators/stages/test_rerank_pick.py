@@ -93,9 +93,9 @@ BOTH = seats(RERANKER, PICKER)
 def query(offset: int = 0, **event: Any) -> InFlight:
     """A query whose vector leg found a to d, fused and fetched."""
     asked = DECODER(message({"query_id": f"q{offset}", "text": "the cat", "recipe": "picking", **event}, offset))
-    asked.legs = {"vector": vector(*FUSED)}
+    asked.outcome.legs = {"vector": vector(*FUSED)}
     asked = fused(asked)
-    asked.payloads = {name: {"text": text} for name, text in TEXTS.items()}
+    asked.outcome.payloads = {name: {"text": text} for name, text in TEXTS.items()}
     return asked
 
 
@@ -107,7 +107,9 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
     reranked = rerank("rerank", up, both.rerank, calls)
     op.output("on", rerank("pick", reranked.on, both.pick, calls).on, TestingSink(on))
     run_main(flow)
-    assert sorted(each.event.query_id for batch in on for each in batch) == [each.event.query_id for each in asked]
+    assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [
+        each.asked.canonical.query_id for each in asked
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,13 +147,13 @@ def test_the_recipe_decides_who_reranks(
 def test_nobody_reranks_without_need(recipe: str) -> None:
     """Without a text, without a candidate, and of reflections alone nobody is asked, and nothing is lost."""
     empty = query(recipe=recipe)
-    empty.candidates = []
+    empty.outcome.candidates = []
     textless = query(recipe=recipe, text=None, vector=[1.0, 0.0, 0.0])
     for asked in (empty, textless, query(recipe=recipe, reflections_only=True)):
         assert BOTH.of(asked) is None
         for stage in BOTH:
             assert stage.plan(asked) == {}
-            assert stage.take(Finished(asked, {})).degraded == []
+            assert stage.take(Finished(asked, {})).outcome.degraded == []
 
 
 def test_each_gets_its_own_queries() -> None:
@@ -183,24 +185,28 @@ def test_a_pick_without_texts_is_lost() -> None:
     asked = query()
     asked.lose("fetch", Reason.UNAVAILABLE)
     assert BOTH.pick.plan(asked) == {}
-    assert BOTH.pick.take(Finished(asked, {})).degraded[-1] == ("rerank", Reason.UNAVAILABLE)
-    assert scores(asked.candidates) == FUSED
+    assert BOTH.pick.take(Finished(asked, {})).outcome.degraded[-1] == ("rerank", Reason.UNAVAILABLE)
+    assert scores(asked.outcome.candidates) == FUSED
 
 
 @pytest.mark.parametrize("rerank_scores", [{"b": 1.0}, {}])
 def test_a_verdict_is_said(rerank_scores: Scores) -> None:
     """An answer for which the model was asked says so and names it, also where it found none relevant."""
     asked = BOTH.pick.take(Finished(query(), {"rerank": rerank_scores}))
-    assert asked.reranked
-    assert asked.rerank_scores == ("chat", rerank_scores)
-    assert asked.degraded == []
+    assert asked.outcome.reranked
+    assert asked.outcome.rerank_scores == ("chat", rerank_scores)
+    assert asked.outcome.degraded == []
 
 
 def test_a_failed_pick_leaves_the_fused_order() -> None:
     """A lost model moves nothing, and the answer is unranked."""
     asked = BOTH.pick.take(Finished(query(), {"rerank": BackendTimeout("late")}))
-    assert scores(asked.candidates) == FUSED
-    assert (asked.rerank_scores, asked.reranked, status_of(asked)) == (None, False, Status.UNRANKED)
+    assert scores(asked.outcome.candidates) == FUSED
+    assert (asked.outcome.rerank_scores, asked.outcome.reranked, status_of(asked.asked, asked.outcome)) == (
+        None,
+        False,
+        Status.UNRANKED,
+    )
 
 
 def test_queries_of_one_batch_go_to_their_own() -> None:
@@ -209,8 +215,11 @@ def test_queries_of_one_batch_go_to_their_own() -> None:
     asked = [query(offset, recipe="picking" if offset % 2 else "vector") for offset in range(8)]
     with looping() as calls:
         through(asked, seats(encoder, chat), calls)
-    assert [each.candidates[0].id for each in asked] == ["d", "c"] * 4
-    assert [each.rerank_scores.model for each in asked if each.rerank_scores] == ["cross-encoder", "chat"] * 4
+    assert [each.outcome.candidates[0].id for each in asked] == ["d", "c"] * 4
+    assert [each.outcome.rerank_scores.model for each in asked if each.outcome.rerank_scores] == [
+        "cross-encoder",
+        "chat",
+    ] * 4
     assert (len(encoder.requests), len(chat.requests)) == (4, 4)
 
 
@@ -227,7 +236,9 @@ def test_with_nobody_there_queries_pass() -> None:
     asked = [query(0), query(1, recipe="vector")]
     with looping() as calls:
         through(asked, seats(None, None), calls)
-    assert [(scores(each.candidates), each.degraded, each.reranked) for each in asked] == [(FUSED, [], False)] * 2
+    assert [(scores(each.outcome.candidates), each.outcome.degraded, each.outcome.reranked) for each in asked] == [
+        (FUSED, [], False)
+    ] * 2
 
 
 def served(server: Handler, asked: list[InFlight]) -> None:
@@ -257,9 +268,9 @@ def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[s
     """What a chat model says over HTTP is the pick: a number, none, or an answer that is no verdict."""
     asked = query()
     served(OpenAI(lambda *_: said), [asked])
-    assert scores(asked.candidates)[0] == first
-    assert asked.degraded == degraded
-    assert asked.reranked is not bool(degraded)
+    assert scores(asked.outcome.candidates)[0] == first
+    assert asked.outcome.degraded == degraded
+    assert asked.outcome.reranked is not bool(degraded)
 
 
 @pytest.mark.parametrize(("rerank_scores", "first"), [({"c": 1.0}, ("c", 0.9375)), ({}, FUSED[0])])
@@ -268,5 +279,5 @@ def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[st
     asked = query(recipe="vector")
     picking = Reranking(PICKER, BOUNDS, Judging(picks=True))
     picking.take(Finished(asked, {"rerank": rerank_scores}))
-    assert scores(asked.candidates)[0] == first
-    assert len(asked.candidates) == len(FUSED)
+    assert scores(asked.outcome.candidates)[0] == first
+    assert len(asked.outcome.candidates) == len(FUSED)

@@ -14,7 +14,9 @@ from tests.operators.stages.test_rerank_pick import FUSED, query
 
 def by_scores(asked: InFlight, rerank_scores: Scores, weight: float) -> list[Candidate]:
     """The query's candidates in the order that the scores give those whom its plan has reranked."""
-    return judged(asked, asked.candidates, rerank_scores, asked.plan.reranks(asked.event), Judging(weight))
+    plan, outcome = asked.asked.plan, asked.outcome
+    top = plan.reranks(asked.asked.canonical)
+    return judged(plan.recipe, outcome, outcome.candidates, rerank_scores, top, Judging(weight))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_verdict_is_explained(event: dict[str, Any], step: str) -> None:
     """The last step of who moved tells whose word it was, and ends in the score."""
     asked = query(explain=True, **event)
     first = by_scores(asked, {"b": 1.0, "a": 0.0}, 1.0)[0]
-    assert asked.ranked is not None
-    assert asked.ranked.explanations is not None
-    told = asked.ranked.explanations.by_id["b"].stages[-1]
+    assert asked.outcome.ranked is not None
+    assert asked.outcome.ranked.explanations is not None
+    told = asked.outcome.ranked.explanations.by_id["b"].stages[-1]
     assert (first.id, told["stage"], told["output"]) == ("b", step, first.score)

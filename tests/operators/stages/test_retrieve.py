@@ -26,8 +26,8 @@ SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
 def embedded(**event: Any) -> InFlight:
     """A query with a vector and terms."""
     asked = query(**event)
-    asked.embedding = Embedding(np.ones(3, np.float32))
-    asked.terms = SparseVector([7], [1.0])
+    asked.retrieval.embedding = Embedding(np.ones(3, np.float32))
+    asked.retrieval.terms = SparseVector([7], [1.0])
     return asked
 
 
@@ -64,16 +64,19 @@ def test_the_querys_own_vector_goes_first() -> None:
 def test_a_lost_leg_is_not_an_empty_one() -> None:
     """A leg that failed says why; one that found nothing is ok and has no candidates."""
     asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))}))
-    assert (asked.legs["vector"].status, asked.legs["vector"].reason) == (LegStatus.TIMEOUT, Reason.TIMEOUT)
-    assert (asked.legs["keyword"].status, asked.legs["keyword"].reason) == (LegStatus.OK, None)
-    assert asked.degraded == [("vector", Reason.TIMEOUT)]
+    assert (asked.outcome.legs["vector"].status, asked.outcome.legs["vector"].reason) == (
+        LegStatus.TIMEOUT,
+        Reason.TIMEOUT,
+    )
+    assert (asked.outcome.legs["keyword"].status, asked.outcome.legs["keyword"].reason) == (LegStatus.OK, None)
+    assert asked.outcome.degraded == [("vector", Reason.TIMEOUT)]
     assert not asked.answered
 
 
 def test_all_legs_lost_is_failed() -> None:
     """With every leg lost the query is answered at once, as failed."""
     asked = retrieved(Finished(embedded(), {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")}))
-    assert asked.failed
+    assert asked.outcome.failed
     assert asked.answered
 
 
@@ -82,24 +85,24 @@ def test_a_lost_embedding_and_no_terms_is_failed() -> None:
     asked = query(text="the")
     asked.lose("embed", Reason.TIMEOUT)
     retrieved(Finished(asked, {}))
-    assert asked.failed
-    assert asked.legs["vector"].reason is Reason.TIMEOUT
-    assert asked.legs["keyword"].reason is Reason.NO_TERMS
+    assert asked.outcome.failed
+    assert asked.outcome.legs["vector"].reason is Reason.TIMEOUT
+    assert asked.outcome.legs["keyword"].reason is Reason.NO_TERMS
 
 
 def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
     """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
     asked = embedded()
-    asked.candidates = [Candidate(name, 0.5) for name in "abcd"]
+    asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
     fetched(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"}, "c": {"text": "y"}}}), lambda _: 3)
-    assert [candidate.id for candidate in asked.candidates] == ["a", "c", "d"]
-    assert asked.degraded == []
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "c", "d"]
+    assert asked.outcome.degraded == []
 
 
 def test_a_failed_fetch_leaves_the_candidates() -> None:
     """Without texts the order is still an answer, and says what it lacks."""
     asked = embedded()
-    asked.candidates = [Candidate("a", 0.5)]
+    asked.outcome.candidates = [Candidate("a", 0.5)]
     fetched(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}), lambda _: 3)
-    assert [candidate.id for candidate in asked.candidates] == ["a"]
-    assert asked.degraded == [("fetch", Reason.UNAVAILABLE)]
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["a"]
+    assert asked.outcome.degraded == [("fetch", Reason.UNAVAILABLE)]

@@ -85,7 +85,9 @@ def through(
     left = temporal_expression("temporal_expression", op.input("in", flow, TestingSource([asked])), chat, calls, bounds)
     op.output("on", left.on, TestingSink(on))
     run_main(flow)
-    assert sorted(each.event.query_id for batch in on for each in batch) == [each.event.query_id for each in asked]
+    assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [
+        each.asked.canonical.query_id for each in asked
+    ]
 
 
 def extracted(server: Handler, asked: InFlight, timeout: float = 10) -> InFlight:
@@ -120,7 +122,7 @@ def test_rules_read_the_time_where_the_recipe_targets_one(
     asked = query(**event)
     with looping() as calls:
         through([asked], calls, None)
-    assert (asked.temporal_expression, asked.degraded) == (expected, [])
+    assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_rules_read_the_time_where_the_recipe_targets_one(
 def test_the_models_word_counts(text: str, expected: TemporalExpression | None) -> None:
     """What the model reads is the anchor, also where it reads none and the rules would; nothing is lost."""
     asked = extracted(OpenAI(spring), query(text=text))
-    assert (asked.temporal_expression, asked.degraded) == (expected, [])
+    assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (expected, [])
 
 
 def test_the_model_is_told_the_querys_now() -> None:
@@ -146,7 +148,9 @@ def test_each_query_of_a_batch_has_its_own() -> None:
     asked = [query(offset, text=str(offset)) for offset in range(9)]
     with chatting(server) as (calls, chat):
         through(asked, calls, chat)
-    assert [each.temporal_expression for each in asked] == [TemporalExpression(offset, 2) for offset in range(9)]
+    assert [each.retrieval.temporal_expression for each in asked] == [
+        TemporalExpression(offset, 2) for offset in range(9)
+    ]
     assert len(server.requests) == 9
     assert server.most_at_once <= 4
 
@@ -175,8 +179,11 @@ def test_the_rules_stand_in_for_a_lost_model(
 ) -> None:
     """Where the model fails the rules' anchor stands, and the answer is partial, with the reason."""
     asked = extracted(server, query(text=text), timeout)
-    assert (asked.temporal_expression, asked.degraded) == (expected, [("temporal_expression", reason)])
-    assert status_of(asked) is Status.PARTIAL
+    assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (
+        expected,
+        [("temporal_expression", reason)],
+    )
+    assert status_of(asked.asked, asked.outcome) is Status.PARTIAL
 
 
 def test_the_rules_stand_in_where_time_is_over() -> None:
@@ -185,7 +192,7 @@ def test_the_rules_stand_in_where_time_is_over() -> None:
     late = query()
     late.deadline = time.monotonic() - 0.001
     extracted(server, late)
-    assert (late.temporal_expression, late.degraded, server.requests) == (
+    assert (late.retrieval.temporal_expression, late.outcome.degraded, server.requests) == (
         WEEK,
         [("temporal_expression", Reason.DEADLINE)],
         [],
@@ -208,17 +215,17 @@ def test_the_model_is_not_asked_without_need(event: dict[str, Any], expected: Te
     server = OpenAI(spring)
     asked = extracted(server, query(**event))
     assert server.requests == []
-    assert (asked.temporal_expression, asked.degraded) == (expected, [])
+    assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (expected, [])
 
 
 def test_the_model_is_not_asked_for_reflections_alone() -> None:
     """Reflections are ranked by cosine, whatever stages the recipe has: no request, and nothing that could be lost."""
     server = OpenAI(spring)
     asked = extracted(server, query(reflections_only=True))
-    assert (server.requests, asked.degraded) == ([], [])
+    assert (server.requests, asked.outcome.degraded) == ([], [])
 
 
 def test_skipping_rerankers_keeps_the_time() -> None:
     """`rerank: false` is about rerankers: the model is asked for the time all the same."""
     asked = extracted(OpenAI(spring), query(text="letzten Frühling", rerank=False))
-    assert asked.temporal_expression == SPRING
+    assert asked.retrieval.temporal_expression == SPRING

@@ -54,10 +54,12 @@ async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any])
     found = []
     following: After | None = After(None, 0)
     while following is not None:
-        asked.canonical = replace(asked.canonical, cursor=Cursor(b"", None, 0.0, following))
+        asked.asked = replace(
+            asked.asked, canonical=replace(asked.asked.canonical, cursor=Cursor(b"", None, 0.0, following))
+        )
         answer = await looked_up(client, "documents", searches(asked)["structured", "documents"], 30)
         assert not isinstance(answer, BackendError)
-        page = turn(answer.values, asked.canonical.after, asked.canonical.limit)
+        page = turn(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append(answer.hits.ids[page.first : page.last])
         following = page.ends[-1] if page.more else None
     return found
