@@ -30,6 +30,7 @@ from bench import random_bert
 from bench.figures import percentile, spread
 from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
+from flows.assembly.query import decoder
 from operators.clients.http.resilient import ResilientEndpoint
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
@@ -42,7 +43,6 @@ from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.stages.decode import Decoder
 from operators.stages.rerank import Reranking, rerank
 from schemas.settings import load
 
@@ -58,7 +58,7 @@ FOREVER: Final = math.inf
 def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InFlight]:
     """Fetched queries of six words, their documents of 5 to 30, all of them different."""
     servers = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "qdrant": {"url": "http://127.0.0.1:1"}}
-    decode = Decoder.of(load(None, servers), NoOpTracer())
+    decode = decoder(load(None, servers), NoOpTracer())
     chance = random.Random(seed)
     known = random_bert.words(VOCABULARY - 4)
 

@@ -14,15 +14,17 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
+from operators.runtime.stage import merge
 from operators.stages.admit import admit
 from operators.stages.decode import decode
 from operators.stages.embed import embed
 from operators.stages.fetch import fetch
 from operators.stages.fuse import fuse
-from operators.stages.lookup import lookup, semantic_lookup
+from operators.stages.lookup import lookup
 from operators.stages.publish import publish
 from operators.stages.rerank import rerank
 from operators.stages.retrieve import retrieve
+from operators.stages.semantic_lookup import semantic_lookup
 from operators.stages.temporal_expression import temporal_expression
 
 
@@ -34,19 +36,19 @@ def search(parts: Parts) -> Dataflow:
 
     decoded = decode("decode", queries, p.decoder)
     admitted = admit("admit", decoded.on, p.admission)
-    looked_up = lookup("lookup", admitted.on, p.answers, p.watermarks, p.calls, p.timeout)
+    looked_up = lookup("lookup", admitted.on, p.lookup, p.calls)
     embedded = embed("embed", looked_up.on, p.embeddings, p.calls)
-    extracted = temporal_expression("temporal_expression", embedded.on, p.extractor, p.calls, p.bounds.chat)
-    similar = semantic_lookup("semantic_lookup", extracted.on, p.answers)
-    retrieved = retrieve("retrieve", similar.on, p.qdrant, p.searches, p.tracer, p.calls, p.bounds.qdrant)
+    dated = temporal_expression("temporal_expression", embedded.on, p.temporal_expressions, p.calls)
+    similar = semantic_lookup("semantic_lookup", dated.on, p.answers)
+    retrieved = retrieve("retrieve", similar.on, p.retriever, p.calls)
     fused = fuse("fuse", retrieved.on)
-    fetched = fetch("fetch", fused.on, p.qdrant, p.depth, p.calls, p.bounds.qdrant)
+    fetched = fetch("fetch", fused.on, p.fetching, p.calls)
     reranked = rerank("rerank", fetched.on, p.reranking, p.calls)
     picked = rerank("pick", reranked.on, p.picking, p.calls)
 
-    stages = (decoded, admitted, looked_up, embedded, extracted, similar, retrieved, fused, fetched, reranked, picked)
-    answered = op.merge("answered", picked.on, *(stage.answered for stage in stages))
-    dead = op.merge("dead", *(stage.dead for stage in stages))
+    stages = (decoded, admitted, looked_up, embedded, dated, similar, retrieved, fused, fetched, reranked, picked)
+    answered = merge("answered", picked.on, *(stage.answered for stage in stages))
+    dead = merge("dead", *(stage.dead for stage in stages))
 
     output_records = publish("publish", answered, dead, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))

@@ -47,7 +47,7 @@ def logic(source: str) -> list[str]:
 
 
 def unmerged(source: str, stages: set[str], stream: str, step: str) -> list[str]:
-    """Variables bound to a stage's call whose `stream` isn't an argument of `op.merge(step, ...)`.
+    """Variables bound to a stage's call whose `stream` isn't an argument of `merge(step, ...)`.
 
     `stages` are the names of the operators that return a Stage. A generator over a tuple of variables counts for each.
     """
@@ -63,7 +63,7 @@ def unmerged(source: str, stages: set[str], stream: str, step: str) -> list[str]
             if isinstance(value, ast.Tuple):
                 tuples[target] = {item.id for item in value.elts if isinstance(item, ast.Name)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "op.merge" and _first(node) == step:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "merge" and _first(node) == step:
             for argument in node.args[1:]:
                 merged |= _streams(argument, stream, tuples)
     return sorted(variables - merged)
@@ -137,9 +137,9 @@ def test_a_dead_stream_that_is_left_out_is_seen() -> None:
     """A stage missing from the merge is reported, listed by name or by a tuple, and so is a merge of another stream."""
     flow = "a = decode('d', up)\nb = admit('a', a.on)\n"
     stages = {"decode", "admit"}
-    assert unmerged(flow + "m = op.merge('dead', a.dead, b.dead)", stages, "dead", "dead") == []
-    assert unmerged(flow + "m = op.merge('dead', a.dead)", stages, "dead", "dead") == ["b"]
-    assert unmerged(flow + "m = op.merge('dead', a.dead, b.answered)", stages, "dead", "dead") == ["b"]
-    merge = "m = op.merge('dead', *(s.dead for s in t))"
+    assert unmerged(flow + "m = merge('dead', a.dead, b.dead)", stages, "dead", "dead") == []
+    assert unmerged(flow + "m = merge('dead', a.dead)", stages, "dead", "dead") == ["b"]
+    assert unmerged(flow + "m = merge('dead', a.dead, b.answered)", stages, "dead", "dead") == ["b"]
+    merge = "m = merge('dead', *(s.dead for s in t))"
     assert unmerged(flow + "t = (a, b)\n" + merge, stages, "dead", "dead") == []
     assert unmerged(flow + "t = (a,)\n" + merge, stages, "dead", "dead") == ["b"]

@@ -207,7 +207,6 @@ def test_kafka_clients_stay_in_the_delivery() -> None:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="parts still build themselves")
 def test_settings_are_read_by_the_assembly() -> None:
     """Below the assembly no part knows the whole configuration, or builds itself from settings."""
     assert reads_settings(sources(*PRODUCT)) == []

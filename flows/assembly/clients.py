@@ -1,11 +1,13 @@
-"""Settings become clients; nothing here connects."""
+"""The clients of the backends, made of the settings; nothing here connects."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
+from functools import cached_property, partial
+from typing import Protocol, Self
 
 from flows.assembly.rerankers import reranker
+from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
 from operators.clients.chat.anthropic import AnthropicChat
 from operators.clients.chat.openai import OpenAIChat
@@ -20,7 +22,8 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
-from schemas.errors import ConfigError
+from operators.runtime.event_loop import EventLoopThread
+from schemas.errors import BackendError, ConfigError
 from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
 from schemas.settings.section import Backend
 
@@ -28,36 +31,52 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
 _MAX_ENGINE_UPSERT = 2 * MIB
+_PROBE_TIMEOUT = 1.0
+_CLOSE_TIMEOUT = 10.0
 
 
-class Resources:
-    """What a process has once, however many flows it runs: the engine and the model in it, made on demand."""
+class Closable(Protocol):
+    """What holds connections."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+        ...
+
+
+class InProcess:
+    """What a process has once, however many flows it runs: Qdrant's engine and the models in it, made on demand."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._resources = Resources()
 
     @cached_property
     def engine(self) -> Engine:
         """Qdrant's engine on the configured directory. Raises ConfigError if another process has it."""
         assert self._settings.qdrant.path is not None
-        return Engine(self._settings.qdrant.path.expanduser())
+        engine = Engine(self._settings.qdrant.path.expanduser())
+        self._resources.register("qdrant engine", engine.close)
+        return engine
 
     @cached_property
     def minilm(self) -> MiniLM:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
-        return MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
+        model = MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
+        self._resources.register("minilm", lambda: asyncio.run(model.aclose()))
+        return model
 
     @cached_property
     def cross_encoder(self) -> CrossEncoder:
         """The cross-encoder in this process. Raises ConfigError if the directory holds none that can be used."""
         section = self._settings.rerank
         assert section.path is not None
-        return CrossEncoder(section.path.expanduser(), threads=self._settings.threads, documents=section.documents)
+        model = CrossEncoder(section.path.expanduser(), threads=self._settings.threads, documents=section.documents)
+        self._resources.register("cross-encoder", lambda: asyncio.run(model.aclose()))
+        return model
 
     def close(self) -> None:
-        """Close what was made."""
-        if "engine" in self.__dict__:
-            self.engine.close()
+        """Close what was made, the last first."""
+        self._resources.close()
 
 
 @dataclass(frozen=True)
@@ -70,24 +89,47 @@ class Clients:
     chat: ChatModel | None
 
     @classmethod
-    def of(cls, settings: Settings, resources: Resources) -> Self:
+    def of(cls, settings: Settings, in_process: InProcess) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
-        client = qdrant(settings.qdrant, lambda: resources.engine)
-        embeds = embedder(settings, lambda: resources.minilm)
+        client = qdrant(settings.qdrant, lambda: in_process.engine)
+        embeds = embedder(settings, lambda: in_process.minilm)
         chat = chat_model(settings.chat)
 
         def server(section: RerankSettings) -> ResilientEndpoint:
             return _guarded("reranker", section.url, _bearer(_key("rerank", section)))
 
-        reranks = reranker(settings, client, embeds, chat, server, lambda: resources.cross_encoder)
+        reranks = reranker(settings, client, embeds, chat, server, lambda: in_process.cross_encoder)
         return cls(client, embeds, reranks, chat)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.qdrant.endpoint.aclose()
-        for client in (self.embedder, self.reranker, self.chat):
-            if client is not None and not isinstance(client, MiniLM | CrossEncoder):
-                await client.aclose()
+    @property
+    def connections(self) -> dict[str, Closable]:
+        """The clients that hold connections. The models in this process serve its other flows, too."""
+        opened: dict[str, Closable | None] = {
+            "qdrant": self.qdrant.endpoint,
+            "embedder": self.embedder,
+            "reranker": self.reranker,
+            "chat": self.chat,
+        }
+        local = MiniLM | CrossEncoder
+        return {name: each for name, each in opened.items() if each is not None and not isinstance(each, local)}
+
+    def register(self, resources: Resources, calls: EventLoopThread) -> None:
+        """Have the connections closed on the loop that opens them, and Qdrant asked whether it answers."""
+
+        def reachable() -> bool:
+            try:
+                calls.run(self.qdrant.endpoint.fetch("GET", "/readyz", timeout=_PROBE_TIMEOUT), 2 * _PROBE_TIMEOUT)
+            except (BackendError, TimeoutError):
+                return False
+            return True
+
+        for name, client in self.connections.items():
+            close = partial(_close, client, calls)
+            resources.register(name, close, reachable if client is self.qdrant.endpoint else None)
+
+
+def _close(client: Closable, calls: EventLoopThread) -> None:
+    calls.run(client.aclose(), _CLOSE_TIMEOUT)
 
 
 def _key(name: str, section: Backend) -> str | None:

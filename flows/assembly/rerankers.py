@@ -5,6 +5,7 @@ from typing import Final
 
 from opentelemetry.metrics import Meter
 
+from flows.assembly.query import judging
 from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.http.resilient import ResilientEndpoint
@@ -22,7 +23,7 @@ from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.runtime.dispatcher import Bounds
-from operators.stages.rerank import Judging, Reranking
+from operators.stages.rerank import Reranking
 from operators.telemetry.metrics import rerank_in_flight
 from schemas.settings import RerankSettings, Settings
 
@@ -75,29 +76,29 @@ def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedd
     return LateInteraction(qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries)
 
 
-def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Reranking:
-    """The rerank stage: whom it asks, for how long, and what is made of the answer."""
+def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Reranking | None:
+    """The rerank stage, if there is a reranker."""
+    if reranker is None:
+        return None
     section = settings.rerank
     timeout, calls = section.timeout, section.calls
     if section.kind == "chat":
         timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
-    pointwise = reranker is not None and not reranker.capacity.whole
+    pointwise = not reranker.capacity.whole
     return Reranking(
         reranker,
         Bounds(timeout, section.documents, calls),
-        Judging.of(section),
+        judging(section),
         max_doc_chars=section.max_doc_chars,
         cache=ScoreCache(section.cache) if pointwise and section.cache else None,
-        in_flight=rerank_in_flight(meter, "rerank", calls) if reranker is not None else None,
+        report=rerank_in_flight(meter, "rerank", calls),
     )
 
 
-def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranking:
-    """The pick stage: the chat model of recipes that have it pick."""
+def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranking | None:
+    """The pick stage, if there is a chat model: for recipes that have it pick."""
+    if chat is None:
+        return None
     calls = settings.chat.max_concurrency
-    return Reranking(
-        ChatSelector(chat) if chat is not None else None,
-        Bounds(settings.chat.timeout, 1, calls),
-        picking=True,
-        in_flight=rerank_in_flight(meter, "pick", calls) if chat is not None else None,
-    )
+    bounds = Bounds(settings.chat.timeout, 1, calls)
+    return Reranking(ChatSelector(chat), bounds, picking=True, report=rerank_in_flight(meter, "pick", calls))

@@ -1,97 +1,157 @@
 """What the search flow is built from, made of the settings."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
 
-from opentelemetry.trace import Tracer
+import structlog
 
+from flows.assembly import query, rerankers
+from flows.assembly.clients import Clients
+from flows.assembly.delivery import Replication
 from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.chat.temporal_expressions import TemporalExtractor
+from operators.clients.chat import ChatModel
+from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.analysers import Analysers
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
+from operators.indexing.apply import until_answered
 from operators.query.in_flight import InFlight
-from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.stages.admit import Admission
+from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
-from operators.stages.embed import Embeddings
-from operators.stages.lookup import Answers, WatermarkTable
-from operators.stages.publish import Finaliser
+from operators.stages.embed import Embeddings, needs_embedding
+from operators.stages.fetch import Fetching
+from operators.stages.lookup import Lookup, Watermarks
+from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
+from operators.stages.retrieve import Retriever
+from operators.stages.temporal_expression import ByChatModel
+from schemas.errors import BackendError
 from schemas.settings import CacheSettings, Settings
 
-
-@dataclass(frozen=True)
-class StageBounds:
-    """How much the stages that ask Qdrant, and the one that asks a chat model for anchors, take on."""
-
-    qdrant: Bounds
-    chat: Bounds
-
-    @classmethod
-    def of(cls, settings: Settings) -> "StageBounds":
-        """The bounds that the settings give."""
-        qdrant, chat = settings.qdrant, settings.chat
-        return cls(
-            Bounds(qdrant.timeout, qdrant.max_batch, qdrant.max_concurrency),
-            # One query a completion.
-            Bounds(chat.timeout, 1, chat.max_concurrency),
-        )
+log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The search flow's parts."""
+    """The search flow's parts; a stage whose backend is not configured has none."""
 
     consumer_loop: ConsumerLoop
     delivery: Delivery
     wakeup: Wakeup
     calls: EventLoopThread
-    bounds: StageBounds
-    tracer: Tracer
     decoder: Decoder
     admission: Admission
     answers: Answers
-    watermarks: WatermarkTable
-    timeout: float
-    embeddings: Embeddings
-    extractor: TemporalExtractor | None
-    qdrant: QdrantClient
-    searches: Searches
-    depth: Callable[[InFlight], int]
-    reranking: Reranking
-    picking: Reranking
+    lookup: Lookup
+    embeddings: Embeddings | None
+    temporal_expressions: ByChatModel | None
+    retriever: Retriever
+    fetching: Fetching
+    reranking: Reranking | None
+    picking: Reranking | None
     finaliser: Finaliser
 
 
-def embeddings(settings: Settings, embedder: Embedder | None, *, tokens: bool) -> Embeddings:
-    """Who embeds the queries' texts; `tokens`: whether a reranker reads token vectors."""
+def parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
+    """The parts of the search flow. Raises ConfigError."""
+    _warn(settings)
+    qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
+    decoder = query.decoder(settings, given.tracer)
+    analysers = Analysers(clients.qdrant, settings.qdrant)
+    _read(analysers, given.calls, settings.qdrant.timeout)
+    cached = answers(settings.cache)
+    reranking = rerankers.reranking(settings, clients.reranker, given.meter)
+    picking = rerankers.picking(settings, clients.chat, given.meter)
+    tokens = reranking is not None and reranking.reads_tokens
+    unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
+    topics = settings.kafka.topics
+    publisher = Publisher(
+        topics.results,
+        topics.dead_letters,
+        given.max_bytes,
+        f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
+        decoder.normalise.config_hash,
+        clients.embedder.model if clients.embedder is not None else None,
+        decoder.normalise.cursors,
+    )
+    return Parts(
+        consumer_loop=given.consumer_loop,
+        delivery=given.delivery,
+        wakeup=given.wakeup,
+        calls=given.calls,
+        decoder=decoder,
+        admission=Admission(analysers, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded),
+        answers=cached,
+        lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
+        embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
+        temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
+        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant),
+        fetching=Fetching(clients.qdrant, depth(reranking, picking), qdrant),
+        reranking=reranking,
+        picking=picking,
+        finaliser=Finaliser(publisher, cached, given.tracer),
+    )
+
+
+def embeddings(settings: Settings, embedder: Embedder, *, tokens: bool) -> Embeddings:
+    """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
     cached = CachedEmbeddings(section.cache_mib * MIB) if section.cache_mib else None
     bounds = Bounds(section.timeout, section.max_batch, section.max_concurrency)
     return Embeddings(embedder, settings.qdrant.dimension, tokens, bounds, cached)
 
 
+def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
+    """The stage that has the chat model read temporal expressions, one query a completion."""
+    bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
+    return ByChatModel(ChatTemporalExtractor(chat), bounds)
+
+
 def answers(settings: CacheSettings) -> Answers:
-    """The answers that are kept, within the bounds that the settings give."""
+    """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
     return Answers(AnswerCache(exact, semantic), settings.clock_bucket)
 
 
-def depth(*stages: Reranking) -> Callable[[InFlight], int]:
+def depth(*stages: Reranking | None) -> Callable[[InFlight], int]:
     """How many candidates of a query are fetched: up to the page's end, and what is reranked."""
+    built = [stage for stage in stages if stage is not None]
 
     def of(query: InFlight) -> int:
         asked = query.asked.canonical
-        return max(asked.skip + asked.limit, *(each.depth(query) for each in stages))
+        return max(asked.skip + asked.limit, *(stage.depth(query) for stage in built), 0)
 
     return of
+
+
+def _warn(settings: Settings) -> None:
+    """Say what protects less than it may seem to."""
+    if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
+        log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
+    hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
+    if hiding and not settings.firewall.enabled:
+        log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
+
+
+def _read(analysers: Analysers, calls: EventLoopThread, timeout: float) -> None:
+    """Read how the collections' terms are made; while Qdrant does not answer, it is asked again behind the queries."""
+    reading = asyncio.run_coroutine_threadsafe(until_answered(lambda: analysers.read(timeout)), calls.loop)
+    try:
+        reading.result(timeout)
+    except TimeoutError:
+        log.warning("Qdrant didn't say in time how terms are made: as configured, until it does")
+    except BackendError as error:
+        log.warning("Qdrant doesn't say how terms are made: as configured", reason=str(error))

@@ -8,7 +8,8 @@ import typer
 from flows.cli.output import Config, out, stderr
 from flows.cli.progress import index_file
 from flows.process import logs
-from flows.process.serve import indexing_replica, serve
+from flows.process.replica import indexing_replica
+from flows.process.serve import serve
 from schemas.settings import load
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+from flows.assembly import query as query_assembly
 from operators.delivery.event import json_object, validated
 from operators.query.canonical import Canonical, Shape, canonical
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
+from operators.query.judging import Judging, judged
 from operators.query.outcome import Outcome
 from operators.query.plan import Planner
 from operators.query.rerank_scores import RerankScores
@@ -21,7 +23,6 @@ from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import in_order, rank
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
-from operators.stages.rerank import Judging, judged
 from schemas.errors import ConfigError, Reason, invalid
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
@@ -68,10 +69,10 @@ class PoolRanker:
         else:
             known = settings.recipes
             ranker = cls(
-                replace(Planner.of(settings), chat=True),
+                replace(query_assembly.planner(settings), chat=True),
                 settings.limits,
                 settings.defaults.destination,
-                Judging.of(settings.rerank),
+                query_assembly.judging(settings.rerank),
                 settings.config_hash(),
             )
         named = None if recipe is None else find(recipe, known)

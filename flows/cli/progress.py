@@ -50,7 +50,7 @@ def index_file(settings: KafkaSettings, path: Path, console: Console) -> int:
     Raises InputError naming the line that isn't an object, and DeliveryError.
     """
     total = sum(1 for _ in read_jsonl(path))
-    return fed(settings, f"{settings.group_id}-indexing", KAFKA, path.name, read_jsonl(path), total, console)
+    return fed(settings, settings.indexing.group_id, KAFKA, path.name, read_jsonl(path), total, console)
 
 
 def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
@@ -65,5 +65,5 @@ def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, conso
         return
     kafka = running.settings.kafka
     with running.indexing():
-        fed(kafka, f"{kafka.group_id}-indexing", EMBEDDED, name, corpus(), total, console)
+        fed(kafka, kafka.indexing.group_id, EMBEDDED, name, corpus(), total, console)
     mark.write_text(digest.hexdigest(), encoding="ascii")

@@ -6,7 +6,8 @@ import typer
 
 from flows.cli.output import Config
 from flows.process import logs
-from flows.process.serve import search_replica, serve
+from flows.process.replica import search_replica
+from flows.process.serve import serve
 from flows.process.supervisor import run_replicas
 from schemas.settings import load
 

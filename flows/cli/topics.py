@@ -1,9 +1,9 @@
 """`rankstream topics`: the topics and collections that do not exist yet."""
 
-from flows.assembly.clients import Resources
+from flows.assembly.clients import InProcess
+from flows.assembly.indexing import ensure_collections
 from flows.cli.output import Config, out
 from flows.process import logs
-from flows.process.serve import ensure_collections
 from operators.delivery import topics as kafka_topics
 from schemas.settings import load
 
@@ -14,7 +14,7 @@ def topics(config: Config = None) -> None:
     logs.configure(settings.telemetry)
     for name in kafka_topics.create(settings.kafka):
         out.print(f"created topic {name}")
-    resources = Resources(settings)
-    for name in ensure_collections(settings, resources):
+    in_process = InProcess(settings)
+    for name in ensure_collections(settings, in_process):
         out.print(f"created collection {name}")
-    resources.close()
+    in_process.close()

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from bytewax.dataflow import Dataflow
 from opentelemetry.trace import TracerProvider
 
-from flows.assembly.clients import Resources
-from flows.process.replica import Replica
-from flows.process.serve import ensure_collections, indexing_replica, search_replica
+from flows.assembly.clients import InProcess
+from flows.assembly.indexing import ensure_collections
+from flows.process.replica import Replica, indexing_replica, search_replica
 from operators.delivery.embedded_broker import EmbeddedBroker
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
@@ -27,18 +26,18 @@ class Embedded:
     """A running broker, and the settings and resources with which flows run on it."""
 
     settings: Settings
-    resources: Resources
+    in_process: InProcess
     provider: TracerProvider | None
 
     @contextlib.contextmanager
-    def running(self, build: Callable[..., tuple[Replica, Dataflow]]) -> Iterator[None]:
+    def running(self, build: Callable[..., Replica]) -> Iterator[None]:
         """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
-        replica, flow = build(self.settings, self.resources, EMBEDDED, self.provider)
+        replica = build(self.settings, self.in_process, EMBEDDED, self.provider)
         failures: list[BaseException] = []
 
         def run() -> None:
             try:
-                replica.run(flow)
+                replica.run()
             except BaseException as error:  # noqa: BLE001  raised where the block is left
                 log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
                 failures.append(error)
@@ -80,12 +79,12 @@ def embedded(
                 **(overrides or {}),
             },
         )
-        resources = Resources(settings)
+        in_process = InProcess(settings)
         topics = settings.kafka.topics
         for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
             broker.create_topic(topic)
         try:
-            ensure_collections(settings, resources)
-            yield Embedded(settings, resources, provider)
+            ensure_collections(settings, in_process)
+            yield Embedded(settings, in_process, provider)
         finally:
-            resources.close()
+            in_process.close()

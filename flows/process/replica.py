@@ -2,158 +2,116 @@
 
 Rules
 -----
-- It starts only if every topic that it reads, follows or writes to exists, and dead letters may be larger than what is
-  read.
 - `stop`: reading ends, what is in flight is finished and committed, the member leaves its group, `run` returns.
-- A failure of the worker, the intake or the delivery is raised by `run`. The partitions' next owner reads again what
-  was not committed.
+- A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads again
+  what was not committed.
 """
 
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping
 
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import TracerProvider as AnyTracerProvider
+from opentelemetry.trace import TracerProvider
 
-from flows.assembly.clients import Clients
-from operators.delivery import topics, versions
-from operators.delivery.client import KafkaClient, Producer
-from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
-from operators.delivery.ledger import Ledger
-from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.sink import Delivery
-from operators.delivery.source import ConsumerLoop
+from flows.assembly import indexing as indexing_assembly
+from flows.assembly import search as search_assembly
+from flows.assembly.clients import Clients, InProcess
+from flows.assembly.delivery import Replication, replication
+from flows.assembly.resources import Ping, Resources
+from flows.indexing import indexing
+from flows.search import search
+from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.watermark_reader import WatermarkReader
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
-from operators.telemetry.metrics import meter_provider, producer_replacements
-from operators.telemetry.traces import tracer_provider
-from schemas.errors import BackendError
-from schemas.settings import KafkaSettings, Settings
+from schemas.settings import Settings
 
-_TRANSACTION_END: Final = 5.0
-"""Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
-
-_PROBE_TIMEOUT: Final = 1.0
-_METERS_TIMEOUT_MS: Final = 1000
-_CLOSE_TIMEOUT: Final = 10.0
+Build = Callable[[Settings, InProcess], "Replica"]
 
 
 class Replica:
-    """The Kafka side of one process, and the loop on which its calls run.
+    """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
 
-    Raises ConfigError and DeliveryError if it can't start.
+    `resources` are closed when the flow has ended.
     """
 
     def __init__(
         self,
-        settings: Settings,
-        kafka: KafkaSettings,
-        topic: str,
-        writes: Sequence[str],
-        clients: Clients,
-        dialect: Dialect,
-        provider: AnyTracerProvider | None,
-        follows: Sequence[str] = (),
+        replication: Replication,
+        flow: Dataflow,
+        resources: Resources,
+        watchdog: float,
+        watermarks: WatermarkReader | None = None,
     ) -> None:
-        dead_letters = kafka.topics.dead_letters
-        if dialect is KAFKA:
-            topics.require(kafka, [topic, *follows, *writes, dead_letters])
-            topics.require_room(kafka, topic)
-        # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
-        bounded = list(writes) if kafka.compression else [*writes, dead_letters]
-        defaults = dict.fromkeys(bounded, topics.DEFAULT_MAX)
-        self.max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
-        self._provider = provider if provider is not None else tracer_provider()
-        self.tracer = self._provider.get_tracer("rankstream")
-        self._meters = meter_provider()
-        self.meter = self._meters.get_meter("rankstream")
-        self.wakeup = Wakeup()
-        self.calls = EventLoopThread(self.wakeup)
-        self._settings = settings
-        self._clients = clients
-        self._watermarks: WatermarkReader | None = None
-        client = self._client = _kafka_client(kafka, dialect)
-        max_batch = min(self.max_bytes.values())
-        delivery = settings.delivery
-        ledger = Ledger(delivery.max_in_flight)
-        if delivery.mode == "exactly_once":
-            versions.warn_of_untried(kafka, client.name)
-            # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
-            producer: Producer = FencedProducer(
-                lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
-                client.name,
-                producer_replacements(self.meter, client.name, topic),
-            )
-            consumer = client.consumer()
-        else:
-            consumer = client.consumer()
-            producer = client.acknowledged_producer(consumer, max_batch)
-        self.consumer_loop = ConsumerLoop(consumer, ledger, topic, self.wakeup, delivery.drain_timeout)
-        self._longest_try = delivery.watchdog
-        if delivery.mode == "exactly_once":
-            self._longest_try = min(delivery.watchdog, kafka.transaction_timeout + _TRANSACTION_END)
-        interval = delivery.transaction_interval or client.transaction_interval
-        self.delivery = Delivery(producer, consumer, ledger, dead_letters, interval, self.consumer_loop.fail)
+        self._replication = replication
+        self._flow = flow
+        self._resources = resources
+        self._watchdog = watchdog
+        self._watermarks = watermarks
 
-    def following(self, topic: str, timeout: float) -> WatermarkReader:
-        """Who reads the watermarks of `topic` for as long as this runs, and keeps nobody waiting over `timeout`."""
-        self._watermarks = WatermarkReader(lambda: self._client.tail(topic), timeout)
-        return self._watermarks
-
-    def run(self, flow: Dataflow) -> None:
+    def run(self) -> None:
         """Feed the flow until `stop`. Raises what ended it otherwise."""
+        loop, delivery = self._replication.consumer_loop, self._replication.delivery
         if self._watermarks is not None:
             self._watermarks.start()
-        self.consumer_loop.start(self.delivery.flush)
-        self.delivery.start()
+            self._resources.register("watermarks", self._watermarks.close)
+        loop.start(delivery.flush)
+        self._resources.register("consumer loop", loop.close)
+        delivery.start()
         try:
-            run_main(flow)
-            self.delivery.close()
+            run_main(self._flow)
+            delivery.close()
         finally:
-            self.consumer_loop.close()
-            if self._watermarks is not None:
-                self._watermarks.close()
-            self.calls.run(self._clients.aclose(), _CLOSE_TIMEOUT)
-            self.calls.close()
-            if isinstance(self._provider, TracerProvider):
-                self._provider.force_flush()
-            if isinstance(self._meters, MeterProvider):
-                self._meters.shutdown(_METERS_TIMEOUT_MS)
+            self._resources.close()
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""
-        self.consumer_loop.stop()
+        self._replication.consumer_loop.stop()
 
     def live(self) -> bool:
         """Whether the engine's worker has moved lately."""
-        return time.monotonic() - self.consumer_loop.moved_at < self._settings.delivery.watchdog
+        return time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
 
     def delivering(self) -> bool:
         """Whether the delivery isn't stuck in one try."""
-        return self.delivery.stuck_for() < self._longest_try
+        return self._replication.delivery.stuck_for() < self._replication.longest_try
 
     def stable(self) -> bool:
         """Whether the group has this member and no rebalance is under way."""
-        return self.consumer_loop.stable()
+        return self._replication.consumer_loop.stable()
 
-    def reachable(self) -> bool:
-        """Whether Qdrant answers."""
-        probe = self._clients.qdrant.endpoint.fetch("GET", "/readyz", timeout=_PROBE_TIMEOUT)
-        try:
-            self.calls.run(probe, 2 * _PROBE_TIMEOUT)
-        except (BackendError, TimeoutError):
-            return False
-        return True
+    @property
+    def pings(self) -> Mapping[str, Ping]:
+        """Whether each backend that can be asked answers."""
+        return self._resources.pings
 
 
-def _kafka_client(kafka: KafkaSettings, dialect: Dialect) -> KafkaClient:
-    # Other dialects than Kafka's own are kafka-python's.
-    if kafka.client == "kafka-python" or dialect is not KAFKA:
-        return KafkaPython(kafka, dialect)
-    return Librdkafka(kafka)
+def search_replica(
+    settings: Settings, in_process: InProcess, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
+) -> Replica:
+    """A replica of the search flow. Raises ConfigError and DeliveryError."""
+    kafka, topics = settings.kafka, settings.kafka.topics
+    clients = Clients.of(settings, in_process)
+    with Resources() as resources:
+        writes = [topics.results, *topics.reply_to]
+        member = replication(settings, kafka, topics.queries, writes, [topics.watermarks], dialect, provider, resources)
+        clients.register(resources, member.calls)
+        watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
+        flow = search(search_assembly.parts(settings, clients, member, watermarks))
+        return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
+
+
+def indexing_replica(
+    settings: Settings, in_process: InProcess, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
+) -> Replica:
+    """A replica of the indexing flow, in a group of its own; makes the collections that do not exist.
+
+    Raises ConfigError, DeliveryError and BackendError.
+    """
+    indexing_assembly.ensure_collections(settings, in_process)
+    kafka, topics = settings.kafka.indexing, settings.kafka.topics
+    clients = Clients.of(settings, in_process)
+    with Resources() as resources:
+        member = replication(settings, kafka, topics.documents, [topics.watermarks], [], dialect, provider, resources)
+        clients.register(resources, member.calls)
+        flow = indexing(indexing_assembly.parts(settings, clients, member))
+        return Replica(member, flow, resources.kept(), settings.delivery.watchdog)

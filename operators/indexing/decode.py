@@ -1,7 +1,6 @@
 """Decode: a message's bytes become a document in flight, or a named error."""
 
 from dataclasses import dataclass
-from typing import Self
 
 from bytewax.dataflow import Stream, operator
 
@@ -11,7 +10,6 @@ from operators.query.destinations import Destinations
 from operators.query.message import Message
 from operators.runtime.stage import Stage, stage
 from schemas.document import DocumentEvent, point_id
-from schemas.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +21,6 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The decoder that the settings ask for."""
-        return cls(
-            settings.limits.max_document_bytes,
-            Destinations.of(settings.qdrant),
-            settings.defaults.destination,
-            settings.defaults.namespace,
-            settings.qdrant.dimension,
-        )
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""

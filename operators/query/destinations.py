@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 from schemas.document import DESTINATION
 from schemas.errors import invalid
-from schemas.settings import QdrantSettings
 
 
 @dataclass(frozen=True)
@@ -17,11 +16,6 @@ class Destinations:
 
     destinations: Mapping[str, str]
     collections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, settings: QdrantSettings) -> Self:
-        """The places that the settings name."""
-        return cls(settings.destinations, settings.collections)
 
     def collection(self, destination: str, part: str | None) -> str:
         """The Qdrant collection. Raises InputError `invalid` if there is none."""

@@ -9,6 +9,7 @@ from operators.access import post_filter
 from operators.access.firewall import AccessFilter
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Direction
+from operators.query.answer import CachedAnswer
 from operators.query.canonical import Canonical
 from operators.query.cloud_event import CloudEvent
 from operators.query.cursor import After
@@ -24,7 +25,6 @@ from operators.query.trace import Trace
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.denial import Denial
 from schemas.errors import Reason
-from schemas.result import RetrievalStage
 
 
 class Found(NamedTuple):
@@ -32,18 +32,6 @@ class Found(NamedTuple):
 
     hits: Hits
     values: Sequence[OrderValue] = ()
-
-
-class CachedAnswer(NamedTuple):
-    """An answer from a cache: which one had it, and the result event that was computed for another query."""
-
-    stage: RetrievalStage
-    answer: Mapping[str, Any]
-
-    @property
-    def served(self) -> dict[str, Any]:
-        """The event as it is served now."""
-        return {**self.answer, "retrieval_stage": self.stage}
 
 
 class Step(NamedTuple):

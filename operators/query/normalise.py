@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge
@@ -15,10 +15,9 @@ from operators.query.destinations import Destinations
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
-from schemas.settings import Defaults, FirewallSettings, PolicySettings, Settings, SourcePolicy
-from schemas.settings.cascade import MIN_SECRET
+from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.ranking import BALANCED
 
 Headers = Sequence[tuple[str, bytes]]
@@ -30,7 +29,7 @@ _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "
 
 
 class Normalised(NamedTuple):
-    """A query, the scope of its cached answers (everything but text and vector that can change its answer), and warnings.
+    """A query, the scope of its cached answers (all but text and vector that can change its answer), and warnings.
 
     A query that is denied goes nowhere: its plan is its profile's.
     """
@@ -52,19 +51,6 @@ class Normaliser:
     cursors: CursorCodec
     config_hash: str
     _hashes: dict[str | None, str] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The normaliser that the settings ask for. Raises ConfigError for a secret that can't be used."""
-        return cls(
-            Destinations.of(settings.qdrant),
-            settings.defaults,
-            settings.policies,
-            settings.firewall,
-            Planner.of(settings),
-            cursors(settings),
-            settings.config_hash(),
-        )
 
     def __call__(self, event: QueryEvent, headers: Headers, topic: str, sent: float) -> Normalised:
         """The event's query; `sent` is its clock unless it has one, in Unix seconds.
@@ -146,14 +132,3 @@ def _now(event: QueryEvent, cursor: Cursor) -> float:
         raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
     # A later page is ranked at the moment of the first, lest documents change places in between.
     return cursor.now
-
-
-def cursors(settings: Settings) -> CursorCodec:
-    """Who writes and reads cursors. Raises ConfigError for a secret that can't be used."""
-    try:
-        secret = settings.cursor.secret("signing_secret")
-    except OSError as error:
-        raise ConfigError(f"cursor.signing_secret_file: {error.strerror}") from error
-    if secret is not None and len(secret) < MIN_SECRET:
-        raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
-    return CursorCodec(secret.encode() if secret is not None else None)

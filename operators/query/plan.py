@@ -4,7 +4,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from operators.query.canonical import Canonical
 from operators.ranking.run import Facts
@@ -14,7 +14,7 @@ from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import Reflections, Temporal
-from schemas.settings import Between, DecaySettings, Profile, Settings, SourcePolicy
+from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
 
 _ANYBODY: Final = SourcePolicy()
@@ -76,17 +76,6 @@ class Planner:
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The planner that the settings ask for."""
-        return cls(
-            settings.profiles,
-            settings.recipes,
-            settings.limits.overrides,
-            settings.decay,
-            settings.chat.kind != "none",
-        )
 
     def plan(
         self,

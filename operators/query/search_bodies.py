@@ -3,7 +3,6 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import Any, Final
 
 from operators.query import filters, paging
@@ -29,7 +28,6 @@ from schemas.recipes.fusion import Weighted
 from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
-from schemas.settings import QdrantSettings
 
 MOST: Final = 1000
 """Candidates that a leg is asked for at most."""
@@ -81,15 +79,8 @@ class Searches:
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, settings: QdrantSettings) -> "Searches":
-        """The requests that the settings ask for."""
-        names = settings.vectors
-        return cls(names.dense, names.sparse, settings.idf == "namespace", Destinations.of(settings), settings.indexes)
-
     def __call__(self, query: InFlight) -> dict[Hashable, Search]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
-        query.started = monotonic()
         seen = self._seen(query)
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search] = {}

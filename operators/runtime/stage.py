@@ -9,8 +9,8 @@ from typing import Generic, Protocol, TypeVar
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
-from operators.query.in_flight import InFlight
 from operators.query.message import Message, Rejected
+from operators.query.trace import Trace
 from schemas.errors import DeadLetterClass, InputError
 
 log = logging.getLogger(__name__)
@@ -28,19 +28,35 @@ class Flowing(Protocol):
 T = TypeVar("T")
 I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
 
-Batch = list[InFlight]
 
-Source = Message | InFlight
-"""What is rejected where a step fails: a message, or the query that it became, with its trace."""
+class Traced(Protocol):
+    """What a message became: it has the message and a trace."""
+
+    @property
+    def message(self) -> Message:
+        """The message."""
+        ...
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of what the message became."""
+        ...
+
+
+Source = Message | Traced
+"""What is rejected where a step fails: a message, or what it became."""
 
 
 @dataclass(frozen=True)
 class Stage(Generic[I]):
-    """A stage's named streams: what goes on, what has nothing left to be done, messages for the dead letters."""
+    """A stage's named streams: what goes on, what has nothing left to be done, messages for the dead letters.
+
+    A stage that is not built has only the stream that passes it by.
+    """
 
     on: Stream[list[I]]
-    answered: Stream[list[I]]
-    dead: Stream[list[Rejected]]
+    answered: Stream[list[I]] | None
+    dead: Stream[list[Rejected]] | None
 
 
 @dataclass(slots=True)
@@ -95,3 +111,8 @@ def stage(step_id: str, up: Stream[list[T]], source: Callable[[T], Source], step
         answered=op.filter_map("answered", parted, lambda out: out.answered or None),
         dead=op.filter_map("dead", parted, lambda out: out.dead or None),
     )
+
+
+def merge(step_id: str, *streams: Stream[T] | None) -> Stream[T]:
+    """All of these streams as one; stages that are not built have none."""
+    return op.merge(step_id, *(stream for stream in streams if stream is not None))

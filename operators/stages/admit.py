@@ -3,36 +3,30 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
 
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.qdrant.analysers import Analysers
 from operators.query.in_flight import InFlight
-from operators.query.search_bodies import ORDERED
 from operators.query.syntax.expression import parse
-from operators.runtime.stage import Batch, Stage, stage
+from operators.runtime.stage import Stage, stage
+from operators.stages.backend_stage import Batch
 from schemas.errors import Reason, invalid
 from schemas.result import RetrievalStage
-from schemas.settings import Settings
-
-_ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 
 @dataclass(frozen=True)
 class Admission:
-    """What is known before anybody is called: the analysers, and the fields that lookups can order by."""
+    """What is known before any backend is called: the analysers, and the fields that lookups can order by.
+
+    `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder.
+    """
 
     analysers: Analysers
     columns: Mapping[str, str]
     ordered: frozenset[str]
+    unembedded: Callable[[InFlight], bool] | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
-
-    @classmethod
-    def of(cls, settings: Settings, analysers: Analysers) -> Self:
-        """The admission that the settings ask for."""
-        indexed = {name for name, kind in settings.qdrant.indexes.items() if kind in _ORDERING}
-        return cls(analysers, settings.qdrant.columns, frozenset({*ORDERED, *indexed}))
 
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
@@ -53,6 +47,8 @@ class Admission:
             raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
         if asked.text is not None:
             self._read(query, asked.text)
+        if self.unembedded is not None and self.unembedded(query):
+            query.lose("embed", Reason.NO_EMBEDDER)
         if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query

@@ -18,7 +18,7 @@ from operators.telemetry.traces import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
 from schemas.query import QueryEvent
-from schemas.settings import Limits, Settings
+from schemas.settings import Limits
 from schemas.timestamp import unix_seconds
 
 
@@ -32,18 +32,6 @@ class Decoder:
     record_content: bool
     tracer: Tracer
     normalise: Normaliser
-
-    @classmethod
-    def of(cls, settings: Settings, tracer: Tracer) -> "Decoder":
-        """The decoder that the settings ask for."""
-        return cls(
-            settings.limits,
-            frozenset((settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
-            settings.qdrant.dimension,
-            settings.telemetry.record_content,
-            tracer,
-            Normaliser.of(settings),
-        )
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""

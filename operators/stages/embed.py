@@ -1,109 +1,88 @@
-"""Embed: the texts of many queries become vectors in one request; one that was embedded before needs none."""
+"""Embed: the texts of many queries become vectors in one request; a text that was embedded before needs none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import ClassVar
 
 from bytewax.dataflow import Stream, operator
-from opentelemetry.trace import SpanKind
 
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.bisection import apart
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
-from operators.runtime.async_io import async_io
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.query.trace import Attributes
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch, Stage, stage
-from schemas.errors import BackendBadResponse, BackendError, Reason
+from operators.runtime.stage import Stage
+from operators.stages.backend_stage import BackendStage, Batch, ask
+from schemas.errors import BackendBadResponse, BackendError
 from schemas.leg import VECTOR
 
-_BATCH_KEY = "embed"
+
+def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
+    """Whether the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
+    an embedding.
+    """
+    asked, plan = query.asked.canonical, query.asked.plan
+    if asked.vector is not None or asked.text is None or not plan.profile.semantic:
+        return False
+    searched = asked.reflections_only or VECTOR in plan.recipe.fusion.legs
+    return searched or (tokens and plan.recipe.picking is None and plan.reranks(asked) > 0)
 
 
 @dataclass(frozen=True)
-class Embeddings:
-    """Who embeds the queries' texts, if anybody does, as vectors of `dimension`.
+class Embeddings(BackendStage[str, Embedding]):
+    """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors."""
 
-    `tokens`: whether a reranker reads token vectors.
-    """
+    name: ClassVar = "embed"
 
-    embedder: Embedder | None
+    embedder: Embedder
     dimension: int
     tokens: bool
     bounds: Bounds
     cached: CachedEmbeddings | None = None
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether the query has a text and no vector, and its plan, or a reranker that reads tokens, a use for one."""
-        if (
-            query.asked.canonical.vector is not None
-            or query.asked.canonical.text is None
-            or not query.asked.plan.profile.semantic
-        ):
-            return False
-        searched = query.asked.canonical.reflections_only or VECTOR in query.asked.plan.recipe.fusion.legs
-        read = query.asked.plan.recipe.picking is None and query.asked.plan.reranks(query.asked.canonical) > 0
-        return searched or (self.tokens and read)
-
-    def plan(self, query: InFlight) -> Mapping[BatchKey, str]:
-        """Ask for the query's embedding, if it is wanted and isn't there."""
-        query.started = monotonic()
-        if query.asked.canonical.text is None or not self.wanted(query):
+    def requests(self, query: InFlight) -> Mapping[BatchKey, str]:
+        """Ask for the query's embedding, if it is needed and not cached."""
+        text = query.asked.canonical.text
+        if text is None or not needs_embedding(query, tokens=self.tokens):
             return {}
         if self.cached is not None:
-            query.retrieval.embedding = self.cached.get(query.asked.canonical.text)
-        return {_BATCH_KEY: query.asked.canonical.text} if query.retrieval.embedding is None else {}
+            query.retrieval.embedding = self.cached.get(text)
+        return {self.name: text} if query.retrieval.embedding is None else {}
 
     async def call(self, _: BatchKey, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
-        """One call for the texts, in which none is asked for twice; what is usable of its answer is kept.
+        """One call for the texts, in which no text is asked for twice; usable embeddings are cached.
 
-        If it is refused, say for a text longer than the model's context, its texts are asked apart.
+        If the call is refused, say for a text longer than the model's context, its texts are bisected.
         """
-        embedder = self.embedder
-        assert embedder is not None
         deadline = monotonic() + timeout
         asked = list(dict.fromkeys(texts))
-        answers = await apart(asked, lambda some: embedder.embed(some, timeout=deadline - monotonic()))
-        found = dict(zip(asked, answers, strict=True))
+        answers = await apart(asked, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
+        found = {text: self._checked(answer) for text, answer in zip(asked, answers, strict=True)}
         if self.cached is not None:
             for text, answer in found.items():
-                if isinstance(answer, Embedding) and len(answer.vector) == self.dimension:
+                if isinstance(answer, Embedding):
                     self.cached.put(text, answer)
         return [found[text] for text in texts]
 
-    def take(self, finished: Finished[InFlight, Embedding]) -> InFlight:
-        """Take over the vector, or note that and why there is none."""
-        query, outcome = finished.item, finished.outcomes.get(_BATCH_KEY)
-        if outcome is None:
-            return query
-        if isinstance(outcome, Embedding) and len(outcome.vector) != self.dimension:
-            outcome = BackendBadResponse(f"embedder: {len(outcome.vector)} dimensions, expected {self.dimension}")
-        error = None
-        if isinstance(outcome, BackendError):
-            error = outcome.reason
-            query.lose("embed", outcome.reason)
-        else:
-            query.retrieval.embedding = outcome
-        query.passed("embed")
-        assert self.embedder is not None
-        attributes = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self.embedder.model}
-        query.trace.child("embed", query.started, attributes, error=error, kind=SpanKind.CLIENT)
-        return query
+    def take(self, query: InFlight, outcome: Embedding) -> None:
+        """Take over the vector."""
+        query.retrieval.embedding = outcome
 
-    def missed(self, query: InFlight) -> InFlight:
-        """Note that nobody embeds here, if the query needs it."""
-        if self.wanted(query):
-            query.lose("embed", Reason.NO_EMBEDDER)
-        return query
+    def span(self, _: InFlight) -> tuple[str, Attributes]:
+        """By the conventions for generative AI."""
+        return "embed", {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self.embedder.model}
+
+    def _checked(self, answer: Embedding | BackendError) -> Embedding | BackendError:
+        if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:
+            return answer
+        return BackendBadResponse(f"embedder: {len(answer.vector)} dimensions, expected {self.dimension}")
 
 
 @operator
-def embed(step_id: str, up: Stream[Batch], embeddings: Embeddings, calls: EventLoopThread) -> Stage[InFlight]:
-    """Queries in and on, with their vectors; a lost embedder is noted in the query."""
-    if embeddings.embedder is None:
-        return stage("embed", up, lambda query: query, embeddings.missed)
-    bounds = embeddings.bounds
-    done = async_io("embedder", up, calls, embeddings.plan, embeddings.call, lambda query: query.deadline, bounds)
-    return stage("embed", done, lambda done: done.item, embeddings.take)
+def embed(step_id: str, up: Stream[Batch], embeddings: Embeddings | None, calls: EventLoopThread) -> Stage[InFlight]:
+    """Queries in and on, with their vectors; an embedding that was lost is noted in the query."""
+    return ask("embedder", up, embeddings, calls)

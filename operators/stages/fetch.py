@@ -1,83 +1,67 @@
-"""Fetch: the texts and payloads of the candidates that are still in, many queries' in one request."""
+"""Fetch: the texts and payloads of the first candidates, many queries' in one request."""
 
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
-from opentelemetry.trace import SpanKind
 
-from operators.access import post_filter as post_filter
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.in_flight import InFlight
-from operators.runtime.async_io import async_io
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.query.trace import Attributes
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch, Stage, stage
+from operators.runtime.stage import Stage
+from operators.stages.backend_stage import BackendStage, Batch, ask
 from schemas.document import TOKEN_IDS, WORDS
-from schemas.errors import BackendError
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
-_BATCH_KEY: Final = "fetch"
 _FETCHED: Final = AllBut((TOKEN_IDS, *WORDS.values()))
-"""Nobody reads which tokens and words a document has: Qdrant counts and matches them."""
+"""Qdrant counts and matches a document's tokens and words; nothing here reads them."""
 
 
-def plan(depth: Callable[[InFlight], int]) -> Callable[[InFlight], dict[BatchKey, list[str]]]:
-    """Ask for the first `depth` candidates of each query."""
+@dataclass(frozen=True)
+class Fetching(BackendStage[list[str], Payloads]):
+    """Fetches the payloads of each query's first `depth` candidates."""
 
-    def asked(query: InFlight) -> dict[BatchKey, list[str]]:
-        query.started = monotonic()
-        ids = [candidate.id for candidate in query.outcome.candidates[: depth(query)]]
-        return {(_BATCH_KEY, query.asked.collection): ids} if ids else {}
+    name: ClassVar = "fetch"
+    counts: ClassVar = True
 
-    return asked
+    qdrant: QdrantClient
+    depth: Callable[[InFlight], int]
+    bounds: Bounds
 
+    def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
+        """Ask for the first candidates, if there are any."""
+        ids = [candidate.id for candidate in query.outcome.candidates[: self.depth(query)]]
+        return {(self.name, query.asked.collection): ids} if ids else {}
 
-def fetched(finished: Finished[InFlight, Payloads], depth: Callable[[InFlight], int]) -> InFlight:
-    """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
-    query = finished.item
-    outcome = finished.outcomes.get((_BATCH_KEY, query.asked.collection))
-    if outcome is None:
-        return query
-    error = None
-    if isinstance(outcome, BackendError):
-        error = outcome.reason
-        query.lose("fetch", outcome.reason)
-    else:
-        first = depth(query)
+    async def call(self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float) -> list[Payloads]:
+        """One request for the candidates of many queries in one collection."""
+        assert isinstance(batch_key, tuple)
+        ids = list(dict.fromkeys(id_ for wanted in requests for id_ in wanted))
+        payloads = await self.qdrant.retrieve(batch_key[1], ids, _FETCHED, timeout=timeout)
+        return [{id_: payloads[id_] for id_ in wanted if id_ in payloads} for wanted in requests]
+
+    def take(self, query: InFlight, outcome: Payloads) -> None:
+        """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
+        first, candidates = self.depth(query), query.outcome.candidates
         query.outcome.payloads = query.check_fetched(outcome)
-        there = [candidate for candidate in query.outcome.candidates[:first] if candidate.id in query.outcome.payloads]
-        query.outcome.candidates = there + query.outcome.candidates[first:]
-    query.passed("fetch", len(query.outcome.candidates))
-    attributes = {
-        "db.system.name": "qdrant",
-        "db.operation.name": "retrieve",
-        "db.collection.name": query.asked.collection,
-    }
-    query.trace.child(
-        f"retrieve {query.asked.collection}", query.started, attributes, error=error, kind=SpanKind.CLIENT
-    )
-    return query
+        there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
+        query.outcome.candidates = there + candidates[first:]
+
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
+        """By the conventions for databases."""
+        collection = query.asked.collection
+        return f"retrieve {collection}", {
+            "db.system.name": "qdrant",
+            "db.operation.name": "retrieve",
+            "db.collection.name": collection,
+        }
 
 
 @operator
-def fetch(
-    step_id: str,
-    up: Stream[Batch],
-    qdrant: QdrantClient,
-    depth: Callable[[InFlight], int],
-    calls: EventLoopThread,
-    bounds: Bounds,
-) -> Stage[InFlight]:
-    """Queries in and on, with the payloads of their first `depth` candidates."""
-
-    async def call(batch_key: BatchKey, wanted: Sequence[list[str]], timeout: float) -> list[Payloads]:
-        assert isinstance(batch_key, tuple)
-        ids = list(dict.fromkeys(id_ for ids in wanted for id_ in ids))
-        payloads = await qdrant.retrieve(batch_key[1], ids, _FETCHED, timeout=timeout)
-        return [{id_: payloads[id_] for id_ in ids if id_ in payloads} for ids in wanted]
-
-    done = async_io("payloads", up, calls, plan(depth), call, lambda query: query.deadline, bounds)
-    return stage("fetch", done, lambda done: done.item, lambda done: fetched(done, depth))
+def fetch(step_id: str, up: Stream[Batch], fetching: Fetching, calls: EventLoopThread) -> Stage[InFlight]:
+    """Queries in and on, with the payloads of their first candidates."""
+    return ask("payloads", up, fetching, calls)

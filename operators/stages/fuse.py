@@ -7,7 +7,8 @@ from bytewax.dataflow import Stream, operator
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.ranking.pipeline import in_order, rank
-from operators.runtime.stage import Batch, Stage, stage
+from operators.runtime.stage import Stage, stage
+from operators.stages.backend_stage import Batch
 from schemas.result import LegStatus, RetrievalStage
 
 

@@ -1,60 +1,34 @@
-"""Lookup: how far the index is, and whether the query is answered already, or by one that is under way.
+"""Lookup: how far the index is, and whether the query is answered already, or by one that is under way."""
 
-Rules
------
-- An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
-  only if every record that the topic held after the query was read has been read: who can't know passes the caches by.
-- A query that is identical to one under way, at the same watermark, waits for that one's answer if that has about as
-  much time left: with much less it would lose what the query wouldn't, with more it would come too late for it.
-- When a watermark has gone back, all that was answered before is forgotten: it may come to the same value again. What
-  was asked for before then is neither answered from here nor kept.
-- A cursor that was issued at another watermark, or under another configuration, has expired.
-- A cached answer with a record that the query may not see is as good as none.
-"""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Protocol
-
-import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
-from operators.access.firewall import AccessFilter
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.coalescing import Coalescer
-from operators.caching.keys import exact_key, scope_key, state
-from operators.caching.semantic_cache import Direction, direction
-from operators.query.canonical import Shape
-from operators.query.in_flight import CachedAnswer, InFlight
-from operators.query.message import Origin
-from operators.query.search_bodies import legs, vector_of
-from operators.ranking.temporal_expressions import temporal_expression
-from operators.runtime.async_io import async_io
+from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch, Stage, stage
-from schemas.errors import BackendError, DeadLetterClass, InputError
-from schemas.leg import VECTOR
-from schemas.result import RetrievalStage, Status
+from operators.runtime.stage import Stage, stage
+from operators.stages.answers import Answers, Watermark
+from operators.stages.backend_stage import Batch, query_io
+from schemas.errors import BackendError
 
 _BATCH_KEY: Final = "watermarks"
 _MOST: Final = 4096
-_LEAST: Final = 0.5
-_MOST_TIME: Final = 1.1
-"""Shares of the time that a query has left, which one that it waits for may have left."""
-
 _CALLS: Final = 2
-"""One that hangs, and one that notices that it does."""
+"""One call that hangs, and one that notices that it does."""
 
-Watermark = tuple[str, ...]
-Place = tuple[str, str]
+Namespace = tuple[str, str]
 """A Qdrant collection and a namespace of it."""
 
+Marked = tuple[Watermark, int]
+"""A namespace's watermark, and the generation of the watermarks."""
 
-class WatermarkTable(Protocol):
-    """Who follows the watermarks topic."""
+
+class Watermarks(Protocol):
+    """What follows the watermarks topic."""
 
     async def caught_up(self, timeout: float) -> None:
         """Return once everything is read that the topic held when this was called. Raises BackendError."""
@@ -70,210 +44,47 @@ class WatermarkTable(Protocol):
         ...
 
 
-class Answers:
-    """The answers that are kept and those under way. The engine's worker alone uses them."""
+@dataclass(frozen=True)
+class Lookup:
+    """Asks how far each query's namespace is indexed, and looks its answer up.
 
-    def __init__(self, cache: AnswerCache, clock_bucket: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
-        self._cache = cache
-        self._clock_bucket = clock_bucket
-        self._clock = clock
-        self._leaders: Coalescer[InFlight] = Coalescer()
-        self._leading: dict[Origin, InFlight] = {}
-        self._generation = 0
+    `timeout` is how long, in seconds, a query waits for the watermark; then the caches are passed by.
+    """
+
+    answers: Answers
+    watermarks: Watermarks
+    timeout: float
 
     @property
-    def leading(self) -> int:
-        """Queries under way that others may wait for."""
-        return len(self._leading)
+    def bounds(self) -> Bounds:
+        """The watermarks end a wait by themselves, and know then that they are behind."""
+        return Bounds(2 * self.timeout, _MOST, _CALLS)
 
-    def look_up(self, query: InFlight, watermark: Watermark | None, generation: int = 0) -> InFlight:
-        """Answer the query by a kept answer, let it follow one under way, or let it lead.
+    def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
+        """Ask how far the query's namespace is indexed."""
+        return {_BATCH_KEY: (query.asked.collection, query.asked.canonical.namespace)}
 
-        `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
-        """
-        if generation > self._generation:
-            self._renew(generation)
-        query.cache.watermark = watermark
-        query.cache.generation = generation
-        bucket = int(query.asked.canonical.now // self._clock_bucket) if _timed(query) else None
-        query.cache.scope = replace(
-            query.cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket
-        )
-        self._check(query)
-        # Without a watermark nobody says when the namespace changes.
-        if not watermark or generation < self._generation or query.asked.canonical.shape is Shape.FAST_PATH:
-            return query
-        query.cache.key = exact_key(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
-        if "exact" in query.asked.plan.profile.caches:
-            cached = self._cache.lookup(query.cache.key, self._clock())
-            query.passed(RetrievalStage.EXACT_CACHE.value)
-            if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
-                return query
-        leader = self._leaders.of(query.cache.key)
-        if leader is not None and self._patient(leader, query):
-            query.cache.leads = False
-            leader.cache.waiters.append(query)
-        else:
-            self._leaders.done(query.cache.key)
-            self._leaders.lead(query.cache.key, query)
-            self._leading[query.message.origin] = query
-        return query
-
-    def semantic_lookup(self, query: InFlight) -> InFlight:
-        """Answer the query by what was answered to one of almost the same vector."""
-        query.started = time.monotonic()
-        query.cache.direction = _recalled_by(query) if query.cache.key is not None else None
-        if query.cache.direction is None:
-            return query
-        cached = self._cache.semantic_lookup(_similar(query), query.cache.direction, self._clock())
-        if cached is not None:
-            self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
-        query.passed(RetrievalStage.SEMANTIC_CACHE.value)
-        return query
-
-    def put(self, query: InFlight, event: Mapping[str, Any]) -> None:
-        """Keep the query's answer, if it was computed, and nothing of it was lost or removed."""
-        computed = (
-            query.cache.key is not None and query.cache.cached is None and query.cache.generation == self._generation
-        )
-        if not computed or event["status"] != Status.OK or query.outcome.removed:
-            return
-        key = query.cache.key if "exact" in query.asked.plan.profile.caches else None
-        if key is None and query.cache.direction is None:
-            return
-        # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-        answer = bytes(memoryview(orjson.dumps({name: value for name, value in event.items() if name not in _OWN})))
-        scope = _similar(query) if query.cache.direction is not None else None
-        self._cache.put(key, scope, query.cache.direction, answer, self._clock())
-
-    def finish(self, origin: Origin) -> list[InFlight]:
-        """The message that was read there is ended: so is its lead; those that followed it."""
-        query = self._leading.pop(origin, None)
-        if query is None:
-            return []
-        assert query.cache.key is not None
-        if self._leaders.of(query.cache.key) is query:
-            self._leaders.done(query.cache.key)
-        return query.cache.waiters
-
-    def _renew(self, generation: int) -> None:
-        """In another era than the last one nothing holds that was answered, or is under way."""
-        self._generation = generation
-        self._cache.clear()
-        self._leaders = Coalescer()
-
-    def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """Whether the one has about the other's time: what it loses to its deadline is lost to both."""
-        now = self._clock()
-        left = query.deadline - now
-        return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
-
-    def _serve(self, query: InFlight, kept_in: RetrievalStage, cached: bytes) -> bool:
-        answer = orjson.loads(cached)
-        if not _permitted(query.asked.access_filter, answer):
-            return False
-        query.cache.cached = CachedAnswer(kept_in, answer)
-        query.answered = True
-        return True
-
-    def _check(self, query: InFlight) -> None:
-        cursor = query.asked.canonical.cursor
-        if cursor is None:
-            return
-        known = query.cache.watermark is not None and cursor.state is not None
-        if known and cursor.state != state(query.cache.scope):
-            raise InputError(
-                DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
-            )
-        if not known or not query.cache.watermark:
-            query.outcome.warnings.append(
-                "the index may have changed since the cursor's page: its watermark isn't known"
-            )
-
-
-_OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
-"""What every query has of its own, in a result."""
-
-
-def _timed(query: InFlight) -> bool:
-    searched = query.asked.canonical.shape is Shape.SEARCH
-    return searched and (query.asked.plan.recipe.timed or query.asked.canonical.reflections_only)
-
-
-def _similar(query: InFlight) -> bytes:
-    """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
-    own, text = query.asked.canonical.vector is not None, query.asked.canonical.text is not None
-    return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
-
-
-def _recalled_by(query: InFlight) -> Direction | None:
-    """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
-    themselves matter or name a time, and where there is something to be said of this very query.
-    """
-    vector, asked = vector_of(query), query.asked.canonical
-    if (
-        "semantic" not in query.asked.plan.profile.caches
-        or vector is None
-        or VECTOR not in legs(query)
-        or query.outcome.warnings
-    ):
-        return None
-    expert = query.retrieval.parsed is not None and query.retrieval.parsed.expression is not None
-    dated = query.retrieval.temporal_expression is not None or (
-        asked.text is not None and temporal_expression(asked.text, asked.now) is not None
-    )
-    if expert or dated or query.outcome.degraded:
-        return None
-    return direction(vector)
-
-
-def _permitted(access_filter: AccessFilter | None, answer: Mapping[str, Any]) -> bool:
-    return access_filter is None or all(access_filter.permits(hit["payload"]) for hit in answer["results"])
-
-
-def plan(query: InFlight) -> Mapping[BatchKey, Place]:
-    """Ask how far the query's namespace is indexed."""
-    query.started = time.monotonic()
-    return {_BATCH_KEY: (query.asked.collection, query.asked.canonical.namespace)}
-
-
-@operator
-def lookup(
-    step_id: str,
-    up: Stream[Batch],
-    answers: Answers,
-    watermarks: WatermarkTable,
-    calls: EventLoopThread,
-    timeout: float,
-) -> Stage[InFlight]:
-    """Queries in; on unless they are answered, follow another, or bring a cursor that has expired."""
-
-    async def call(
-        _: BatchKey, destinations: Sequence[Place], timeout: float
-    ) -> list[tuple[Watermark, int] | BackendError]:
-        await watermarks.caught_up(timeout)
+    async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked | BackendError]:
+        """The watermarks of all these namespaces, read at one moment."""
+        await self.watermarks.caught_up(timeout)
         while True:
-            generation = watermarks.generation
-            marks = [watermarks.of(*place) for place in destinations]
-            # Of one moment: a watermark of after it went back isn't one of the era before.
-            if watermarks.generation == generation:
+            generation = self.watermarks.generation
+            marks = [self.watermarks.of(*namespace) for namespace in namespaces]
+            # A watermark that was read after a generation ended is not one of that generation.
+            if self.watermarks.generation == generation:
                 return [(mark, generation) for mark in marks]
 
-    def take(finished: Finished[InFlight, tuple[Watermark, int]]) -> InFlight:
+    def take(self, finished: Finished[InFlight, Marked]) -> InFlight:
+        """Look the answer up. Raises InputError `cursor_expired`."""
         outcome = finished.outcomes[_BATCH_KEY]
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
-        return answers.look_up(finished.item, mark, generation)
-
-    # Who follows the topic ends a wait by itself, and knows then that it is behind.
-    bounds = Bounds(2 * timeout, _MOST, _CALLS)
-    done = async_io("watermarks", up, calls, plan, call, lambda query: query.deadline, bounds)
-    parted = stage("lookup", done, lambda done: done.item, take)
-    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.cache.leads] or None)
-    return replace(parted, on=leading)
+        return self.answers.look_up(finished.item, mark, generation)
 
 
 @operator
-def semantic_lookup(step_id: str, up: Stream[Batch], answers: Answers) -> Stage[InFlight]:
-    """Queries in; on unless an answer to a similar one does."""
-    return stage("recall", up, lambda query: query, answers.semantic_lookup)
+def lookup(step_id: str, up: Stream[Batch], looking: Lookup, calls: EventLoopThread) -> Stage[InFlight]:
+    """Queries in; on unless they are answered, wait for another's answer, or bring a cursor that has expired."""
+    done = query_io("watermarks", up, looking.requests, looking.call, calls, looking.bounds)
+    parted = stage("lookup", done, lambda done: done.item, looking.take)
+    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.cache.leads] or None)
+    return replace(parted, on=leading)

@@ -8,7 +8,7 @@ payload.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from bytewax import operators as op
@@ -18,6 +18,7 @@ from opentelemetry.trace import Tracer
 from operators.caching.keys import binding, state
 from operators.delivery.dead_letters import fits, undeliverable, without_payload
 from operators.query import cloud_event, shortening
+from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
 from operators.query.debug import debug
@@ -26,15 +27,13 @@ from operators.query.message import Origin, OutputRecord, Rejected
 from operators.query.paging import MOST_SEEN
 from operators.query.result import clock, page, pool, pooled, result
 from operators.query.trace import Headers
-from operators.runtime.stage import Batch, defect
-from operators.stages.lookup import Answers
+from operators.runtime.stage import defect
+from operators.stages.answers import Answers
+from operators.stages.backend_stage import Batch
 from schemas.errors import DeadLetterClass, Reason
 from schemas.result import RetrievalStage
 
 Event = Mapping[str, Any]
-
-_PAGE: Final = "_page"
-"""In an event that isn't sent yet: what cursors are made of."""
 
 
 def result_id(origin: Origin) -> str:
@@ -59,8 +58,8 @@ class Publisher:
     embedder: str | None
     cursors: CursorCodec
 
-    def event(self, query: InFlight) -> dict[str, Any]:
-        """The query's result event, whole; `own` adds what is the query's alone."""
+    def answer(self, query: InFlight) -> Answer:
+        """The query's answer, whole; `own` adds what is one query's own."""
         origin = query.message.origin
         asked, outcome = query.asked, query.outcome
         results = page(asked, outcome)
@@ -76,21 +75,14 @@ class Publisher:
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
         event = result(asked, outcome, result_id(origin), results, provenance)
-        # For whoever is answered by this event: `own` makes a cursor of it.
-        ends = [query.retrieval.ends[candidate.id] for candidate in results] if query.retrieval.ends else []
-        event[_PAGE] = {
-            "now": query.asked.canonical.now,
-            "ends": [[end.value, end.seen] for end in ends],
-            "end": [query.retrieval.end.value, query.retrieval.end.seen] if query.retrieval.end is not None else None,
-        }
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
-        return event
+        ends = [query.retrieval.ends[candidate.id] for candidate in results] if query.retrieval.ends else ()
+        return Answer(event, Page(asked.canonical.now, ends, query.retrieval.end))
 
-    def record(self, query: InFlight, event: Event) -> OutputRecord:
-        """The record of the query's own event, for the topic that it chose, in the kind of event that it came as."""
-        page = event[_PAGE]
-        event = {name: value for name, value in event.items() if name != _PAGE}
+    def record(self, query: InFlight, answer: Answer) -> OutputRecord:
+        """The record of the query's own answer, for the topic that it chose, in the kind of event that it came as."""
+        event = answer.event
         topic = query.asked.canonical.reply_to or self.topic
         trace = query.trace.send(topic, event["status"])
         record = self._record(query, topic, trace, event)
@@ -100,7 +92,7 @@ class Publisher:
         short = shortening.shortened(
             event,
             lambda each: fits(self._record(query, topic, trace, each), self.max_bytes),
-            lambda given: self._next(query, given, page),
+            lambda given: self._next(query, given, answer.page),
         )
         if short is None:
             query.trace.send(self.dead_letters, "dead_letter")
@@ -109,8 +101,9 @@ class Publisher:
         query.trace.send(topic, short["status"])
         return self._record(query, topic, trace, short)
 
-    def own(self, query: InFlight, event: Event) -> dict[str, Any]:
-        """An event with what is this query's own, whoever's it was."""
+    def own(self, query: InFlight, answer: Answer) -> Answer:
+        """The answer with what is this query's own, whichever query it was computed for."""
+        event = answer.event
         own = {
             **event,
             "query_id": query.asked.canonical.query_id,
@@ -124,26 +117,27 @@ class Publisher:
         if query.asked.canonical.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
-            own["next_cursor"] = self._next(query, len(event["results"]), event[_PAGE])
+            own["next_cursor"] = self._next(query, len(event["results"]), answer.page)
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if query.cache.cached is not None and query.cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
-        return own
+        return replace(answer, event=own)
 
-    def _next(self, query: InFlight, given: int, page: Mapping[str, Any]) -> str | None:
-        """The cursor after so many results of a page, whoever's it was; None if no cursor leads on from there."""
+    def _next(self, query: InFlight, given: int, page: Page) -> str | None:
+        """The cursor after so many results of a page; None if no cursor leads on from there."""
         position: Offset | After
         if query.asked.canonical.shape is Shape.SEARCH:
             position = Offset(query.asked.canonical.skip + given)
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
-            position = After(*(page["end"] if given == len(page["ends"]) else page["ends"][given - 1]))
-            if position.seen > MOST_SEEN:
+            end = page.end if given == len(page.ends) else page.ends[given - 1]
+            if end is None or end.seen > MOST_SEEN:
                 return None
+            position = end
         bound = binding(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
         known = state(query.cache.scope) if query.cache.watermark is not None else None
-        return self.cursors.write(Cursor(bound, known, page["now"], position))
+        return self.cursors.write(Cursor(bound, known, page.now, position))
 
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
         message, envelope = query.message, query.envelope
@@ -175,16 +169,17 @@ class Finaliser:
         """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
         waiters = self.answers.finish(query.message.origin)
         try:
-            event = query.cache.cached.served if query.cache.cached is not None else self.publisher.event(query)
+            cached = query.cache.cached
+            answer = cached.served if cached is not None else self.publisher.answer(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [self._letter(defect("publish", each, error)) for each in (query, *waiters)]
         try:
-            self.answers.put(query, event)
+            self.answers.put(query, answer)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
-            defect("keep", query, error)
+            defect("cache", query, error)
         for waiter in waiters:
             waiter.cache.cached = query.cache.cached
-        return [self._written(each, event) for each in (query, *waiters)]
+        return [self._written(each, answer) for each in (query, *waiters)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
         """The dead letters of a message and of the queries that followed it: what is identical fails alike."""
@@ -192,10 +187,10 @@ class Finaliser:
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
         return [self._letter(each) for each in (rejected, *alike)]
 
-    def _written(self, query: InFlight, event: Event) -> OutputRecord:
+    def _written(self, query: InFlight, answer: Answer) -> OutputRecord:
         publisher = self.publisher
         try:
-            return publisher.record(query, publisher.own(query, event))
+            return publisher.record(query, publisher.own(query, answer))
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return self._letter(defect("publish", query, error))
 

@@ -6,6 +6,7 @@ that fails leaves the others; all that were asked lost: the query is answered as
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 from bytewax.dataflow import Stream, operator
@@ -20,10 +21,10 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
 from operators.query.search_bodies import MOST, Search, Searches, legs
 from operators.ranking.candidate import Leg
-from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch, Stage, stage
+from operators.runtime.stage import Stage, stage
+from operators.stages.backend_stage import Batch, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
@@ -79,12 +80,14 @@ def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
     return lost.get("embed", Reason.NO_VECTOR)
 
 
+@dataclass(frozen=True)
 class Retriever:
     """Carries many queries' searches of one leg to Qdrant."""
 
-    def __init__(self, qdrant: QdrantClient, tracer: Tracer) -> None:
-        self._qdrant = qdrant
-        self._tracer = tracer
+    qdrant: QdrantClient
+    searches: Searches
+    tracer: Tracer
+    bounds: Bounds
 
     async def __call__(
         self, batch_key: BatchKey, searches: Sequence[Search], timeout: float
@@ -104,7 +107,7 @@ class Retriever:
         link = None
         if recording:
             size = {"db.operation.batch.size": len(searches)}
-            with batch_span(self._tracer, name, attributes | size) as span:
+            with batch_span(self.tracer, name, attributes | size) as span:
                 outcomes = await self._ask(leg, collection, searches, timeout)
                 link = span.get_span_context()
         else:
@@ -119,12 +122,12 @@ class Retriever:
     ) -> Sequence[Found | BackendError]:
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
-            lookups = (looked_up(self._qdrant, collection, each, timeout) for each in searches)
+            lookups = (looked_up(self.qdrant, collection, each, timeout) for each in searches)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
         asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
-        answers = iter(await self._qdrant.query_batch(collection, asked, timeout=timeout))
+        answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
         return [_joined(search, answers) for search in searches]
 
 
@@ -150,12 +153,9 @@ def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | B
 def retrieve(
     step_id: str,
     up: Stream[Batch],
-    qdrant: QdrantClient,
-    searches: Searches,
-    tracer: Tracer,
+    retriever: Retriever,
     calls: EventLoopThread,
-    bounds: Bounds,
 ) -> Stage[InFlight]:
     """Queries in; on with what their legs found, answered if every leg is lost."""
-    found = async_io("legs", up, calls, searches, Retriever(qdrant, tracer), lambda query: query.deadline, bounds)
+    found = query_io("legs", up, retriever.searches, retriever, calls, retriever.bounds)
     return stage("retrieve", found, lambda done: done.item, retrieved)

@@ -58,6 +58,11 @@ class KafkaSettings(Section):
             raise ValueError("; ".join(problems))
         return self
 
+    @property
+    def indexing(self) -> Self:
+        """The same for the indexing flow, whose replicas are a consumer group of their own."""
+        return self.model_copy(update={"group_id": f"{self.group_id}-indexing"})
+
 
 class DeliverySettings(Section):
     """How answers get back: exactly once in transactions, or at least once for brokers that have none."""

@@ -13,17 +13,18 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from flows.assembly.clients import Resources
-from flows.process import serve as process
+from flows.assembly.clients import InProcess
+from flows.process import replica as process
 from flows.process.embedded import Embedded
-from flows.process.replica import Replica
 from operators.delivery.kafka_python import KAFKA
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
+from operators.query.answer import Answer, Page
 from operators.query.in_flight import InFlight
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.stages.lookup import Watermark, WatermarkTable, lookup
+from operators.stages.answers import Watermark
+from operators.stages.lookup import Lookup, Watermarks, lookup
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
@@ -58,18 +59,20 @@ class Hanging(Known):
         await asyncio.Event().wait()
 
 
-def looked_up(watermarks: WatermarkTable, timeout: float) -> tuple[list[InFlight], list[InFlight]]:
+def looked_up(watermarks: Watermarks, timeout: float) -> tuple[list[InFlight], list[InFlight]]:
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
     first = kept.look_up(query(100), MARK)
-    kept.put(first, KEPT)
+    kept.put(first, Answer(KEPT, Page(0.0)))
     kept.finish(first.message.origin)
     on: list[list[InFlight]] = []
     answered: list[list[InFlight]] = []
     calls = EventLoopThread(Wakeup())
     flow = Dataflow("lookup")
     queries = op.input("queries", flow, TestingSource([[query(1), query(2)], [query(3)], [query(4)], [query(5)]]))
-    stage = lookup("lookup", queries, kept, watermarks, calls, timeout)
+    stage = lookup("lookup", queries, Lookup(kept, watermarks, timeout), calls)
+    assert stage.answered is not None
+    assert stage.dead is not None
     op.output("on", stage.on, TestingSink(on))
     op.output("answered", stage.answered, TestingSink(answered))
     op.output("dead", stage.dead, TestingSink([]))
@@ -152,17 +155,13 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
     The flow's other connections are well.
     """
     broker, link = behind_a_proxy
-    readers: list[WatermarkReader] = []
 
-    class Apart(Replica):
-        def following(self, topic: str, timeout: float) -> WatermarkReader:
-            """A reader that reaches the broker by the proxy; the test runs it."""
-            kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{link.port}"})
-            readers.append(WatermarkReader(lambda: Librdkafka(kafka).tail(topic), timeout))
-            readers[0].start()
-            return readers[0]
+    def apart(_: object, timeout: float) -> WatermarkReader:
+        """A reader that reaches the broker by the proxy."""
+        kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{link.port}"})
+        return WatermarkReader(lambda: Librdkafka(kafka).tail(settings.kafka.topics.watermarks), timeout)
 
-    monkeypatch.setattr(process, "Replica", Apart)
+    monkeypatch.setattr(process, "WatermarkReader", apart)
     with qdrant_server.serve(tmp_path / "engine") as qdrant:
         sections = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "limits": {"timeout": 60}}
         with (
@@ -171,10 +170,9 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
         ):
             system.start("index")
             settings = load(None, system.settings)
-            flow = Embedded(settings, Resources(settings), None)
-            with flow.running(lambda settings, resources, _, __: process.search_replica(settings, resources, KAFKA)):
+            flow = Embedded(settings, InProcess(settings), None)
+            with flow.running(lambda settings, in_process, _, __: process.search_replica(settings, in_process, KAFKA)):
                 _outages(Speaker(conversation), link)
-            readers[0].close()
 
 
 def _outages(speaker: Speaker, link: Proxy) -> None:

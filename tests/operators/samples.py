@@ -19,8 +19,8 @@ from operators.query.message import Message, Origin, OutputRecord
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
 from operators.stages.admit import Admission
+from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
-from operators.stages.lookup import Answers
 from operators.telemetry.traces import QueryTrace
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES

@@ -12,7 +12,7 @@ from aiohttp import web
 from opentelemetry.metrics import NoOpMeter
 
 from bench import random_bert
-from flows.assembly.clients import Clients, Resources
+from flows.assembly.clients import Clients, InProcess
 from flows.assembly.rerankers import picking, reranking
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.http.breaker import OPENS_AFTER
@@ -25,7 +25,7 @@ from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.selection import ChatSelector
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.stages.rerank import Judging
+from operators.query.judging import Judging
 from schemas.errors import BackendError, BackendUnavailable
 from schemas.settings import Settings, load
 from tests.operators.clients.http.serving import answering, json_response
@@ -44,14 +44,20 @@ def configured(qdrant: dict[str, Any] | None = None, chat: dict[str, Any] = CHAT
     return load(None, sections)
 
 
+async def closed(clients: Clients) -> None:
+    """Close the connections."""
+    for connection in clients.connections.values():
+        await connection.aclose()
+
+
 @contextmanager
 def made(settings: Settings) -> Iterator[Clients]:
     """The clients that the settings ask for."""
-    resources = Resources(settings)
+    resources = InProcess(settings)
     try:
         clients = Clients.of(settings, resources)
         yield clients
-        asyncio.run(clients.aclose())
+        asyncio.run(closed(clients))
     finally:
         resources.close()
 
@@ -108,12 +114,12 @@ def test_a_chat_model_gets_a_query_whole(mode: str, kind_of: type[Reranker]) -> 
 def test_a_model_in_this_process_is_one(model: Path) -> None:
     """It is named by its directory, takes pairs of many queries of any namespaces, and is loaded once a process."""
     settings = configured(kind="onnx", path=str(model), max_batch=9)
-    resources = Resources(settings)
+    resources = InProcess(settings)
     first, second = Clients.of(settings, resources), Clients.of(settings, resources)
     assert type(first.reranker) is CrossEncoder
     assert (first.reranker.model, first.reranker.capacity) == ("a-cross-encoder", Capacity(9, 9))
     assert second.reranker is first.reranker
-    asyncio.run(first.aclose())
+    asyncio.run(closed(first))
     (scores,) = asyncio.run(first.reranker.score([REQUEST], timeout=10))
     assert not isinstance(scores, BackendError)
     assert scores.keys() == {"a", "b"}
@@ -144,11 +150,10 @@ def test_late_interaction_asks_the_engine_little(
 
 
 def test_nobody_reranks_if_nobody_is_named() -> None:
-    """No client, nothing kept, and queries pass."""
+    """No client, and no stage."""
     settings = configured(kind="none")
     with made(settings) as clients:
-        stage = reranking(settings, clients.reranker, METER)
-        assert (clients.reranker, stage.cache, stage.in_flight, stage.reads_tokens) == (None, None, None, False)
+        assert (clients.reranker, reranking(settings, clients.reranker, METER)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +173,11 @@ def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, 
         rerank = {**rerank, "path": str(model)}
     settings = configured(**rerank)
     with made(settings) as clients:
-        assert (reranking(settings, clients.reranker, METER).cache is not None) == keeps
-        assert picking(settings, clients.chat, METER).cache is None
+        stage, pick = reranking(settings, clients.reranker, METER), picking(settings, clients.chat, METER)
+        assert stage is not None
+        assert pick is not None
+        assert (stage.cache is not None) == keeps
+        assert pick.cache is None
 
 
 def test_what_a_verdict_does_is_configured() -> None:
@@ -177,11 +185,15 @@ def test_what_a_verdict_does_is_configured() -> None:
     settings = configured(kind="cohere", **SERVER, weight=0.25, max_doc_chars=300, mode="pick")
     with made(settings) as clients:
         stage = reranking(settings, clients.reranker, METER)
+        assert stage is not None
         assert (stage.judging, stage.max_doc_chars, stage.picking) == (Judging(0.25, picks=False), 300, False)
     settings = configured(kind="chat", mode="pick")
     with made(settings) as clients:
-        assert reranking(settings, clients.reranker, METER).judging == Judging(1.0, picks=True)
-        assert picking(settings, clients.chat, METER).picking
+        stage, pick = reranking(settings, clients.reranker, METER), picking(settings, clients.chat, METER)
+        assert stage is not None
+        assert pick is not None
+        assert stage.judging == Judging(1.0, picks=True)
+        assert pick.picking
 
 
 async def outcome(client: Reranker | None) -> object:
@@ -210,14 +222,14 @@ def test_the_key_goes_to_the_server_alone(
     async def scenario() -> str:
         async with answering(handler) as url:
             settings = configured(kind="cohere", url=f"{url}/base", model="bge")
-            clients = Clients.of(settings, Resources(settings))
+            clients = Clients.of(settings, InProcess(settings))
             said = await outcome(clients.reranker)
             assert isinstance(said, BackendError) == fails
             stage = reranking(settings, clients.reranker, METER)
             assert isinstance(clients.reranker, CohereReranker)
             backend = vars(clients.reranker)["_backend"]
             shown = [clients, clients.reranker, backend, backend.endpoint, stage, settings, said]
-            await clients.aclose()
+            await closed(clients)
             return "".join(f"{each!r} {each}" for each in shown)
 
     shown = asyncio.run(scenario())
@@ -238,17 +250,19 @@ def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
     async def scenario() -> list[object]:
         async with answering(handler) as url:
             settings = configured(chat={**CHAT, "url": f"{url}/v1"}, kind="chat")
-            clients = Clients.of(settings, Resources(settings))
+            clients = Clients.of(settings, InProcess(settings))
             for _ in range(OPENS_AFTER):
                 assert isinstance(await outcome(clients.reranker), BackendUnavailable)
             assert clients.chat is not None
-            picked = await outcome(picking(settings, clients.chat, METER).reranker)
+            pick = picking(settings, clients.chat, METER)
+            assert pick is not None
+            picked = await outcome(pick.reranker)
             anchored: object = None
             try:
                 await ChatTemporalExtractor(clients.chat).temporal_expression("a week ago", 0.0, timeout=5)
             except BackendError as error:
                 anchored = error
-            await clients.aclose()
+            await closed(clients)
             return [picked, anchored]
 
     refused = asyncio.run(scenario())

@@ -144,11 +144,11 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
         id_: payload for leg in query.outcome.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
     }
     reranking = Reranking(Scripted("any", {}), Bounds(1, 1, 1))
-    for request in reranking.plan(query).values():
+    for request in reranking.requests(query).values():
         assert isinstance(request, RerankRequest)
         read = [id_ for id_ in request.documents if random.random() < kept]
         judged: Mapping[Any, Scores | BackendError] = {"rerank": {id_: random.uniform(-5, 5) for id_ in read}}
-        query = reranking.take(Finished(query, judged))
+        query = reranking.finish(Finished(query, judged))
     return query
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from operators.query.answer import Answer, CachedAnswer, Page
 from operators.query.debug import debug
-from operators.query.in_flight import CachedAnswer, InFlight, Step
+from operators.query.in_flight import InFlight, Step
 from operators.query.plan import Planner
 from schemas.recipes.fusion import DecayTier
 from schemas.result import Debug, RetrievalStage
@@ -53,7 +54,7 @@ def test_steps_are_noted_only_to_be_told() -> None:
 def test_a_kept_answer_names_its_cache(stage: RetrievalStage, cache: str) -> None:
     """Whoever is answered from a cache is told from which."""
     asked = query(debug=True)
-    asked.cache.cached = CachedAnswer(stage, {})
+    asked.cache.cached = CachedAnswer(stage, Answer({}, Page(0.0)))
     said = told(asked)
     assert (said["cache_hit"], said["cache_type"]) == (True, cache)
 

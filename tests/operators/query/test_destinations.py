@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.assembly import query as assembly
 from operators.query.destinations import Destinations
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import QdrantSettings
@@ -70,7 +71,7 @@ def test_no_two_places_look_alike(configured: dict[str, Any]) -> None:
         settings = QdrantSettings(url="http://q", destinations=destinations, collections=collections)
     except ValueError:
         return
-    held_by = Destinations.of(settings)
+    held_by = assembly.destinations(settings)
     searched = [
         (held, str(held_by.conditions(name, held)))
         for name in destinations

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.assembly import query as assembly
 from operators.caching.keys import exact_key, state
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
 from operators.query.destinations import Destinations
-from operators.query.normalise import Normalised, Normaliser, cursors
+from operators.query.normalise import Normalised, Normaliser
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner
 from schemas.denial import DenialCode
@@ -264,16 +265,16 @@ def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     written = {**LEAST, "cursor": {"signing_secret_file": str(file)}}
     cursor = Cursor(bytes(16), None, 0.0, Offset(1))
     with pytest.raises(ConfigError, match="signing_secret_file: No such file"):
-        cursors(load(None, written))
+        assembly.cursors(load(None, written))
     file.write_text("short-canary\n")
     with pytest.raises(ConfigError, match="at least 16 characters") as caught:
-        cursors(load(None, written))
+        assembly.cursors(load(None, written))
     assert "canary" not in str(caught.value)
     file.write_text("0123456789abcdef\n")
     text = CursorCodec(b"0123456789abcdef").write(cursor)
-    assert cursors(load(None, written)).write(cursor) == text
+    assert assembly.cursors(load(None, written)).write(cursor) == text
     monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "0123456789abcdef")
-    assert cursors(load(None, LEAST)).write(cursor) == text
+    assert assembly.cursors(load(None, LEAST)).write(cursor) == text
     monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "short-canary")
     with pytest.raises(ConfigError, match="signing_secret: at least 16 characters"):
         load(None, LEAST)

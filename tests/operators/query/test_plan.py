@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flows.assembly import query as assembly
 from operators.query.canonical import canonical
 from operators.query.plan import Planner, RankingPlan
 from operators.ranking.temporal_expressions import TemporalExpression
@@ -178,8 +179,8 @@ def test_reflection_boost_is_an_override() -> None:
 def test_a_chat_model_that_is_not_there_cannot_be_asked_for() -> None:
     """A query can't turn on what needs a chat model where none is configured."""
     asked: dict[str, Any] = {"recipe": "distance", "overrides": {"llm_rerank": {"enabled": True}}}
-    assert "no chat model is configured" in refusal(Planner.of(load(None, LEAST)), **asked)
-    assert planned(Planner.of(load(None, {**LEAST, **CHAT})), **asked).recipe.picking is not None
+    assert "no chat model is configured" in refusal(assembly.planner(load(None, LEAST)), **asked)
+    assert planned(assembly.planner(load(None, {**LEAST, **CHAT})), **asked).recipe.picking is not None
 
 
 def test_the_settings_are_the_planners() -> None:
@@ -190,7 +191,7 @@ def test_the_settings_are_the_planners() -> None:
         "limits": {"overrides": {"dbsf.limit": {"max": 5}}},
         "decay": {"destinations": {"default": {"half_life_days": 3.0}}},
     }
-    planner = Planner.of(load(None, {**LEAST, **sections}))
+    planner = assembly.planner(load(None, {**LEAST, **sections}))
     plan = planned(planner, overrides={"dbsf": {"limit": 5}})
     assert (plan.recipe.name, plan.recipe.parameters["dbsf"]["limit"]) == ("mine", 5)
     assert plan.decay == (DecayTier(half_life_days=3.0),)
@@ -284,16 +285,15 @@ def test_the_decay_of_a_place_is_its_own() -> None:
 
 def test_the_facts_are_the_querys() -> None:
     """Stages know the query's clocks, text, anchor and wishes, the destination's tier and the profile's half-life."""
-    tier = DecayTier(half_life_days=2.0)
+    tier, yesterday = DecayTier(half_life_days=2.0), TemporalExpression(1, 1)
     asked = event(current_cycle=9, include_reflections=False, explain=True, rerank=False, profile="deep")
     plan = planner_of(decay=DecaySettings(destinations={"diary": tier})).plan(asked, "diary", [])
-    facts = plan.facts(canonical(asked, **UNSAID), 5.0, yesterday := TemporalExpression(1, 1))
+    facts = plan.facts(canonical(asked, **UNSAID), 5.0, yesterday)
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (5.0, 9, "find me", yesterday)
     assert (facts.include_reflections, facts.reflections_only) == (False, False)
     assert (facts.decay, facts.decay_half_life) == ((tier,), 30.0)
     assert (facts.explain, facts.distance) == (True, False)
-    plain: dict[str, Any] = {"reflections_only": True, "profile": "fast"}
-    facts = planned(**plain).facts(canonical(event(**plain), **UNSAID), None, None)
+    facts = planned(profile="fast").facts(canonical(event(reflections_only=True), **UNSAID), None, None)
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, "find me", None)
     assert (facts.include_reflections, facts.reflections_only) == (True, True)
     assert (facts.decay, facts.decay_half_life, facts.explain, facts.distance) == ((), None, False, True)

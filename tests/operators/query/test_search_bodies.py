@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.assembly import query as assembly
 from operators.query.destinations import Destinations
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
@@ -115,8 +116,10 @@ def test_each_leg_asks_by_its_own() -> None:
 def test_the_settings_name_the_vectors() -> None:
     """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
-    assert Searches.of(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES)
-    assert Searches.of(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(SEARCHES, destinations=PLACES)
+    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES)
+    assert assembly.searches(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(
+        SEARCHES, destinations=PLACES
+    )
     assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
 
 

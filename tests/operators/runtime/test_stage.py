@@ -52,6 +52,8 @@ def ran(
     dead: list[list[Rejected]] = []
     flow = Dataflow("stage")
     made = stage("work", op.input("in", flow, TestingSource(batches)), lambda item: item.message, do)
+    assert made.answered is not None
+    assert made.dead is not None
     op.output("on", made.on, TestingSink(on))
     op.output("answered", made.answered, TestingSink(answered))
     op.output("dead", made.dead, TestingSink(dead))

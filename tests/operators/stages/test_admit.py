@@ -9,11 +9,12 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
+from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.bm25 import Bm25
 from operators.query.in_flight import InFlight
-from operators.stages.admit import Admission, admit
+from operators.stages.admit import admit
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
 from schemas.settings import FirewallSettings, QdrantSettings, load
@@ -102,7 +103,9 @@ def test_who_is_refused_is_answered_first() -> None:
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "year"])
 def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
     """Every collection's own orders and the configured ones are taken; any other is refused by name."""
-    ordered = Admission.of(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}), ADMIT.analysers)
+    ordered = replace(
+        ADMIT, ordered=assembly.ordered(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}).qdrant)
+    )
     asked = query(text=None, subject="s", order_by={"field": field})
     assert not ordered(asked).answered
     with pytest.raises(InputError, match=r"order_by\.field: nothing to order by; there are created_at, .*'colour'"):

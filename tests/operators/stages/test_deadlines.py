@@ -19,12 +19,13 @@ from operators.query.result import status_of
 from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch, Stage
+from operators.runtime.stage import Stage
+from operators.stages.backend_stage import Batch
 from operators.stages.embed import Embeddings, embed
-from operators.stages.fetch import fetch
+from operators.stages.fetch import Fetching, fetch
 from operators.stages.fuse import fuse
 from operators.stages.rerank import Reranking, rerank
-from operators.stages.retrieve import retrieve
+from operators.stages.retrieve import Retriever, retrieve
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.test_async_io import Backend, Item, looping, ran
@@ -128,7 +129,10 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = late(vector=[1.0, 0.0, 0.0])
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
-    assert through(asked, lambda up, calls: retrieve("r", up, nobody, searches, TRACER, calls, BOUNDS)) == "answered"
+    assert (
+        through(asked, lambda up, calls: retrieve("r", up, Retriever(nobody, searches, TRACER, BOUNDS), calls))
+        == "answered"
+    )
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
         [("vector", Reason.DEADLINE)],
         Status.FAILED,
@@ -142,7 +146,7 @@ def test_nobody_fetches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = found()
     asked.outcome.payloads, asked.deadline = {}, time.monotonic() - 0.001
     nobody: Any = Nobody()
-    assert through(asked, lambda up, calls: fetch("fetch", up, nobody, lambda _: 50, calls, BOUNDS)) == "on"
+    assert through(asked, lambda up, calls: fetch("fetch", up, Fetching(nobody, lambda _: 50, BOUNDS), calls)) == "on"
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
         [("fetch", Reason.DEADLINE)],
         Status.PARTIAL,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.assembly import query as assembly
 from operators.delivery.event import MAX_DEPTH, parse
 from operators.query.destinations import Destinations
 from operators.query.message import Message
@@ -277,7 +278,7 @@ def test_a_decoder_has_the_settings() -> None:
     """Destinations, defaults, limits and topics are the configuration's."""
     sections = {"qdrant": {"url": "http://q", "dimension": 3, "destinations": {"d": "c"}}}
     settings = load(None, {**sections, "kafka": {"topics": {"results": "r", "reply_to": ["s"]}}})
-    made = Decoder.of(settings.model_copy(update={"limits": LIMITS}), TRACER)
+    made = assembly.decoder(settings.model_copy(update={"limits": LIMITS}), TRACER)
     assert refused({"query_id": "q", "text": "t"}, made)[0] is Kind.INVALID
     query: Message = message({"query_id": "q", "text": "t", "destination": "d"})
     assert made(query).asked.collection == "c"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.runtime.dispatcher import Bounds, Finished
-from operators.stages.embed import Embeddings
+from operators.stages.embed import Embeddings, needs_embedding
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import DIMENSION, TRACER, decoder, message
+from tests.operators.samples import DIMENSION, TRACER, admission, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING}))
@@ -80,15 +81,16 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
     """The vector leg, reflections and a reranker of tokens read it; a chat model's pick, a profile without and a vector
     of the query's own need none. What isn't wanted is no loss where nobody embeds.
     """
-    assert by(tokens=tokens).plan(query(**asked)) == ({"embed": "some text"} if wanted else {})
+    assert by(tokens=tokens).requests(query(**asked)) == ({"embed": "some text"} if wanted else {})
+    unembedded = admission(unembedded=partial(needs_embedding, tokens=tokens), clock=lambda: 0.0)
     lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
-    assert by(tokens=tokens).missed(query(**asked)).outcome.degraded == lost
+    assert unembedded(query(**asked)).outcome.degraded == lost
 
 
 def test_a_vector_is_taken_over() -> None:
     """The embedding of the collection's dimension is the query's."""
     vector = Embedding(np.ones(DIMENSION, np.float32))
-    asked = by().take(Finished(query(), {"embed": vector}))
+    asked = by().finish(Finished(query(), {"embed": vector}))
     assert (asked.retrieval.embedding, asked.outcome.degraded) == (vector, [])
 
 
@@ -96,12 +98,12 @@ def test_a_vector_is_taken_over() -> None:
     ("outcome", "reason"),
     [
         (BackendTimeout("late"), Reason.TIMEOUT),
-        (Embedding(np.ones(DIMENSION + 1, np.float32)), Reason.BAD_RESPONSE),
+        (asyncio.run(by(Counting(DIMENSION + 1)).call("embed", ["text"], 1.0))[0], Reason.BAD_RESPONSE),
     ],
 )
 def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
     """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
-    asked = by().take(Finished(query(), {"embed": outcome}))
+    asked = by().finish(Finished(query(), {"embed": outcome}))
     assert (asked.retrieval.embedding, asked.outcome.degraded) == (None, [("embed", reason)])
 
 
@@ -119,10 +121,10 @@ def test_a_text_is_embedded_once() -> None:
     assert vectors == [9.0, 5.0, 9.0]
     assert embedder.asked == [["some text", "other"]]
     again = query()
-    assert embeddings.plan(again) == {}
+    assert embeddings.requests(again) == {}
     assert again.retrieval.embedding is not None
     assert again.retrieval.embedding.vector[0] == 9.0
-    assert embeddings.take(Finished(again, {})).outcome.degraded == []
+    assert embeddings.finish(Finished(again, {})).outcome.degraded == []
 
 
 def test_a_refused_text_loses_its_own_vector_alone() -> None:
@@ -145,14 +147,14 @@ def test_nothing_is_kept_without_room() -> None:
     """Without a place to keep them every query's text is asked for."""
     embeddings = by()
     called(embeddings, "some text")
-    assert embeddings.plan(query()) == {"embed": "some text"}
+    assert embeddings.requests(query()) == {"embed": "some text"}
 
 
 def test_a_vector_of_another_dimension_is_not_kept() -> None:
     """It is a loss for the query that asked, and asked for again by the next."""
     embeddings = by(Counting(DIMENSION + 1), kept=CachedEmbeddings(10**6))
     called(embeddings, "some text")
-    assert embeddings.plan(query()) == {"embed": "some text"}
+    assert embeddings.requests(query()) == {"embed": "some text"}
 
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:

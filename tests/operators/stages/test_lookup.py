@@ -15,6 +15,7 @@ from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
 from operators.caching.keys import state
 from operators.caching.semantic_cache import SemanticCache
+from operators.query.answer import Answer, Page
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.ranking.temporal_expressions import TemporalExpression
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 MARK = ("0:7",)
 EVENT = {"status": "ok", "results": [], "warnings": []}
+ANSWER = Answer(EVENT, Page(0.0))
 
 
 def asked(offset: int, **event: Any) -> InFlight:
@@ -74,7 +76,7 @@ def test_answers_by_another_analyser_are_no_answers() -> None:
     kept = answers()
     first = asked(0)
     first.retrieval.analyser = "guessed"
-    kept.put(kept.look_up(first, MARK), EVENT)
+    kept.put(kept.look_up(first, MARK), ANSWER)
     kept.finish(first.message.origin)
     for analyser, served in (("read", False), ("guessed", True)):
         later = asked(1)
@@ -95,12 +97,12 @@ def test_a_new_era_forgets_everything() -> None:
     """What was kept, what is under way, and the answer of what was under way: the same watermark may be another's."""
     kept = answers()
     first = kept.look_up(asked(0), MARK)
-    kept.put(first, EVENT)
+    kept.put(first, ANSWER)
     under_way = kept.look_up(asked(1, limit=3), MARK)
     assert kept.look_up(asked(2), MARK).answered
     assert not kept.look_up(asked(3), MARK, generation=1).answered
     assert kept.look_up(asked(4, limit=3), MARK, generation=1).cache.leads
-    kept.put(under_way, EVENT)
+    kept.put(under_way, ANSWER)
     assert not kept.look_up(asked(5, limit=3), MARK, generation=1).answered
     assert kept.finish(under_way.message.origin) == []
 
@@ -108,11 +110,11 @@ def test_a_new_era_forgets_everything() -> None:
 def test_a_watermark_of_the_era_before_shares_nothing() -> None:
     """Read before it went back, it says nothing of what there is now: the query is computed, and not kept."""
     kept = answers()
-    kept.put(kept.look_up(asked(0), MARK, generation=1), EVENT)
+    kept.put(kept.look_up(asked(0), MARK, generation=1), ANSWER)
     late = kept.look_up(asked(1), MARK)
     assert not late.answered
     assert late.cache.leads
-    kept.put(late, EVENT)
+    kept.put(late, ANSWER)
     assert not kept.look_up(asked(2, limit=3), MARK).answered
     assert kept.look_up(asked(3), MARK, generation=1).answered
 
@@ -127,7 +129,7 @@ def test_vectors_of_different_kinds_share_no_answer() -> None:
     ]
     for first in kinds:
         kept = answers()
-        kept.put(kept.semantic_lookup(kept.look_up(asked(0, **first), MARK)), EVENT)
+        kept.put(kept.semantic_lookup(kept.look_up(asked(0, **first), MARK)), ANSWER)
         others = [{**kind, "text": kind["text"] and "a tale"} for kind in kinds]
         recalled = [kept.semantic_lookup(kept.look_up(asked(1, **other, profile="deep"), MARK)) for other in others]
         assert not any(each.answered for each in recalled)
@@ -141,14 +143,14 @@ def test_only_what_is_whole_and_computed_is_kept() -> None:
         kept = answers()
         first = kept.look_up(asked(0), MARK)
         first.outcome.removed = removed
-        kept.put(first, event)
+        kept.put(first, Answer(event, Page(0.0)))
         assert not kept.look_up(asked(1), MARK).answered
 
 
 def test_who_is_recalled() -> None:
     """A query by another's vector; not one that names a time, however that was read, lost something or is warned."""
     kept = answers()
-    kept.put(kept.semantic_lookup(kept.look_up(asked(0, text="a story"), MARK)), EVENT)
+    kept.put(kept.semantic_lookup(kept.look_up(asked(0, text="a story"), MARK)), ANSWER)
     others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
     plain, read, lost, warned, dated = (kept.look_up(each, MARK) for each in others)
     read.retrieval.temporal_expression = TemporalExpression(3, 2)
@@ -172,7 +174,7 @@ def taken() -> float:
     before = resident()
     for offset in range(9000):
         asked = kept.look_up(query(offset, text=f"text {offset}"), MARK)
-        kept.put(asked, {**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]})
+        kept.put(asked, Answer({**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]}, Page(0.0)))
         kept.finish(asked.message.origin)
     return (resident() - before) / exact.bytes
 

@@ -45,7 +45,7 @@ def event_of(output_record: OutputRecord) -> dict[str, Any]:
 
 def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:
     """The record of a query's own answer."""
-    return publisher.record(asked, publisher.own(asked, publisher.event(asked)))
+    return publisher.record(asked, publisher.own(asked, publisher.answer(asked)))
 
 
 def published(asked: InFlight) -> dict[str, Any]:

@@ -61,12 +61,12 @@ def by(reads: Reads = "text", **options: Any) -> Reranking:
 
 def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
     """The query once the reranker's outcome is there."""
-    return by(reads).take(Finished(asked, outcomes))
+    return by(reads).finish(Finished(asked, outcomes))
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
     """What the reranker is asked for the query."""
-    (request,) = reranking.plan(asked).values()
+    (request,) = reranking.requests(asked).values()
     return request
 
 
@@ -93,7 +93,7 @@ def test_nobody_is_asked_without_need(reads: Reads) -> None:
     empty.outcome.candidates = []
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
-        assert by(reads).plan(asked) == {}
+        assert by(reads).requests(asked) == {}
         assert after(asked, {}, reads).outcome.degraded == []
         assert not asked.outcome.reranked
 
@@ -105,7 +105,7 @@ def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None
     asked.lose(stage, Reason.TIMEOUT)
     if stage == "embed":
         asked.retrieval.embedding = None
-    assert by(reads).plan(asked) == {}
+    assert by(reads).requests(asked) == {}
     assert after(asked, {}, reads).outcome.degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
@@ -114,14 +114,14 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     asked = fetched()
     asked.lose("embed", Reason.UNAVAILABLE)
     asked.retrieval.embedding = None
-    assert by().plan(asked)
+    assert by().requests(asked)
 
 
 def test_one_candidate_needs_no_call() -> None:
     """Nobody judges it: its score stays, and the answer names no reranker."""
     asked = fetched()
     asked.outcome.candidates = [Candidate("a", 0.37)]
-    assert by().plan(asked) == {}
+    assert by().requests(asked) == {}
     after(asked, {})
     assert (asked.outcome.candidates, asked.outcome.rerank_scores, asked.outcome.reranked, asked.outcome.degraded) == (
         [Candidate("a", 0.37)],
@@ -144,8 +144,8 @@ def test_documents_are_cut(capacity: Capacity, max_doc_chars: int, text: str) ->
 def test_a_query_that_leaves_no_room_is_not_asked() -> None:
     """A query as long as all that a call may hold can't be judged: the answer says `too_large`."""
     asked, narrow = fetched(), by(capacity=Capacity(chars=20))
-    assert narrow.plan(asked) == {}
-    assert narrow.take(Finished(asked, {})).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
+    assert narrow.requests(asked) == {}
+    assert narrow.finish(Finished(asked, {})).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
 
 
 def test_what_is_known_is_not_asked_again() -> None:

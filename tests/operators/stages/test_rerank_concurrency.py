@@ -23,11 +23,12 @@ from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.tei import TeiPairReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.query.in_flight import InFlight
+from operators.query.judging import Judging
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch
-from operators.stages.rerank import Judging, Reranking, rerank
+from operators.stages.backend_stage import Batch
+from operators.stages.rerank import Reranking, rerank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
 from tests.operators.runtime.test_async_io import looping
@@ -129,7 +130,7 @@ def stage(
         kept = ScoreCache(100_000) if cache else None
         try:
             bounds = Bounds(120, 64, SLOTS)
-            yield server, reports, Reranking(reranker, bounds, Judging(WEIGHT), cache=kept, in_flight=reports), calls
+            yield server, reports, Reranking(reranker, bounds, Judging(WEIGHT), cache=kept, report=reports), calls
         finally:
             calls.run(stack.aclose(), 10)
 

@@ -12,14 +12,15 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.selection import ChatSelector
 from operators.query.in_flight import InFlight
+from operators.query.judging import Judging
 from operators.query.plan import Planner
 from operators.query.rerank_scores import Scores
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch
+from operators.stages.backend_stage import Batch
 from operators.stages.fuse import fused
-from operators.stages.rerank import Judging, Reranking, rerank
+from operators.stages.rerank import Reranking, rerank
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import Status
@@ -67,24 +68,35 @@ BOUNDS = Bounds(10, 8, 8)
 
 
 class Seats(NamedTuple):
-    """The rerank stage and the pick stage."""
+    """The rerank stage and the pick stage; a stage without a reranker is not built."""
 
-    rerank: Reranking
-    pick: Reranking
+    built: tuple[Reranking, ...]
+
+    @property
+    def rerank(self) -> Reranking | Any:
+        """The rerank stage."""
+        return next((each for each in self.built if not each.picking), None)
+
+    @property
+    def pick(self) -> Reranking | Any:
+        """The pick stage."""
+        return next((each for each in self.built if each.picking), None)
 
     def of(self, query: InFlight) -> Reranker | None:
-        """Who reranks its candidates."""
-        (serving,) = [each.reranker for each in self if each.serves(query)] or [None]
-        return serving
+        """Which reranks the query's candidates."""
+        serving: list[Reranker | None] = [each.reranker for each in self.built if each.serves(query)]
+        (chosen,) = serving or [None]
+        return chosen
 
     def depth(self, query: InFlight) -> int:
         """How many candidates are fetched for it."""
-        return max(each.depth(query) for each in self)
+        return max((each.depth(query) for each in self.built), default=0)
 
 
 def seats(reranker: Reranker | None, picker: Reranker | None, bounds: Bounds = BOUNDS) -> Seats:
     """Both stages."""
-    return Seats(Reranking(reranker, bounds), Reranking(picker, BOUNDS, picking=True))
+    first = (Reranking(reranker, bounds),) if reranker is not None else ()
+    return Seats((*first, *((Reranking(picker, BOUNDS, picking=True),) if picker is not None else ())))
 
 
 BOTH = seats(RERANKER, PICKER)
@@ -151,48 +163,46 @@ def test_nobody_reranks_without_need(recipe: str) -> None:
     textless = query(recipe=recipe, text=None, vector=[1.0, 0.0, 0.0])
     for asked in (empty, textless, query(recipe=recipe, reflections_only=True)):
         assert BOTH.of(asked) is None
-        for stage in BOTH:
-            assert stage.plan(asked) == {}
-            assert stage.take(Finished(asked, {})).outcome.degraded == []
+        for stage in BOTH.built:
+            assert stage.requests(asked) == {}
+            assert stage.finish(Finished(asked, {})).outcome.degraded == []
 
 
 def test_each_gets_its_own_queries() -> None:
     """The chat model gets the first `top_k` texts, in their order, and nothing of the reranker's queries."""
-    (request,) = BOTH.pick.plan(query()).values()
-    (whole,) = BOTH.rerank.plan(query(recipe="vector")).values()
-    assert BOTH.rerank.plan(query()) == BOTH.pick.plan(query(recipe="vector")) == {}
+    (request,) = BOTH.pick.requests(query()).values()
+    (whole,) = BOTH.rerank.requests(query(recipe="vector")).values()
+    assert BOTH.rerank.requests(query()) == BOTH.pick.requests(query(recipe="vector")) == {}
     assert dict(request.documents) == {name: TEXTS[name] for name in "abc"}
     assert list(request.documents) == list("abc")
     assert dict(whole.documents) == TEXTS
     assert request.query == whole.query == "the cat"
 
 
-@pytest.mark.parametrize(
-    ("reranker", "reads"), [(None, False), (RERANKER, False), (Scripted("late", {}, "tokens"), True)]
-)
-def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker | None, reads: bool) -> None:
+@pytest.mark.parametrize(("reranker", "reads"), [(RERANKER, False), (Scripted("late", {}, "tokens"), True)])
+def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker, reads: bool) -> None:
     """Whether token vectors are of use depends on the reranker; a pick reads texts and is asked without them."""
     both = seats(reranker, PICKER)
     assert both.rerank.reads_tokens is reads
     lost = query()
     lost.lose("embed", Reason.TIMEOUT)
-    assert both.pick.plan(lost)
-    assert bool(both.rerank.plan(query(recipe="vector"))) == (reranker is RERANKER)
+    assert both.pick.requests(lost)
+    assert bool(both.rerank.requests(query(recipe="vector"))) == (reranker is RERANKER)
 
 
 def test_a_pick_without_texts_is_lost() -> None:
     """What couldn't be fetched can't be read: the fused order stands, with the reason."""
     asked = query()
     asked.lose("fetch", Reason.UNAVAILABLE)
-    assert BOTH.pick.plan(asked) == {}
-    assert BOTH.pick.take(Finished(asked, {})).outcome.degraded[-1] == ("rerank", Reason.UNAVAILABLE)
+    assert BOTH.pick.requests(asked) == {}
+    assert BOTH.pick.finish(Finished(asked, {})).outcome.degraded[-1] == ("rerank", Reason.UNAVAILABLE)
     assert scores(asked.outcome.candidates) == FUSED
 
 
 @pytest.mark.parametrize("rerank_scores", [{"b": 1.0}, {}])
 def test_a_verdict_is_said(rerank_scores: Scores) -> None:
     """An answer for which the model was asked says so and names it, also where it found none relevant."""
-    asked = BOTH.pick.take(Finished(query(), {"rerank": rerank_scores}))
+    asked = BOTH.pick.finish(Finished(query(), {"rerank": rerank_scores}))
     assert asked.outcome.reranked
     assert asked.outcome.rerank_scores == ("chat", rerank_scores)
     assert asked.outcome.degraded == []
@@ -200,7 +210,7 @@ def test_a_verdict_is_said(rerank_scores: Scores) -> None:
 
 def test_a_failed_pick_leaves_the_fused_order() -> None:
     """A lost model moves nothing, and the answer is unranked."""
-    asked = BOTH.pick.take(Finished(query(), {"rerank": BackendTimeout("late")}))
+    asked = BOTH.pick.finish(Finished(query(), {"rerank": BackendTimeout("late")}))
     assert scores(asked.outcome.candidates) == FUSED
     assert (asked.outcome.rerank_scores, asked.outcome.reranked, status_of(asked.asked, asked.outcome)) == (
         None,
@@ -278,6 +288,6 @@ def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[st
     """Where the configured reranker is a chat model that picks, its pick moves one and drops nobody."""
     asked = query(recipe="vector")
     picking = Reranking(PICKER, BOUNDS, Judging(picks=True))
-    picking.take(Finished(asked, {"rerank": rerank_scores}))
+    picking.finish(Finished(asked, {"rerank": rerank_scores}))
     assert scores(asked.outcome.candidates)[0] == first
     assert len(asked.outcome.candidates) == len(FUSED)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from operators.query.in_flight import InFlight
+from operators.query.judging import Judging, judged
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
-from operators.stages.rerank import Judging, judged
 from tests.operators.ranking.pools import scores
 from tests.operators.stages.test_rerank_pick import FUSED, query
 

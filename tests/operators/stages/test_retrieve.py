@@ -11,8 +11,8 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Searches
 from operators.query.sparse_vector import SparseVector
 from operators.ranking.candidate import Candidate
-from operators.runtime.dispatcher import BatchKey, Finished
-from operators.stages.fetch import fetched
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.stages.fetch import Fetching
 from operators.stages.retrieve import retrieved
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
@@ -21,6 +21,8 @@ from tests.operators.samples import query
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
 SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+NOBODY: Any = None
+FETCHING = Fetching(NOBODY, lambda _: 3, Bounds(1, 1, 1))
 
 
 def embedded(**event: Any) -> InFlight:
@@ -94,7 +96,7 @@ def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
     """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
     asked = embedded()
     asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
-    fetched(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"}, "c": {"text": "y"}}}), lambda _: 3)
+    FETCHING.finish(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"}, "c": {"text": "y"}}}))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "c", "d"]
     assert asked.outcome.degraded == []
 
@@ -103,6 +105,6 @@ def test_a_failed_fetch_leaves_the_candidates() -> None:
     """Without texts the order is still an answer, and says what it lacks."""
     asked = embedded()
     asked.outcome.candidates = [Candidate("a", 0.5)]
-    fetched(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}), lambda _: 3)
+    FETCHING.finish(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a"]
     assert asked.outcome.degraded == [("fetch", Reason.UNAVAILABLE)]

@@ -20,8 +20,8 @@ from operators.query.result import status_of
 from operators.ranking.temporal_expressions import TemporalExpression
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch
-from operators.stages.temporal_expression import temporal_expression
+from operators.stages.backend_stage import Batch
+from operators.stages.temporal_expression import ByChatModel, temporal_expression
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import Status
@@ -82,7 +82,8 @@ def through(
     on: list[Batch] = []
     flow = Dataflow("anchors")
     bounds = Bounds(timeout, max_batch=1, max_concurrency=4)
-    left = temporal_expression("temporal_expression", op.input("in", flow, TestingSource([asked])), chat, calls, bounds)
+    up = op.input("in", flow, TestingSource([asked]))
+    left = temporal_expression("t", up, ByChatModel(chat, bounds) if chat is not None else None, calls)
     op.output("on", left.on, TestingSink(on))
     run_main(flow)
     assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [

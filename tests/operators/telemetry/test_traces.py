@@ -214,7 +214,7 @@ def test_no_text_is_in_any_attribute_by_default(recorded: Recorded, record_conte
     event = {"query_id": "q", "text": CANARY, "vector": [0.125, 0.25, 0.5], "metadata": {"m": "a secret, too"}}
     asked = decode(message(event))
     asked.lose("embed", Reason.TIMEOUT)
-    record = PUBLISHER.record(asked, PUBLISHER.event(asked))
+    record = PUBLISHER.record(asked, PUBLISHER.answer(asked))
     assert record.trace is not None
     record.trace.sent()
     assert (CANARY in shown(recorded)) is record_content

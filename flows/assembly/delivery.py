@@ -1,0 +1,114 @@
+"""The Kafka side of a flow, made of the settings: its consumer loop and delivery, and what runs beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Tracer
+from opentelemetry.trace import TracerProvider as AnyTracerProvider
+
+from flows.assembly.resources import Resources
+from operators.delivery import topics, versions
+from operators.delivery.client import KafkaClient, Producer
+from operators.delivery.fencing import FencedProducer
+from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
+from operators.delivery.ledger import Ledger
+from operators.delivery.librdkafka import Librdkafka
+from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.telemetry.metrics import meter_provider, producer_replacements
+from operators.telemetry.traces import tracer_provider
+from schemas.settings import KafkaSettings, Settings
+
+_TRANSACTION_END: Final = 5.0
+"""Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
+
+_METERS_TIMEOUT_MS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Replication:
+    """One member of a consumer group, and what its flow runs on.
+
+    `max_bytes` is what each topic takes of one record, `longest_try` the seconds that one try to deliver may take.
+    """
+
+    client: KafkaClient
+    consumer_loop: ConsumerLoop
+    delivery: Delivery
+    longest_try: float
+    max_bytes: dict[str, int]
+    wakeup: Wakeup
+    calls: EventLoopThread
+    tracer: Tracer
+    meter: Meter
+
+
+def replication(
+    settings: Settings,
+    kafka: KafkaSettings,
+    topic: str,
+    writes: Sequence[str],
+    follows: Sequence[str],
+    dialect: Dialect,
+    provider: AnyTracerProvider | None,
+    resources: Resources,
+) -> Replication:
+    """The member of the group that reads `topic`; it starts only if every topic that it needs exists.
+
+    Dead letters may be larger than what is read. Raises ConfigError and DeliveryError.
+    """
+    dead_letters = kafka.topics.dead_letters
+    if dialect is KAFKA:
+        topics.require(kafka, [topic, *follows, *writes, dead_letters])
+        topics.require_room(kafka, topic)
+    # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
+    bounded = list(writes) if kafka.compression else [*writes, dead_letters]
+    defaults = dict.fromkeys(bounded, topics.DEFAULT_MAX)
+    max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
+    tracer, meter = _telemetry(provider, resources)
+    wakeup = Wakeup()
+    calls = EventLoopThread(wakeup)
+    resources.register("calls", calls.close)
+    delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
+    ledger = Ledger(delivery.max_in_flight)
+    longest_try = delivery.watchdog
+    if delivery.mode == "exactly_once":
+        longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
+        versions.warn_of_untried(kafka, client.name)
+        # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
+        producer: Producer = FencedProducer(
+            lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
+            client.name,
+            producer_replacements(meter, client.name, topic),
+        )
+        consumer = client.consumer()
+    else:
+        consumer = client.consumer()
+        producer = client.acknowledged_producer(consumer, max_batch)
+    loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout)
+    interval = delivery.transaction_interval or client.transaction_interval
+    sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail)
+    return Replication(client, loop, sink, longest_try, max_bytes, wakeup, calls, tracer, meter)
+
+
+def _telemetry(provider: AnyTracerProvider | None, resources: Resources) -> tuple[Tracer, Meter]:
+    meters = meter_provider()
+    if isinstance(meters, MeterProvider):
+        resources.register("metrics", lambda: meters.shutdown(_METERS_TIMEOUT_MS))
+    traces = provider if provider is not None else tracer_provider()
+    if isinstance(traces, TracerProvider):
+        resources.register("traces", traces.force_flush)
+    return traces.get_tracer("rankstream"), meters.get_meter("rankstream")
+
+
+def kafka_client(kafka: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClient:
+    """The client that `kafka.client` names; other dialects than Kafka's own are kafka-python's."""
+    if kafka.client == "kafka-python" or dialect is not KAFKA:
+        return KafkaPython(kafka, dialect)
+    return Librdkafka(kafka)

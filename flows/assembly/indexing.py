@@ -1,0 +1,68 @@
+"""What the indexing flow is built from, made of the settings."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.trace import Tracer
+
+from flows.assembly import clients, query
+from flows.assembly.clients import Clients, InProcess
+from flows.assembly.delivery import Replication
+from operators.clients.qdrant.analysers import Analysers
+from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
+from operators.indexing.apply import DocumentEmbedder, Writer
+from operators.indexing.decode import DocumentDecoder
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from schemas.settings import Settings
+
+_TIMEOUT: Final = 60.0
+
+
+@dataclass(frozen=True)
+class IndexingParts:
+    """The indexing flow's parts."""
+
+    consumer_loop: ConsumerLoop
+    delivery: Delivery
+    wakeup: Wakeup
+    calls: EventLoopThread
+    tracer: Tracer
+    decoder: DocumentDecoder
+    embedder: DocumentEmbedder
+    writer: Writer
+    watermarks: str
+    dead_letters: str
+
+
+def parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
+    """The parts of the indexing flow. Raises ConfigError and BackendError."""
+    analysers = Analysers(made.qdrant, settings.qdrant)
+    given.calls.run(analysers.read(_TIMEOUT), _TIMEOUT)
+    return IndexingParts(
+        consumer_loop=given.consumer_loop,
+        delivery=given.delivery,
+        wakeup=given.wakeup,
+        calls=given.calls,
+        tracer=given.tracer,
+        decoder=query.document_decoder(settings),
+        embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
+        writer=Writer(made.qdrant, settings.qdrant.vectors, analysers, _TIMEOUT),
+        watermarks=settings.kafka.topics.watermarks,
+        dead_letters=settings.kafka.topics.dead_letters,
+    )
+
+
+def ensure_collections(settings: Settings, in_process: InProcess) -> list[str]:
+    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError."""
+    # Qdrant's models take a second to import: only what makes collections waits for them.
+    from operators.indexing import collection
+
+    calls = EventLoopThread(Wakeup())
+    client = clients.qdrant(settings.qdrant, lambda: in_process.engine)
+    try:
+        return calls.run(collection.ensure(client, settings.qdrant, _TIMEOUT), _TIMEOUT)
+    finally:
+        calls.run(client.endpoint.aclose(), _TIMEOUT)
+        calls.close()

@@ -1,0 +1,96 @@
+"""What is decided about queries and documents before any backend is called, made of the settings."""
+
+from typing import Final
+
+from opentelemetry.trace import Tracer
+
+from operators.indexing.decode import DocumentDecoder
+from operators.query.cursor import CursorCodec
+from operators.query.destinations import Destinations
+from operators.query.judging import Judging
+from operators.query.normalise import Normaliser
+from operators.query.plan import Planner
+from operators.query.search_bodies import ORDERED, Searches
+from operators.stages.decode import Decoder
+from schemas.errors import ConfigError
+from schemas.settings import QdrantSettings, RerankSettings, Settings
+from schemas.settings.cascade import MIN_SECRET
+
+_ORDERING: Final = frozenset({"integer", "float", "datetime"})
+"""Kinds of indexes that give an order."""
+
+
+def destinations(settings: QdrantSettings) -> Destinations:
+    """The Qdrant collections of all destinations."""
+    return Destinations(settings.destinations, settings.collections)
+
+
+def ordered(settings: QdrantSettings) -> frozenset[str]:
+    """The fields that lookups can be ordered by."""
+    return frozenset({*ORDERED, *(name for name, kind in settings.indexes.items() if kind in _ORDERING)})
+
+
+def searches(settings: QdrantSettings) -> Searches:
+    """What each leg is asked."""
+    names = settings.vectors
+    by_namespace = settings.idf == "namespace"
+    return Searches(names.dense, names.sparse, by_namespace, destinations(settings), settings.indexes)
+
+
+def cursors(settings: Settings) -> CursorCodec:
+    """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
+    try:
+        secret = settings.cursor.secret("signing_secret")
+    except OSError as error:
+        raise ConfigError(f"cursor.signing_secret_file: {error.strerror}") from error
+    if secret is not None and len(secret) < MIN_SECRET:
+        raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
+    return CursorCodec(secret.encode() if secret is not None else None)
+
+
+def planner(settings: Settings) -> Planner:
+    """Plans how queries are ranked."""
+    chat = settings.chat.kind != "none"
+    return Planner(settings.profiles, settings.recipes, settings.limits.overrides, settings.decay, chat)
+
+
+def judging(settings: RerankSettings) -> Judging:
+    """What rerank scores do to the order."""
+    return Judging(settings.weight, settings.kind == "chat" and settings.mode == "pick")
+
+
+def normaliser(settings: Settings) -> Normaliser:
+    """Makes events canonical queries. Raises ConfigError for a secret that cannot be used."""
+    return Normaliser(
+        destinations(settings.qdrant),
+        settings.defaults,
+        settings.policies,
+        settings.firewall,
+        planner(settings),
+        cursors(settings),
+        settings.config_hash(),
+    )
+
+
+def decoder(settings: Settings, tracer: Tracer) -> Decoder:
+    """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
+    topics = settings.kafka.topics
+    return Decoder(
+        settings.limits,
+        frozenset((topics.results, *topics.reply_to)),
+        settings.qdrant.dimension,
+        settings.telemetry.record_content,
+        tracer,
+        normaliser(settings),
+    )
+
+
+def document_decoder(settings: Settings) -> DocumentDecoder:
+    """Turns messages into documents."""
+    return DocumentDecoder(
+        settings.limits.max_document_bytes,
+        destinations(settings.qdrant),
+        settings.defaults.destination,
+        settings.defaults.namespace,
+        settings.qdrant.dimension,
+    )

@@ -1,0 +1,214 @@
+"""Answers: those that are cached, and the queries under way that others may wait for.
+
+Rules
+-----
+- An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
+  only if every record that the topic held after the query was read has been read: a query whose watermark is not known
+  passes the caches by.
+- A query that is identical to one under way, at the same watermark, waits for that one's answer if the leader has about
+  as much time left: with much less the answer would lose what the query would not, with more it would come too late.
+- When a watermark has gone back, a new generation begins, and everything that was answered before is forgotten: the
+  watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
+- A cursor that was issued at another watermark, or under another configuration, has expired.
+- A cached answer with a record that the query may not see is as good as none.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from operators.access import post_filter
+from operators.caching.answer_cache import AnswerCache
+from operators.caching.coalescing import Coalescer
+from operators.caching.keys import exact_key, scope_key, state
+from operators.caching.semantic_cache import Direction, direction
+from operators.query.answer import Answer, CachedAnswer, Page
+from operators.query.canonical import Shape
+from operators.query.cursor import After
+from operators.query.in_flight import InFlight
+from operators.query.message import Origin
+from operators.query.search_bodies import legs, vector_of
+from operators.ranking.temporal_expressions import temporal_expression
+from schemas.errors import DeadLetterClass, InputError
+from schemas.leg import VECTOR
+from schemas.result import RetrievalStage, Status
+
+_LEAST: Final = 0.5
+_MOST_TIME: Final = 1.1
+"""Shares of the time that a query has left, which a leader that it waits for may have left."""
+
+Watermark = tuple[str, ...]
+
+
+class Answers:
+    """The answers that are kept and those under way. The engine's worker alone uses them."""
+
+    def __init__(self, cache: AnswerCache, clock_bucket: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
+        self._cache = cache
+        self._clock_bucket = clock_bucket
+        self._clock = clock
+        self._leaders: Coalescer[InFlight] = Coalescer()
+        self._leading: dict[Origin, InFlight] = {}
+        self._generation = 0
+
+    @property
+    def leading(self) -> int:
+        """Queries under way that others may wait for."""
+        return len(self._leading)
+
+    def look_up(self, query: InFlight, watermark: Watermark | None, generation: int = 0) -> InFlight:
+        """Answer the query by a kept answer, let it follow one under way, or let it lead.
+
+        `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
+        """
+        if generation > self._generation:
+            self._renew(generation)
+        query.cache.watermark = watermark
+        query.cache.generation = generation
+        bucket = int(query.asked.canonical.now // self._clock_bucket) if _timed(query) else None
+        query.cache.scope = replace(
+            query.cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket
+        )
+        self._check(query)
+        # Without a watermark nobody says when the namespace changes.
+        if not watermark or generation < self._generation or query.asked.canonical.shape is Shape.FAST_PATH:
+            return query
+        query.cache.key = exact_key(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
+        if "exact" in query.asked.plan.profile.caches:
+            cached = self._cache.lookup(query.cache.key, self._clock())
+            query.passed(RetrievalStage.EXACT_CACHE.value)
+            if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
+                return query
+        leader = self._leaders.of(query.cache.key)
+        if leader is not None and self._patient(leader, query):
+            query.cache.leads = False
+            leader.cache.waiters.append(query)
+        else:
+            self._leaders.done(query.cache.key)
+            self._leaders.lead(query.cache.key, query)
+            self._leading[query.message.origin] = query
+        return query
+
+    def semantic_lookup(self, query: InFlight) -> InFlight:
+        """Answer the query by what was answered to one of almost the same vector."""
+        query.started = time.monotonic()
+        query.cache.direction = _recalled_by(query) if query.cache.key is not None else None
+        if query.cache.direction is None:
+            return query
+        cached = self._cache.semantic_lookup(_similar(query), query.cache.direction, self._clock())
+        if cached is not None:
+            self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
+        query.passed(RetrievalStage.SEMANTIC_CACHE.value)
+        return query
+
+    def put(self, query: InFlight, answer: Answer) -> None:
+        """Cache the query's answer, if it was computed, and nothing of it was lost or removed."""
+        computed = (
+            query.cache.key is not None and query.cache.cached is None and query.cache.generation == self._generation
+        )
+        if not computed or answer.event["status"] != Status.OK or query.outcome.removed:
+            return
+        key = query.cache.key if "exact" in query.asked.plan.profile.caches else None
+        if key is None and query.cache.direction is None:
+            return
+        scope = _similar(query) if query.cache.direction is not None else None
+        self._cache.put(key, scope, query.cache.direction, _written(answer), self._clock())
+
+    def finish(self, origin: Origin) -> list[InFlight]:
+        """The message that was read there is ended: so is its lead; those that followed it."""
+        query = self._leading.pop(origin, None)
+        if query is None:
+            return []
+        assert query.cache.key is not None
+        if self._leaders.of(query.cache.key) is query:
+            self._leaders.done(query.cache.key)
+        return query.cache.waiters
+
+    def _renew(self, generation: int) -> None:
+        """In another era than the last one nothing holds that was answered, or is under way."""
+        self._generation = generation
+        self._cache.clear()
+        self._leaders = Coalescer()
+
+    def _patient(self, leader: InFlight, query: InFlight) -> bool:
+        """Whether the one has about the other's time: what it loses to its deadline is lost to both."""
+        now = self._clock()
+        left = query.deadline - now
+        return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
+
+    def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
+        answer = _read(cached)
+        access_filter = query.asked.access_filter
+        # A cached answer with a record that the query may not see is as good as none.
+        hits = ((hit["id"], hit["payload"]) for hit in answer.event["results"])
+        if post_filter.forbidden(access_filter, hits):
+            return False
+        query.cache.cached = CachedAnswer(stage, answer)
+        query.answered = True
+        return True
+
+    def _check(self, query: InFlight) -> None:
+        cursor = query.asked.canonical.cursor
+        if cursor is None:
+            return
+        known = query.cache.watermark is not None and cursor.state is not None
+        if known and cursor.state != state(query.cache.scope):
+            raise InputError(
+                DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
+            )
+        if not known or not query.cache.watermark:
+            query.outcome.warnings.append(
+                "the index may have changed since the cursor's page: its watermark isn't known"
+            )
+
+
+_OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
+"""What every query has of its own, in a result."""
+
+
+def _timed(query: InFlight) -> bool:
+    searched = query.asked.canonical.shape is Shape.SEARCH
+    return searched and (query.asked.plan.recipe.timed or query.asked.canonical.reflections_only)
+
+
+def _similar(query: InFlight) -> bytes:
+    """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
+    own, text = query.asked.canonical.vector is not None, query.asked.canonical.text is not None
+    return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
+
+
+def _recalled_by(query: InFlight) -> Direction | None:
+    """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
+    themselves matter or name a time, and where there is something to be said of this very query.
+    """
+    vector, asked = vector_of(query), query.asked.canonical
+    if (
+        "semantic" not in query.asked.plan.profile.caches
+        or vector is None
+        or VECTOR not in legs(query)
+        or query.outcome.warnings
+    ):
+        return None
+    expert = query.retrieval.parsed is not None and query.retrieval.parsed.expression is not None
+    dated = query.retrieval.temporal_expression is not None or (
+        asked.text is not None and temporal_expression(asked.text, asked.now) is not None
+    )
+    if expert or dated or query.outcome.degraded:
+        return None
+    return direction(vector)
+
+
+def _written(answer: Answer) -> bytes:
+    event = {name: value for name, value in answer.event.items() if name not in _OWN}
+    # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
+    return bytes(memoryview(orjson.dumps((event, answer.page))))
+
+
+def _read(cached: bytes) -> Answer:
+    event, page = orjson.loads(cached)
+    end = After(**page["end"]) if page["end"] is not None else None
+    return Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end))
