@@ -31,8 +31,8 @@ from operators.delivery.source import ConsumerLoop
 from operators.delivery.watermark_reader import WatermarkReader
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.metrics import meter_provider, producer_replacements
-from operators.telemetry.traces import tracer_provider
+from operators.telemetry.metrics import producer_replacements
+from operators.telemetry.provider import meter_provider, tracer_provider
 from schemas.errors import BackendError
 from schemas.settings import KafkaSettings, Settings
 
