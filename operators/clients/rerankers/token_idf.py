@@ -82,7 +82,7 @@ class Frequencies:
         return cls(documents, counts)
 
     def weights(self, token_ids: Sequence[int]) -> Weights:
-        """Each piece's ln(1 + (N - df + 0.5) / (df + 0.5)), which is BM25's IDF as Qdrant has it; always positive."""
+        """Each token's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
         frequency = np.array([self.counts[piece] if piece < len(self.counts) else 0 for piece in token_ids], np.float64)
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
