@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.missing import missing
@@ -13,6 +14,13 @@ from tests.missing import missing
 settings.register_profile("rankstream", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("rankstream")
+
+# Through the standard library as in the product: a test sees the project's log records beside those of its clients.
+structlog.configure(
+    processors=[structlog.processors.KeyValueRenderer(key_order=["event"])],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
 
 with warnings.catch_warnings():
     # At its first import kafka-python reads its schemas in a way that the standard library deprecates.

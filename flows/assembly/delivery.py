@@ -21,8 +21,8 @@ from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.metrics import meter_provider, producer_replacements
-from operators.telemetry.traces import tracer_provider
+from operators.telemetry.metrics import producer_replacements
+from operators.telemetry.provider import meter_provider, tracer_provider
 from schemas.settings import KafkaSettings, Settings
 
 _TRANSACTION_END: Final = 5.0

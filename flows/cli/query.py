@@ -10,7 +10,7 @@ from flows.cli.output import Config, Json
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.delivery.kafka_python import KAFKA
-from operators.telemetry.traces import tracer_provider
+from operators.telemetry.provider import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
 

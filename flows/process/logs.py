@@ -2,12 +2,20 @@
 
 import logging
 import sys
+from typing import Final
 
 import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from schemas.settings import TelemetrySettings
+
+PROPAGATORS: Final = (
+    "opentelemetry.baggage.propagation",
+    "opentelemetry.trace.propagation.tracecontext",
+    "opentelemetry.trace.span",
+)
+"""Loggers whose warnings about a header quote it: it may hold anything, of any length."""
 
 
 def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -53,6 +61,8 @@ def configure(settings: TelemetrySettings) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
+    for name in PROPAGATORS:
+        logging.getLogger(name).setLevel(logging.ERROR)
     # A client's chatter about every connection is of use only when asked for; at DEBUG both print what is on the wire,
     # passwords and texts.
     for name in ("kafka", "httpcore"):

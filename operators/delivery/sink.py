@@ -11,7 +11,6 @@ Rules
 - Before partitions go, and at the end, the producer concludes: it has the last word on their offsets.
 """
 
-import logging
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.delivery.client import Consumer, Producer, RecordTooLarge
@@ -27,7 +27,7 @@ from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
 from schemas.errors import FatalDelivery, RetriableDelivery
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _RETRY: Final = 0.1
 
@@ -115,7 +115,7 @@ class Delivery:
                     if self._closing:
                         return
         except Exception as error:  # noqa: BLE001  the process ends with it
-            log.error("delivery failed: %s: %s", type(error).__name__, error)
+            log.error("delivery failed", error=type(error).__name__, reason=str(error))
             self._failed(error)
 
     @property
@@ -127,7 +127,7 @@ class Delivery:
         try:
             self._producer.conclude(standing.commits, standing.group)
         except RetriableDelivery as error:
-            log.warning("%s; not tried again", error)
+            log.warning("last commit failed", reason=str(error))
 
     def _deliver(self, answers: Sequence[OutputRecord]) -> list[OutputRecord]:
         while True:
@@ -149,10 +149,10 @@ class Delivery:
                 [refused] = error.records
                 if refused.topic == self._dead_letters and refused.value is None:
                     raise FatalDelivery(f"{self._dead_letters} refuses even a dead letter without payload") from error
-                log.error("a record for %s was refused for its size: a dead letter instead", refused.topic)
+                log.error("topic refused a record for its size", topic=refused.topic, sent_instead="dead letter")
                 answers = [self._smaller(answer) if answer is refused else answer for answer in answers]
             except RetriableDelivery as error:
-                log.warning("%s; trying again", error)
+                log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 time.sleep(_RETRY)
             else:
                 self._confirm(transaction)
@@ -165,7 +165,7 @@ class Delivery:
         try:
             self._producer.prepare()
         except RetriableDelivery as error:
-            log.warning("%s; trying again", error)
+            log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
             time.sleep(_RETRY)
             return False
         else:
@@ -174,7 +174,7 @@ class Delivery:
             self._began = None
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
-        log.info("dropped %d answers of partitions that were taken away", len(answers))
+        log.info("delivery dropped records of partitions that were taken away", records=len(answers))
         for answer in answers:
             if answer.trace is not None:
                 answer.trace.abandoned()

@@ -14,7 +14,6 @@ Rules
 - A failure of the polling thread or the sink's ends the source, and with it the process.
 """
 
-import logging
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
@@ -31,7 +31,7 @@ from operators.query.message import Message, Origin
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _PACE: Final = 0.005
 """Seconds from one poll to the next: records gather into one list instead of trickling through the flow."""
@@ -121,7 +121,7 @@ class ConsumerLoop:
             while not self._closing:
                 self._poll_once()
         except Exception as error:  # noqa: BLE001  the source raises it in the worker
-            log.error("intake failed: %s", type(error).__name__)
+            log.error("consumer loop failed", error=type(error).__name__)
             self.fail(error)
 
     def _subscribed(self) -> bool:
@@ -131,7 +131,7 @@ class ConsumerLoop:
         try:
             self._consumer.subscribe(self._topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
         except RetriableDelivery as error:
-            log.warning("kafka: %s; trying again", error)
+            log.warning("consumer cannot subscribe", topic=self._topic, reason=str(error), retry_in_s=_RETRY)
             return False
         return True
 
@@ -144,7 +144,7 @@ class ConsumerLoop:
         try:
             self._ahead += self._consumer.poll(_IDLE_POLL if wanted else _PAUSED_POLL)
         except RetriableDelivery as error:
-            log.warning("kafka: %s; trying again", error)
+            log.warning("consumer cannot poll", reason=str(error), retry_in_s=_FAILED_POLL)
             self._misplaced = True
             time.sleep(_FAILED_POLL)
         if self._misplaced:
@@ -164,7 +164,7 @@ class ConsumerLoop:
         try:
             self._consumer.start(self._ledger.next_offsets())
         except RetriableDelivery as error:
-            log.warning("kafka: %s; trying again", error)
+            log.warning("consumer cannot move to its offsets", reason=str(error))
         else:
             self._misplaced = False
             # A client may keep a partition paused over this, or not.
@@ -184,7 +184,7 @@ class ConsumerLoop:
         in_flight = self._ledger.in_flight
         late = time.monotonic() >= self._stop_at
         if in_flight and late:
-            log.warning("drain timed out: %d queries are left to whoever takes over", in_flight)
+            log.warning("drain timed out", queries_left=in_flight)
         if not in_flight or late:
             self._drained = True
             self._wakeup.set()
@@ -231,7 +231,7 @@ class ConsumerLoop:
                 for partition, commit in committed.items()
             }
         except RetriableDelivery as error:
-            log.warning("kafka: %s; trying again", error)
+            log.warning("consumer cannot read committed offsets", reason=str(error))
             return
         with self._lock:
             # A revocation meanwhile has ended an assignment: what was asked about it is out of date.
@@ -241,7 +241,7 @@ class ConsumerLoop:
                 self._ledger.assign(partition, starts[partition])
         self._ahead.clear()
         self._misplaced = True
-        log.info("took over %d partitions", len(taken))
+        log.info("consumer took over partitions", partitions=len(taken))
 
 
 class _Partition(StatelessSourcePartition[list[Message]]):

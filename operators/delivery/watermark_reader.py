@@ -17,17 +17,18 @@ Rules
 
 import asyncio
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from operators.caching.watermark_table import WatermarkTable
 from operators.delivery.client import Tail
 from schemas.errors import BackendTimeout, BackendUnavailable, DeadlinePassed, RankstreamError, RetriableDelivery
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _IDLE: Final = 0.25
 _RETRY: Final = 0.5
@@ -176,12 +177,12 @@ class WatermarkReader:
             with self._reading:
                 ignored += not self._watermarks.apply(record.key or b"", record.value)
         if ignored:
-            log.warning("watermarks: ignored %d records that are none", ignored)
+            log.warning("watermark reader ignored invalid records", records=ignored)
 
     def _succeed(self) -> None:
         self._behind = False
         if self._told:
-            log.info("watermarks: caught up")
+            log.info("watermark reader caught up")
         self._told = False
         _settle(self._present, None)
 
@@ -190,7 +191,7 @@ class WatermarkReader:
             self._behind = True
             waiting, self._next = self._next, None
         if not self._told and not self._closing.is_set():
-            log.warning("watermarks: %s; caches are bypassed until they are read", reason)
+            log.warning("watermark reader is behind: caches are bypassed", reason=reason)
         self._told = True
         _settle(self._present, reason)
         _settle(waiting, reason)

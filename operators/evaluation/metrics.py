@@ -1,7 +1,4 @@
-"""Metrics of ranked retrieval, each averaged over the judged queries. Pure.
-
-Sources: Järvelin and Kekäläinen 2002 for nDCG, with linear gain as trec_eval computes it; Voorhees 1999 for MRR.
-"""
+"""Metrics of ranked retrieval, each averaged over the judged queries. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,19 +11,25 @@ Ranking = Sequence[str]
 
 
 def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """1 if a relevant document is among the first `depth`, else 0."""
+    """1 if a relevant document is among the first `depth`, else 0. Source: trec_eval's `success`."""
     return float(any(judged.get(document, 0) > 0 for document in ranking[:depth]))
 
 
 def recall_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """The share of the relevant documents that is among the first `depth`; 0 without any."""
+    """The share of the relevant documents that is among the first `depth`; 0 without any.
+
+    Source: trec_eval's `recall`.
+    """
     relevant = sum(grade > 0 for grade in judged.values())
     found = sum(judged.get(document, 0) > 0 for document in ranking[:depth])
     return found / relevant if relevant else 0.0
 
 
 def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """1 / rank of the first relevant document among the first `depth`, ranks from 1; 0 without one."""
+    """1 / rank of the first relevant document among the first `depth`, ranks from 1; 0 without one.
+
+    Source: Voorhees 1999, cut at a depth; trec_eval's `recip_rank` isn't cut.
+    """
     for rank, document in enumerate(ranking[:depth], 1):
         if judged.get(document, 0) > 0:
             return 1 / rank
@@ -34,7 +37,10 @@ def reciprocal_rank_at(ranking: Ranking, judged: Judgements, depth: int) -> floa
 
 
 def ndcg_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
-    """Sum of grade / log2(rank + 1) over the first `depth`, divided by that of the best order; 0 without relevant."""
+    """Sum of grade / log2(rank + 1) over the first `depth`, divided by that of the best order; 0 without relevant.
+
+    Source: Järvelin and Kekäläinen 2002, with linear gain as in trec_eval's `ndcg_cut`.
+    """
     ideal = _dcg(sorted((grade for grade in judged.values() if grade > 0), reverse=True)[:depth])
     return _dcg([max(0, judged.get(document, 0)) for document in ranking[:depth]]) / ideal if ideal else 0.0
 
@@ -54,7 +60,10 @@ TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
 
 
 def evaluate(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
-    """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0."""
+    """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0.
+
+    Source: trec_eval's averages with its option `-c`.
+    """
     judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
         return dict.fromkeys(TABLE, 0.0)

@@ -6,11 +6,11 @@ a dead letter alone.
 """
 
 import asyncio
-import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+import structlog
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
@@ -26,7 +26,7 @@ from operators.runtime.stage import Stage, stage
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
 from schemas.settings.backends import Vectors
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 R = TypeVar("R")
 
@@ -49,7 +49,7 @@ async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
         except BackendError as error:
             if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
                 raise
-            log.warning("%s; trying again in %.1f s", error, pause)
+            log.warning("backend call failed", reason=str(error), retry_in_s=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -1,7 +1,4 @@
-"""The five-signal blend: keyword, vector, recency, priority and graph, weighed by those that could be computed.
-
-Source: a hybrid search over a memory store. Unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
-"""
+"""The five-signal blend: keyword, vector, recency, priority and graph, weighed by those that could be computed."""
 
 import math
 from collections.abc import Sequence
@@ -26,6 +23,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
     """Sum of the active signals' values, their weights divided by their sum; no active signal: newest first, score 0.
 
     A signal is active if it has a weight and could be computed; a candidate that a leg didn't return has 0 there.
+    Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
     found = in_order(legs)
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(found).items()]
@@ -70,7 +68,10 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
-    """In cycles if the query has one, else in days since the last change, else since they were made."""
+    """In cycles if the query has one, else in days since the last change, else since they were made.
+
+    Source: engrava's `search_hybrid`, which ages by cycles or by days.
+    """
     current = run.facts.cycle
     if current is None:
         now = run.facts.now
@@ -81,13 +82,13 @@ def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
 
 
 def recency(ages: Sequence[float | None], half_life: float) -> Column:
-    """exp(-ln 2 / half-life * age); 0 without an age."""
+    """exp(-ln 2 / half-life * age); 0 without an age. Source: engrava's `search_hybrid`."""
     rate = math.log(2) / half_life
     return [0.0 if age is None else math.exp(-rate * age) for age in ages]
 
 
 def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By `created_at`, the undated last, then by the document's id."""
+    """By `created_at`, the undated last, then by the document's id. Source: own."""
 
     def place(candidate: Candidate) -> tuple[float, str]:
         created = stamp(candidate.payload.get("created_at"))

@@ -58,7 +58,7 @@ def dated(text: str, today: date) -> tuple[date, int] | None:
     """The middle of the day, month, season or year that a text names, and a tolerance in days.
 
     The text is lower case with single spaces. Without a year it is the latest such date that isn't after `today`. A
-    date that the calendar doesn't have is None, as is a text that names none.
+    date that the calendar doesn't have is None, as is a text that names none. Source: own.
     """
     for pattern, tolerance in _ROWS:
         found = pattern.search(text)

@@ -68,7 +68,7 @@ class Candidate:
 
 
 def in_order(legs: Sequence[Leg]) -> list[Leg]:
-    """Legs in the order in which ties are broken: vector, keyword, structured, others by name."""
+    """Legs in the order in which ties are broken: vector, keyword, structured, others by name. Source: own."""
     return sorted(legs, key=lambda leg: (_ORDER.get(leg.name, len(_ORDER)), leg.name))
 
 
@@ -82,13 +82,13 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By score; equal scores keep their order."""
+    """By score; equal scores keep their order. Source: memini's `search.FuseScores` and `search.RerankWith`."""
     # Stable in reverse, too.
     return sorted(candidates, key=_score, reverse=True)
 
 
 def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By score; equal scores by the document's id, ascending."""
+    """By score; equal scores by the document's id, ascending. Source: BubbleFish Nexus' `query.HybridMerge`."""
     ranked = best_first(candidates)
     scores = [candidate.score for candidate in ranked]
     if len(set(scores)) == len(scores):

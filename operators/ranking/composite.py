@@ -1,9 +1,6 @@
-"""Composite re-rank: relevance, and what a document is worth beside it.
+"""Composite re-rank: relevance, and what a document is worth beside it."""
 
-Source: a memory store's re-rank of fused results, 0.80 relevance and 0.20 quality.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from operators.ranking.candidate import Candidate, best_first
@@ -18,7 +15,10 @@ _LEAST: Final = -1e38
 
 
 def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:
-    """Weighted sum of relevance (score / maximum), recency, importance and quality (quality / maximum)."""
+    """Weighted sum of relevance (score / maximum), recency, importance and quality (quality / maximum).
+
+    Source: memini's `search.RerankWith`, with its weights, 0.80 for relevance and 0.20 for quality.
+    """
     relevance, highest = _of_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
     worths: list[Quality] = []
@@ -43,15 +43,12 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     for name, weight in weights.items():
         for candidate, value in zip(candidates, terms[name], strict=True):
             candidate.score += weight * value
-    if run.explanations is not None:
-        for index, candidate in enumerate(candidates):
-            values: dict[str, object] = {name: column[index] for name, column in terms.items()}
-            values["maximum"] = highest
-            if ages:
-                values["age_days"] = ages[index]
-            if worths:
-                values["quality_of"] = {**worths[index]._asdict(), "maximum": best}
-            run.explanations.step(stage, candidate, before[index], candidate.score, values)
+    columns: dict[str, Iterable[object]] = {**terms}
+    if ages:
+        columns["age_days"] = ages
+    if worths:
+        columns["quality_of"] = ({**worth._asdict(), "maximum": best} for worth in worths)
+    run.explain(stage, candidates, before, columns, {"maximum": highest})
     return best_first(candidates)
 
 

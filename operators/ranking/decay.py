@@ -1,7 +1,4 @@
-"""Decay: cosine and age, as the source's hybrid merge of structured and semantic results blends them.
-
-Source: a retrieval cascade's final score, 0.7 * cosine + 0.3 * recency weight, with tiers of configuration.
-"""
+"""Decay: a score of cosine and age, with tiers of configuration."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -37,6 +34,7 @@ def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Reso
     """Of tiers from the least to the most specific, each field's last that is set; None where decay is off.
 
     It is on when a tier enables it or gives a half-life, unless there is no default: then the profile has none.
+    Source: BubbleFish Nexus' `query.ResolveDecay`; that a half-life alone turns it on is our own.
     """
     if default_half_life is None or not any(tier.enabled or tier.half_life_days > 0 for tier in tiers):
         return None
@@ -51,14 +49,20 @@ def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Reso
 
 
 def weight(age: float | None, decay: Resolved) -> float:
-    """The recency weight of an age in days; without a date that of the oldest."""
+    """The recency weight of an age in days; without a date that of the oldest.
+
+    Source: BubbleFish Nexus' `query.FinalScore`.
+    """
     if decay.mode == "step":
         return 1.0 if age is not None and age <= decay.threshold else OLD
     return 2.0 ** (-age / decay.half_life) if age is not None else 0.0
 
 
 def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
-    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine."""
+    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine.
+
+    Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`.
+    """
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
     places = next((leg.places() for leg in legs if leg.name == VECTOR), {})
     cosines = [
@@ -78,7 +82,6 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
     for candidate, score in zip(candidates, scores, strict=True):
         candidate.score = score
     if run.explanations is not None:
-        in_force = decay._asdict() if decay is not None else {}
         share = COSINE_SHARE if decay is not None else 1.0
         noted = {
             candidate.id: {"normalised": cosine, "weight": share, "contribution": share * cosine}
@@ -86,7 +89,5 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
         }
         for leg in in_order(legs):
             run.explanations.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
-        for index, candidate in enumerate(candidates):
-            values = {name: column[index] for name, column in columns.items()} | in_force
-            run.explanations.step(stage, candidate, None, candidate.score, values)
+    run.explain(stage, candidates, None, columns, decay._asdict() if decay is not None else {})
     return cut(best_first_by_id(candidates), stage.limit)

@@ -32,6 +32,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     """Drop each candidate whose content an earlier one has; one without content is never a duplicate.
 
     Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
+    Source: memini's `search.Dedup`.
     """
     seen: set[int] = set()
     kept = []
@@ -44,7 +45,5 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
         if found is not None:
             seen.add(found)
     kept = cut(kept, stage.limit)
-    if run.explanations is not None:
-        for candidate in kept:
-            run.explanations.step(stage, candidate, candidate.score, candidate.score, {})
+    run.explain(stage, kept, (candidate.score for candidate in kept), {})
     return kept

@@ -1,7 +1,6 @@
 """The distance pipeline: decay, keyword overlap and importance move candidates on distance = max(0, 1 - score).
 
 Lower is better. A distance of 0, a candidate that was best in every leg, stays 0 whatever its age.
-Source: a memory store's post-retrieval pipeline. Unlike it, the fused order is what it starts from.
 """
 
 import math
@@ -26,7 +25,8 @@ def pipeline(
 ) -> list[Candidate]:
     """The candidates nearest first, score = 1 - distance, without those beyond `max_distance` before or after.
 
-    The stages run in their order; without one nothing changes.
+    The stages run in their order; without one nothing changes. Source: MemPalace's `reranker.rerank`; unlike it, the
+    distance begins as 1 - the fused score.
     """
     if not stages or not candidates:
         return list(candidates)
@@ -37,24 +37,14 @@ def pipeline(
     near = _within(distances, max_distance)
     kept = [candidates[index] for index in near]
     distances = [distances[index] for index in near]
-    before = [candidate.score for candidate in kept]
     for stage in running:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
-        if run.explanations is not None:
-            for index, candidate in enumerate(kept):
-                values = {"distance": distances[index], "factor": factors[index], "moved": moved[index]}
-                values |= {name: column[index] for name, column in columns.items()}
-                run.explanations.step(stage, candidate, before[index], 1.0 - moved[index], values)
+        before = _scored(kept, moved)
+        run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
         distances = moved
-        before = [1.0 - distance for distance in distances]
     if not running:
-        before = [1.0 - distance for distance in distances]
-        if run.explanations is not None:
-            for distance, score, candidate in zip(distances, before, kept, strict=True):
-                run.explanations.step(stages[0], candidate, candidate.score, score, {"distance": distance})
-    for candidate, score in zip(kept, before, strict=True):
-        candidate.score = score
+        run.explain(stages[0], kept, _scored(kept, distances), {"distance": distances})
     near = _within(distances, max_distance)
     near.sort(key=distances.__getitem__)
     return [kept[index] for index in near]
@@ -63,7 +53,10 @@ def pipeline(
 def pick(
     candidates: Sequence[Candidate], picked: str, stage: LlmRerank, explanations: ScoreExplanations | None = None
 ) -> list[Candidate]:
-    """Put the picked candidate first, at half of the smallest distance, even where that is 0."""
+    """Put the picked candidate first, at half of the smallest distance, even where that is 0.
+
+    Source: MemPalace's `reranker.stage_llm_rerank`.
+    """
     smallest = min((max(0.0, 1.0 - candidate.score) for candidate in candidates), default=0.0)
     first = [candidate for candidate in candidates if candidate.id == picked]
     for candidate in first:
@@ -76,11 +69,20 @@ def pick(
     return first + [candidate for candidate in candidates if candidate.id != picked]
 
 
+def _scored(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:
+    """Give each candidate the score of its distance; the scores before."""
+    before = [candidate.score for candidate in candidates]
+    for candidate, distance in zip(candidates, distances, strict=True):
+        candidate.score = 1.0 - distance
+    return before
+
+
 def _within(distances: Sequence[float], most: float) -> list[int]:
     return [index for index, distance in enumerate(distances) if not 0 < most < distance]
 
 
 def _weibull(candidates: Sequence[Candidate], stage: WeibullDecay, run: Run) -> Factors:
+    """1 / (floor + (1 - floor) * survival). Source: MemPalace's `reranker.stage_weibull_decay`."""
     now = run.now(stage)
     ages = run.ages(candidates, now, "created_at")
     survival = [_survival(age, stage) if age is not None else 1.0 for age in ages]
@@ -96,12 +98,14 @@ def _survival(age: float, stage: WeibullDecay) -> float:
 
 
 def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> Factors:
+    """1 - weight * overlap. Source: MemPalace's `reranker.stage_keyword_boost`."""
     asked = keywords(run.facts.text or "", STOP_WORDS if stage.stop_words is None else stage.stop_words)
     overlaps = [overlap(asked, content(candidate.payload)) for candidate in candidates]
     return [1.0 - stage.weight * share for share in overlaps], {"overlap": overlaps}
 
 
-def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:
+def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:  # noqa: ARG001
+    """1 - weight * importance. Source: MemPalace's `reranker.stage_importance_boost`."""
     values = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
     return [1.0 - stage.weight * value for value in values], {"importance": values}
 

@@ -1,8 +1,4 @@
-"""Fusion: the legs' lists become one.
-
-Sources: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009) with ranks from 0, so that a steep k is possible;
-relative score fusion, a convex combination of min-max scores; distribution-based score fusion, as Qdrant has it.
-"""
+"""Fusion: the legs' lists become one."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +22,11 @@ def cut(candidates: list[Candidate], limit: int) -> list[Candidate]:
 
 
 def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
-    """Sum over the legs of weight / (k + rank), ranks from 0."""
+    """Sum over the legs of weight / (k + rank), ranks from 0, so that a steep k is possible.
+
+    Source: memini's `search.Fuse`, with its k of 5: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009). The
+    weights are our own.
+    """
     k = stage.k if stage.k > 0 else DEFAULT_K
     found = in_order(legs)
     values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.places().items()} for leg in found]
@@ -35,7 +35,10 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
-    """Combination of the legs' normalised scores; a document that a leg didn't return has 0 in the sum."""
+    """Combination of the legs' normalised scores; a document that a leg didn't return has 0 in the sum.
+
+    Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
+    """
     found = in_order(legs)
     # A lost leg is like an empty one: its weight isn't shared, not in a mean either.
     there = {leg.name for leg in found}
@@ -51,7 +54,10 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
-    """Sum of the legs' scores, each scaled by its leg's mean and deviation."""
+    """Sum of the legs' scores, each scaled by its leg's mean and deviation.
+
+    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
+    """
     found = in_order(legs)
     weights = [_weight(stage.weights, leg.name) for leg in found]
     values, scales = _normalised(found, "dbsf")
@@ -59,7 +65,7 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
 
 
 def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
-    """One leg's list and its raw scores."""
+    """One leg's list and its raw scores. Source: own."""
     found = [leg for leg in legs if leg.name == stage.name]
     values = [leg.scored() for leg in found]
     return _fused(found, values, {}, [1.0] * len(found), _sum, stage, run)

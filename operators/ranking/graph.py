@@ -1,7 +1,4 @@
-"""Graph: a candidate gains by neighbours that match the query. Pure.
-
-Source: one-hop neighbour boost. Only semantic values travel, so that no hub lifts a hub.
-"""
+"""Graph: a candidate gains by neighbours that match the query. Only semantic values travel: no hub lifts a hub."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -31,6 +28,7 @@ def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: fl
 
     A candidate's edges are its own and the others' to it, each counted, without loops; ties go by the neighbour's id;
     at most `most` count, and one to a neighbour that is no candidate uses up a place and adds nothing.
+    Source: the graph signal of engrava's `search_hybrid`.
     """
     documents = [candidate.document for candidate in candidates]
     value = dict(zip(reversed(documents), reversed(semantic), strict=True))

@@ -41,12 +41,18 @@ _SCRIPTS: Final = (0x300, 0x1F000)
 
 
 def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
-    """The distinct keywords of a query, without stop words."""
+    """The distinct keywords of a query, without stop words.
+
+    Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
+    """
     return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _stopped(tuple(stop_words)))
 
 
 def overlap(asked: Collection[str], text: str) -> float:
-    """The share of the asked keywords that are words of the text; 0 where nothing is asked."""
+    """The share of the asked keywords that are words of the text; 0 where nothing is asked.
+
+    Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
+    """
     folded = _folded(text)
     # Most texts hold few of them even as parts of words: those need not be taken apart.
     within = [word for word in asked if word in folded]

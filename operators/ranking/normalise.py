@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Scale(NamedTuple):
-    """normalised = (score - offset) / divisor; where the divisor is 0, all are `constant`."""
+    """normalised = (score - offset) / divisor; where the divisor is 0, all are `constant`. Source: own."""
 
     offset: float
     divisor: float
@@ -24,7 +24,7 @@ class Scale(NamedTuple):
 
 
 def min_max(scores: Sequence[float]) -> Scale:
-    """To [0, 1], best 1 and worst 0; scores that are all equal become 1. Source: relative score fusion."""
+    """To [0, 1], best 1 and worst 0; scores that are all equal become 1. Source: memini's `search.FuseScores`."""
     low, high = min(scores), max(scores)
     return Scale(low, high - low, 1.0)
 
@@ -32,20 +32,26 @@ def min_max(scores: Sequence[float]) -> Scale:
 def dbsf(scores: Sequence[float]) -> Scale:
     """Mean - 3 sample deviations becomes 0, mean + 3 becomes 1, not clamped; one score or equal ones become 0.5.
 
-    Source: distribution-based score fusion, as Qdrant has it.
+    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023).
     """
     mean, deviation = _moments(scores, len(scores) - 1)
     return Scale(mean - 3 * deviation, 6 * deviation, 0.5)
 
 
 def z_score(scores: Sequence[float]) -> Scale:
-    """Deviations from the mean, in standard deviations of the population; equal scores become 0."""
+    """Deviations from the mean, in standard deviations of the population; equal scores become 0.
+
+    Source: OpenSearch's normalisation technique `z_score`.
+    """
     mean, deviation = _moments(scores, len(scores))
     return Scale(mean, deviation, 0.0)
 
 
 def l2(scores: Sequence[float]) -> Scale:
-    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0."""
+    """Divided by the Euclidean norm of the leg's scores; where that is 0, all become 0.
+
+    Source: OpenSearch's normalisation technique `l2`.
+    """
     return Scale(0.0, math.hypot(*scores), 0.0)
 
 

@@ -49,7 +49,7 @@ class Ranked(NamedTuple):
 
 
 def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
-    """What an ordered lookup found, as it was found: nothing is scored."""
+    """What an ordered lookup found, as it was found: nothing is scored. Source: own."""
     explanations = ScoreExplanations({}) if explain else None
     if explanations is not None:
         for leg in legs:
@@ -59,7 +59,10 @@ def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
 
 
 def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
-    """Rank what the legs that answered have found. Raises InputError if a stage needs a clock that the facts lack."""
+    """Rank what the legs that answered have found. Raises InputError if a stage needs a clock that the facts lack.
+
+    Source: own; each stage names that of its formula.
+    """
     run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
     if facts.reflections_only:
         kept = reflections.without(legs, reflections=False)

@@ -1,7 +1,4 @@
-"""Quality: what a document is worth, whoever asks.
-
-Source: a memory store's composite re-rank: salience, corroboration, reinforcement and recency in one number.
-"""
+"""Quality: what a document is worth for any query, from its salience, confidence, accesses and recency."""
 
 import math
 from typing import Final, NamedTuple
@@ -42,7 +39,10 @@ class Quality(NamedTuple):
 
 
 def importance(payload: Payload, scale: float) -> float:
-    """The payload's importance / `scale`, within 0 and 1; missing: 0."""
+    """The payload's importance / `scale`, within 0 and 1; missing: 0.
+
+    Source: MemPalace's `stage_importance_boost` for a scale of 5, memini's `Memory.Salience` for 1.
+    """
     value = number(payload.get("importance"), 0.0, _MOST)
     return min(value / scale, 1.0) if value is not None else 0.0
 
@@ -53,12 +53,15 @@ def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
 
 
 def recency(age: float | None) -> float:
-    """exp(-days / 7); 0 without a stamp."""
+    """exp(-days / 7); 0 without a stamp. Source: memini's `Memory.Recency`."""
     return math.exp(-age / RECENCY_DAYS) if age is not None else 0.0
 
 
 def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Quality:
-    """salience * confidence * (1 + ln(1 + accesses)) * recency; durable tiers don't fade."""
+    """salience * confidence * (1 + ln(1 + accesses)) * recency; durable tiers don't fade.
+
+    Source: memini's `Memory.Quality`.
+    """
     payload = candidate.payload
     tier = payload.get("memory_tier")
     tier = tier if isinstance(tier, str) else None
@@ -78,7 +81,10 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
 
 
 def salience(payload: Payload, tier: str | None, scale: float) -> float:
-    """The payload's own, else the tier's weight * (0.5 + 0.5 * importance)."""
+    """The payload's own, else the tier's weight * (0.5 + 0.5 * importance).
+
+    Source: memini's `Memory.Salience`; that a payload may state its own is our own.
+    """
     own = number(payload.get("salience"), 0.0, _MOST)
     if own is not None:
         return own
@@ -87,7 +93,10 @@ def salience(payload: Payload, tier: str | None, scale: float) -> float:
 
 
 def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
-    """Days since the document was last confirmed (else changed) or used, whichever came later; 0 without a stamp."""
+    """Days since the document was last confirmed (else changed) or used, whichever came later; 0 without a stamp.
+
+    Source: memini's `Memory.EffectiveConfidence`; the stamp `confirmed_at` is our own.
+    """
     since = (run.age(candidate, now, "confirmed_at", "updated_at"), run.age(candidate, now, "accessed_at"))
     return min((age for age in since if age is not None), default=0.0)
 
@@ -95,7 +104,8 @@ def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
 def confidence(payload: Payload, days: float, stage: Composite) -> float:
     """The payload's confidence after `days` without confirmation; missing: 1.
 
-    `linear`: 0.05 less for each week after the first, at least 0.05. `weibull`: c * (0.5 + 0.5 * exp(-(days/180)^1.2)).
+    `linear`: 0.05 less for each week after the first, at least 0.05. Source: memini's `Memory.EffectiveConfidence`.
+    `weibull`: c * (0.5 + 0.5 * exp(-(days/180)^1.2)). Source: MemPalace's `KnowledgeGraph.query_entity`.
     """
     stated = number(payload.get("confidence"), 0.0, 1.0)
     if stated is None:

@@ -1,7 +1,4 @@
-"""Reflections: documents that sum up others, told by their type.
-
-Source: a memory store's consolidation, which writes documents of the type `reflection`.
-"""
+"""Reflections: documents that sum up others, told by their type."""
 
 from collections.abc import Sequence
 
@@ -29,23 +26,21 @@ def _kept(leg: Leg, reflections: bool) -> Leg:
 
 
 def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
-    """Multiply the scores of reflections."""
+    """Multiply the scores of reflections. Source: `reflection_boost` of engrava's `search_hybrid`."""
     if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     before = [candidate.score for candidate in candidates]
     factors = [stage.reflection_boost if is_reflection(candidate.payload) else 1.0 for candidate in candidates]
     for candidate, factor in zip(candidates, factors, strict=True):
         candidate.score *= factor
-    if run.explanations is not None:
-        for candidate, score, factor in zip(candidates, before, factors, strict=True):
-            run.explanations.step(stage, candidate, score, candidate.score, {"factor": factor})
+    run.explain(stage, candidates, before, {"factor": factors})
     return best_first(candidates)
 
 
 def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
     """Every reflection by its cosine, or by (1 - w) * cosine + w * recency; without a query vector newest first, at 0.
 
-    `w` is the stage's `recency_weight`; cosines below 0 count as they are.
+    `w` is the stage's `recency_weight`; cosines below 0 count as they are. Source: engrava's `search_reflections_only`.
     """
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
@@ -67,8 +62,7 @@ def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
             for id_, cosine in cosines.items()
         }
         run.explanations.leg(by_vector, noted)
-        for candidate, value, age in zip(candidates, recent, ages, strict=True):
-            run.explanations.step(stage, candidate, None, candidate.score, {"recency": value, "age": age})
+    run.explain(stage, candidates, None, {"recency": recent, "age": ages})
     return best_first_by_id(candidates)
 
 
@@ -77,6 +71,5 @@ def _undirected(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candi
     if run.explanations is not None:
         for leg in in_order(legs):
             run.explanations.leg(leg, {})
-        for candidate in candidates:
-            run.explanations.step(stage, candidate, None, 0.0, {})
+    run.explain(stage, candidates, None, {})
     return candidates

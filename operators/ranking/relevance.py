@@ -24,7 +24,8 @@ def merge(
 
     `scores` judges the first `top` candidates; one that it leaves out was judged irrelevant and is dropped. The
     others follow in fused order, their scores min-max over that tail minus 1, so that scores never rise with rank.
-    Equal scores of judged ones go by the document's id.
+    Equal scores of judged ones go by the document's id. Source: own; that what a reranker leaves out is dropped is the
+    contract of memini's `rerank.Reranker`.
     """
     judged = [candidate for candidate in candidates[:top] if candidate.id in scores]
     tail = list(candidates[top:])

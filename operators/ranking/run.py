@@ -1,8 +1,10 @@
 """One ranking: what is known of the query, and what the stages note beside the candidates."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from types import MappingProxyType
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Leg
@@ -89,6 +91,25 @@ class Run:
     reranked: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)
+
+    def explain(
+        self,
+        stage: RecipeStage,
+        candidates: Sequence[Candidate],
+        before: Iterable[float] | None,
+        columns: Mapping[str, Iterable[Any]],
+        shared: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Note, where explanations are asked for, what a stage made of each candidate's score; else read nothing.
+
+        `before` and each column have a value for each candidate, in their order; `shared` are values of all of them.
+        """
+        if self.explanations is None:
+            return
+        scores = repeat(None, len(candidates)) if before is None else before
+        for candidate, score, *values in zip(candidates, scores, *columns.values(), strict=True):
+            own = dict(zip(columns, values, strict=True))
+            self.explanations.step(stage, candidate, score, candidate.score, {**own, **shared})
 
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""

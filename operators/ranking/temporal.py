@@ -1,7 +1,4 @@
-"""Temporal targeting: documents of the time that the query names gain.
-
-Source: a memory store's temporal re-rank, an additive bonus on the composite score.
-"""
+"""Temporal targeting: documents of the time that the query names gain."""
 
 from collections.abc import Sequence
 
@@ -12,7 +9,10 @@ from schemas.recipes.stages import Temporal
 
 
 def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list[Candidate]:
-    """Add boost * proximity to each score; without an anchor or a boost nothing changes."""
+    """Add boost * proximity to each score; without a temporal expression or a boost nothing changes.
+
+    Source: memini's `search.RerankTemporal`, with its boost of 0.40.
+    """
     temporal_expression = run.facts.temporal_expression
     if temporal_expression is None or stage.boost <= 0:
         return list(candidates)
@@ -22,20 +22,16 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
     for candidate, share in zip(candidates, near, strict=True):
         candidate.score += stage.boost * share
-    if run.explanations is not None:
-        for index, candidate in enumerate(candidates):
-            values = {
-                "days": temporal_expression.days,
-                "tolerance": temporal_expression.tolerance,
-                "age_days": ages[index],
-                "proximity": near[index],
-            }
-            run.explanations.step(stage, candidate, before[index], candidate.score, values)
+    named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
+    run.explain(stage, candidates, before, {"age_days": ages, "proximity": near}, named)
     return best_first(candidates)
 
 
 def proximity(age: float, temporal_expression: TemporalExpression) -> float:
-    """1 within the tolerance of the anchor, falling linearly to 0 at three times the tolerance; `age` in days."""
+    """1 within the tolerance of the time named, falling linearly to 0 at three times the tolerance; `age` in days.
+
+    Source: memini's `search.RerankTemporal`.
+    """
     away = abs(age - temporal_expression.days)
     if away <= temporal_expression.tolerance:
         return 1.0

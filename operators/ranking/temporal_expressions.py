@@ -69,7 +69,7 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
     `now` is in Unix seconds within the years 1 to 9999 and its date the UTC calendar's; a date after it gives negative
     days. An ISO date is read in any language. Any text is answered, in time linear in its length.
 
-    Source: the relative phrases are those of temporal targeting's `RegexAnchorExtractor`.
+    Source: memini's `search.RegexAnchorExtractor` for the relative phrases; number words and dates are our own.
     """
     # Upper case first: it spells out ligatures and long s, which lower case alone would leave apart from their letters.
     text = " ".join(query.upper().lower().split())

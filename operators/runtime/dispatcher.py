@@ -18,7 +18,6 @@ Rules
 """
 
 import asyncio
-import logging
 import time
 import traceback
 from collections import deque
@@ -27,12 +26,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeVar
 
+import structlog
+
 from operators.runtime.batching.backlog import Backlog, Request, Slice
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -48,7 +49,7 @@ def defect(error: BaseException) -> BackendBadResponse:
     """Log what a call shouldn't have raised; what becomes of those who made it."""
     # Not the error's own message: it may quote a query or a document.
     where = "".join(traceback.format_tb(error.__traceback__))
-    log.error("defect in a call: %s\n%s", type(error).__name__, where)
+    log.error("backend call raised an unexpected error", error=type(error).__name__, where=where)
     return BackendBadResponse(f"a defect of ours: {type(error).__name__}")
 
 

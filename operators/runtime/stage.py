@@ -1,11 +1,11 @@
 """What a stage of the flow is: one stream in; going on, answered and dead out."""
 
-import logging
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import structlog
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
@@ -13,7 +13,7 @@ from operators.query.message import Message, Rejected
 from operators.query.trace import Trace
 from schemas.errors import DeadLetterClass, InputError
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Flowing(Protocol):
@@ -90,7 +90,9 @@ def defect(name: str, source: Source, error: Exception) -> Rejected:
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
     rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
-    log.error("defect in %s: %s at %s\n%s", name, type(error).__name__, rejected.message.origin, where)
+    origin = rejected.message.origin
+    place = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+    log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **place, where=where)
     return rejected
 
 

@@ -1,50 +1,8 @@
-"""Metrics: what a process says of its load, by OpenTelemetry's SDK, exported as the standard OTEL_* variables ask."""
+"""Metrics: the instruments by which a process says how busy it is."""
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable
 
-from opentelemetry import metrics
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import Meter
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    ConsoleMetricExporter,
-    MetricExporter,
-    MetricReader,
-    PeriodicExportingMetricReader,
-)
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-
-from schemas.errors import ConfigError
-
-_EXPORTERS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
-    "otlp": OTLPMetricExporter,
-    "console": ConsoleMetricExporter,
-}
-
-
-def meter_provider(extra: Iterable[MetricReader] = ()) -> metrics.MeterProvider:
-    """The provider that the standard OTEL_* variables ask for; without an exporter nothing is recorded.
-
-    `OTEL_METRICS_EXPORTER` may list `otlp`, `console` and `none`; unset, it is `otlp` if an endpoint is set. Raises
-    ConfigError for anything else.
-    """
-    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
-    asked = os.environ.get("OTEL_METRICS_EXPORTER") or ("otlp" if endpoint else "none")
-    names = [name.strip() for name in asked.split(",")]
-    for name in names:
-        if name not in {*_EXPORTERS, "none"}:
-            raise ConfigError(f"OTEL_METRICS_EXPORTER: {name} is not one of otlp, console, none")
-    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return metrics.NoOpMeterProvider()
-    # A reader has a thread from the start.
-    exporters = [_EXPORTERS[name]() for name in names if name != "none"]
-    readers = [*extra, *map(PeriodicExportingMetricReader, exporters)]
-    if not readers:
-        return metrics.NoOpMeterProvider()
-    resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME", "rankstream")})
-    return MeterProvider(readers, resource=resource)
 
 
 def rerank_in_flight(meter: Meter, stage: str, most: int) -> Callable[[int], None]:

@@ -11,29 +11,15 @@ Names and attributes follow OpenTelemetry's conventions for messaging, databases
 a query whose trace isn't recorded. No attribute holds a text, unless `record_content` asks for the query's.
 """
 
-import logging
-import os
 import time
-from collections.abc import Iterable
 from typing import Final
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.propagators.textmap import Getter
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
 from operators.query.trace import Attributes, Headers
-from schemas.errors import ConfigError
-
-_NAME: Final = "rankstream"
-
-for _quoting in ("baggage.propagation", "trace.propagation.tracecontext", "trace.span"):
-    # Of a header that can't be used they warn with what a producer wrote in it, whatever and however much that is.
-    logging.getLogger(f"opentelemetry.{_quoting}").setLevel(logging.ERROR)
 
 
 class _HeaderGetter(Getter[Headers]):
@@ -46,30 +32,6 @@ class _HeaderGetter(Getter[Headers]):
 
 
 _GETTER: Final = _HeaderGetter()
-
-
-def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
-    """The provider that the standard OTEL_* variables ask for; without an exporter nothing is recorded.
-
-    `OTEL_TRACES_EXPORTER` may list `otlp`, `console` and `none`; unset, it is `otlp` if an endpoint is set. Raises
-    ConfigError for anything else.
-    """
-    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    names = os.environ.get("OTEL_TRACES_EXPORTER") or ("otlp" if endpoint else "none")
-    processors = list(extra)
-    for name in (name.strip() for name in names.split(",")):
-        if name == "otlp":
-            processors.append(BatchSpanProcessor(OTLPSpanExporter()))
-        elif name == "console":
-            processors.append(SimpleSpanProcessor(ConsoleSpanExporter()))
-        elif name != "none":
-            raise ConfigError(f"OTEL_TRACES_EXPORTER: {name} is not one of otlp, console, none")
-    if not processors or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return trace.NoOpTracerProvider()
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME", _NAME)}))
-    for processor in processors:
-        provider.add_span_processor(processor)
-    return provider
 
 
 def wall_ns(clock: float) -> int:

@@ -97,7 +97,7 @@ def test_a_result_fits_the_topic_that_it_goes_to(
         result = json.loads(record.value)
         assert (result["status"], result["degraded"][-1]) == ("partial", {"stage": "result", "reason": "too_large"})
         assert 0 < len(result["results"]) < result["total"]
-    assert "refused for their size" not in flow.log.read_text()
+    assert "topic refused a record for its size" not in flow.log.read_text()
 
 
 def test_whatever_is_on_the_topic_ends_once(deployment: Deployment) -> None:

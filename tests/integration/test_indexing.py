@@ -121,7 +121,7 @@ def test_an_outage_is_waited_out(index: Index) -> None:
     index.proxy.switch("refuse")
     index.write({"id": "b", "text": "meanwhile"})
     log = index.deployment.flows[0].log
-    wait_until(lambda: "trying again" in log.read_text())
+    wait_until(lambda: "backend call failed" in log.read_text())
     index.proxy.switch("pass")
     assert index.settled(2).keys() == {"a", "b"}
     assert index.deployment.output_records(0) == []

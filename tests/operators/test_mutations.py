@@ -1,11 +1,13 @@
 """Whatever is on the topic, each message has exactly one terminal record, of its own, that Kafka takes."""
 
+import logging
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from flows.process.logs import PROPAGATORS
 from operators.delivery.dead_letters import undeliverable
 from operators.delivery.record_size import record_size
 from operators.query.message import Message, OutputRecord, Rejected
@@ -55,6 +57,8 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
     """Of 10,000 none raises, none is a defect of ours or fills the log, and each ends once: as a result, or as a dead
     letter that has its bytes, or says that they are too large.
     """
+    for name in PROPAGATORS:
+        caplog.set_level(logging.ERROR, name)
     read = messages(7, COUNT)
     records = output_records(read)
     assert Counter(record.origin for record in records) == Counter(origin(offset) for offset in range(COUNT))

@@ -1,9 +1,10 @@
 """Analysers: a collection's terms, in documents and in queries, are made with the parameters noted at its creation."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
+
+import structlog
 
 from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
 from operators.clients.qdrant.client import QdrantClient
@@ -11,7 +12,7 @@ from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
 from schemas.settings.backends import Bm25Settings
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 _OURS: Final = "rankstream"
 _BM25: Final = "bm25"
@@ -66,18 +67,16 @@ class Analysers:
             noted = _noted(said)
             model = _model(configured if noted is None else noted)
         except (ValueError, ConfigError):
-            self._warn(collection, "its metadata of bm25 can't be used, the configured parameters are")
+            self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
             return _model(configured)
         if noted is not None and noted != configured:
-            self._warn(
-                collection, "it was made with other parameters of bm25 than the configured ones, its own are used"
-            )
+            self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
         return model
 
-    def _warn(self, collection: str, problem: str) -> None:
-        if (collection, problem) not in self._warned:
-            self._warned.add((collection, problem))
-            log.warning("collection %s: %s", collection, problem)
+    def _warn(self, collection: str, event: str, used: str) -> None:
+        if (collection, event) not in self._warned:
+            self._warned.add((collection, event))
+            log.warning(event, collection=collection, used=used)
 
 
 def _noted(said: Mapping[str, Any]) -> Bm25Settings | None:

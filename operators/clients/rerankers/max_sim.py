@@ -33,7 +33,10 @@ class WeightedQuery:
         return float(len(self.tokens))
 
     def score(self, document: NDArray[np.float16]) -> float:
-        """The score of a document with these token vectors, -1 to 1; 0, as of unrelated ones, if it has none."""
+        """The score of a document with these token vectors, -1 to 1; 0, as of unrelated ones, if it has none.
+
+        Source: ColBERT's MaxSim (Khattab and Zaharia 2020); weights, and the division by their sum, are our own.
+        """
         if not len(document):
             return 0.0
         products = self.tokens.astype(np.float16).astype(np.float32) @ document.astype(np.float32).T

@@ -12,7 +12,6 @@ Every document's payload has the vocabulary ids of its tokens; Qdrant counts the
 """
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +19,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
+import structlog
 from cachetools import LRUCache, TTLCache
 from numpy.typing import NDArray
 
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 VOCABULARY: Final = 2**18
 """Vocabulary ids below this are counted: more than any tokenizer in use has."""
@@ -82,7 +82,7 @@ class Frequencies:
         return cls(documents, counts)
 
     def weights(self, token_ids: Sequence[int]) -> Weights:
-        """Each piece's ln(1 + (N - df + 0.5) / (df + 0.5)), which is BM25's IDF as Qdrant has it; always positive."""
+        """Each token's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
         frequency = np.array([self.counts[piece] if piece < len(self.counts) else 0 for piece in token_ids], np.float64)
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
@@ -189,4 +189,4 @@ class TokenIdf:
             del self._known[key]
         if collection not in self._told:
             self._told.add(collection)
-            log.warning("collection %s has no index on %s: its tokens all weigh the same", collection, TOKEN_IDS)
+            log.warning("collection has no index: all tokens weigh the same", collection=collection, field=TOKEN_IDS)

@@ -14,6 +14,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
@@ -256,15 +257,17 @@ async def _one_too_few(batch_key: BatchKey, queries: Sequence[Any], timeout: flo
 
 
 @pytest.mark.parametrize("call", [_defective, _one_too_few])
-def test_a_defect_of_a_call_is_its_requests_outcome(call: Call, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_of_a_call_is_its_requests_outcome(call: Call) -> None:
     """An exception that isn't a BackendError, or a wrong number of outcomes, fails the call's requests and no more:
     nothing is guessed, the log has the traceback, and the worker goes on.
     """
-    outcomes = ran([[Item(0), Item(1)]], call)
+    with capture_logs() as lines:
+        outcomes = ran([[Item(0), Item(1)]], call)
     assert outcomes.keys() == {0, 1}
     for by_lane in outcomes.values():
         assert [type(outcome) for outcome in by_lane.values()] == [BackendBadResponse]
-    assert "defect in a call" in caplog.text
+    assert {line["event"] for line in lines} == {"backend call raised an unexpected error"}
+    assert all(line["log_level"] == "error" and "dispatcher.py" in line["where"] for line in lines)
 
 
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:

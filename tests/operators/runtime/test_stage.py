@@ -1,6 +1,5 @@
 """A stage: one item's fault is that item's own, and what comes in comes out in exactly one of three streams."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from operators.query.message import Message, Rejected
 from operators.runtime.stage import sort, stage
@@ -85,14 +85,15 @@ def test_a_defect_rejects_one_item_and_leaves_the_others() -> None:
     ]
 
 
-def test_a_defect_is_logged_without_what_it_quotes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_is_logged_without_what_it_quotes() -> None:
     """The log has the traceback and the place; neither log nor dead letter has the exception's words."""
-    with caplog.at_level(logging.ERROR):
+    with capture_logs() as lines:
         (rejected,) = sort("work", [Item(5, "defect")], lambda item: item.message, step).dead
-    assert "defect in work: KeyError" in caplog.text
-    assert "offset=5" in caplog.text
-    assert "in step" in caplog.text
-    assert CANARY not in caplog.text
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("stage raised an unexpected error", "error")
+    assert (line["stage"], line["error"], line["offset"]) == ("work", "KeyError", 5)
+    assert "in step" in line["where"]
+    assert CANARY not in str(line)
     assert rejected.reason == "KeyError"
 
 

@@ -1,21 +1,18 @@
-"""Metrics as an exporter sees them: the calls to the reranker in flight, and to whom they are exported."""
+"""Metrics as an exporter sees them: the calls to the reranker in flight, the producers that were replaced."""
 
-import logging
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
-from operators.telemetry.metrics import meter_provider, producer_replacements, rerank_in_flight
-from schemas.errors import ConfigError
+from operators.telemetry.metrics import producer_replacements, rerank_in_flight
+from operators.telemetry.provider import meter_provider
 from tests.integration.deployment import Deployment
 from tests.otlp import Point, Receiver
 
@@ -105,60 +102,6 @@ def test_gauges_have_units_and_say_whose_they_are(
     (resource,) = data.resource_metrics
     assert resource.resource.attributes["service.name"] == "searching"
     assert {metric.unit for metric in resource.scope_metrics[0].metrics} == {"{call}"}
-
-
-@pytest.mark.parametrize(
-    ("variables", "records"),
-    [
-        ({}, False),
-        ({"OTEL_METRICS_EXPORTER": "none"}, False),
-        ({"OTEL_METRICS_EXPORTER": "console"}, True),
-        ({"OTEL_METRICS_EXPORTER": "none, console"}, True),
-        ({"OTEL_METRICS_EXPORTER": "otlp"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, True),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1"}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, False),
-        ({"OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, False),
-        ({"OTEL_METRICS_EXPORTER": "console", "OTEL_SDK_DISABLED": "True"}, False),
-    ],
-)
-def test_the_standard_variables_choose_the_exporter(
-    environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str], records: bool
-) -> None:
-    """Nothing is recorded unless an exporter is asked for; an endpoint asks for one, unless `none` is said."""
-    for name, value in {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.01", **variables}.items():
-        environment.setenv(name, value)
-    provider = meter_provider()
-    assert isinstance(provider, MeterProvider if records else NoOpMeterProvider)
-    caplog.set_level(logging.CRITICAL, "opentelemetry")
-    if isinstance(provider, MeterProvider):
-        provider.shutdown()
-
-
-@pytest.mark.parametrize("names", ["nonsense", "otlp,nonsense", "otlp,", "prometheus"])
-def test_any_other_exporter_is_a_config_error(environment: pytest.MonkeyPatch, names: str) -> None:
-    """The message names the variable and what it may hold."""
-    environment.setenv("OTEL_METRICS_EXPORTER", names)
-    with pytest.raises(ConfigError, match=r"OTEL_METRICS_EXPORTER: .* is not one of otlp, console, none"):
-        meter_provider()
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}, {"OTEL_METRICS_EXPORTER": "otlp,nonsense"}],
-)
-def test_where_nothing_is_recorded_no_thread_exports(
-    environment: pytest.MonkeyPatch, variables: dict[str, str]
-) -> None:
-    """A disabled SDK and a configuration that can't be used start none of the threads that collect now and then."""
-    for name, value in variables.items():
-        environment.setenv(name, value)
-    before = threading.enumerate()
-    try:
-        meter_provider()
-    except ConfigError:
-        assert "nonsense" in variables["OTEL_METRICS_EXPORTER"]
-    assert set(threading.enumerate()) <= set(before)
 
 
 def test_a_receiver_gets_the_gauges(environment: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 
 from operators.delivery.dead_letters import undeliverable
@@ -11,8 +11,8 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import sort
 from operators.stages.publish import Publisher
-from operators.telemetry.traces import QueryTrace, batch_span, tracer_provider
-from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason
+from operators.telemetry.traces import QueryTrace, batch_span
+from schemas.errors import DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
 from tests.operators.samples import CURSORS, decoder, message, query
 
@@ -239,41 +239,3 @@ def test_a_span_names_its_message(recorded: Recorded) -> None:
         "db.collection.name": "documents",
         "rankstream.status": "ok",
     }
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An environment without any OTEL_* variable."""
-    for name in ("EXPORTER_OTLP_ENDPOINT", "EXPORTER_OTLP_TRACES_ENDPOINT", "TRACES_EXPORTER", "SDK_DISABLED"):
-        monkeypatch.delenv(f"OTEL_{name}", raising=False)
-    return monkeypatch
-
-
-@pytest.mark.parametrize(
-    ("variables", "records"),
-    [
-        ({}, False),
-        ({"OTEL_TRACES_EXPORTER": "none"}, False),
-        ({"OTEL_TRACES_EXPORTER": "console"}, True),
-        ({"OTEL_TRACES_EXPORTER": "none, console"}, True),
-        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_SDK_DISABLED": "True"}, False),
-        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, False),
-    ],
-)
-def test_the_standard_variables_choose_the_exporter(
-    environment: pytest.MonkeyPatch, variables: dict[str, str], records: bool
-) -> None:
-    """Without an exporter nothing is recorded; the names and the off switch are OpenTelemetry's."""
-    for name, value in variables.items():
-        environment.setenv(name, value)
-    provider = tracer_provider()
-    assert isinstance(provider, TracerProvider) is records
-    if isinstance(provider, TracerProvider):
-        assert provider.resource.attributes["service.name"] == "rankstream"
-
-
-def test_an_unknown_exporter_is_a_config_error(environment: pytest.MonkeyPatch) -> None:
-    """A name that isn't on the list is refused by name."""
-    environment.setenv("OTEL_TRACES_EXPORTER", "jaeger")
-    with pytest.raises(ConfigError, match="jaeger is not one of otlp, console, none"):
-        tracer_provider()

@@ -1,7 +1,6 @@
 """Analysers: a collection's own parameters, noted when it was made, before the configured ones."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 from qdrant_client.http import models
+from structlog.testing import capture_logs
 
 from operators.clients.qdrant.analysers import Analysers, metadata
 from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
@@ -71,22 +71,30 @@ def parameters(settings: Bm25Settings) -> Bm25Parameters:
     return Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language)
 
 
-def test_a_collection_keeps_its_parameters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     """The indexer notes them at its creation, each collection its own, and after a change of the configuration they
     still are what terms are made with; that is said once.
     """
     before = configured(tmp_path, analysers={"other": GERMAN})
     on_engine(tmp_path, lambda client: ensure(client, before, TIMEOUT))
-    same = read(tmp_path, before)
+    with capture_logs() as lines:
+        same = read(tmp_path, before)
+    assert lines == []
     assert same.of("documents").parameters == Bm25Parameters()
     assert same.of("other").parameters == parameters(GERMAN)
     assert same.of("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
-    assert caplog.messages == []
-    after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
+    with capture_logs() as lines:
+        after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
     assert after.of("documents").parameters == Bm25Parameters()
     assert after.of("other").parameters == parameters(GERMAN)
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert caplog.messages[0].startswith("collection documents: it was made with other parameters")
+    assert lines == [
+        {
+            "event": "collection has other bm25 parameters than configured",
+            "log_level": "warning",
+            "collection": "documents",
+            "used": "its own parameters",
+        }
+    ]
 
 
 def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
@@ -101,14 +109,15 @@ def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("noted", [None, {"owner": "me"}, {"rankstream": {}}])
 def test_a_collection_that_says_nothing_gets_the_configured_parameters(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, noted: dict[str, Any] | None
+    tmp_path: Path, noted: dict[str, Any] | None
 ) -> None:
     """Others fill it, or it isn't there yet: nothing to warn of."""
     settings = configured(tmp_path, bm25=GERMAN)
     created(tmp_path, settings, noted)
-    analysers = read(tmp_path, settings)
+    with capture_logs() as lines:
+        analysers = read(tmp_path, settings)
     assert analysers.of("documents").parameters == analysers.of("other").parameters == parameters(GERMAN)
-    assert caplog.messages == []
+    assert lines == []
 
 
 @pytest.mark.parametrize(
@@ -122,14 +131,20 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
         {"bm25": {"model": "bm26"}},
     ],
 )
-def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, caplog: pytest.LogCaptureFixture, noted: Any) -> None:
+def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> None:
     """The configured parameters are used, with a warning that repeats nothing of them."""
     settings = configured(tmp_path, bm25=GERMAN)
     # An object that is null goes for one that is absent.
     created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
-    assert read(tmp_path, settings, times=2).of("documents").parameters == parameters(GERMAN)
-    assert caplog.messages == [
-        "collection documents: its metadata of bm25 can't be used, the configured parameters are"
+    with capture_logs() as lines:
+        assert read(tmp_path, settings, times=2).of("documents").parameters == parameters(GERMAN)
+    assert lines == [
+        {
+            "event": "collection has bm25 metadata that cannot be used",
+            "log_level": "warning",
+            "collection": "documents",
+            "used": "configured parameters",
+        }
     ]
 
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import NAMESPACES, REST, TIME_TO_LIVE, VOCABULARY, Frequencies, TokenIdf
@@ -255,7 +255,7 @@ def test_so_many_namespaces_are_kept_and_no_more(index: Index, space: str) -> No
 # Where Qdrant can't count
 
 
-def test_without_an_index_all_tokens_weigh_the_same(index: Index, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_index_all_tokens_weigh_the_same(index: Index) -> None:
     """Asked and said once for all namespaces, until the time to live is over; by then there may be an index."""
     clock = Clock()
 
@@ -273,10 +273,10 @@ def test_without_an_index_all_tokens_weigh_the_same(index: Index, caplog: pytest
         clock.now += TIME_TO_LIVE
         assert await weigher.weights("bare", "a", [1], timeout=30) == pytest.approx(idf([(1,), (1,)], [1]))
 
-    with caplog.at_level(logging.WARNING):
+    with capture_logs() as lines:
         asyncio.run(scenario())
-    assert [record.message for record in caplog.records] == [
-        "collection bare has no index on _token_ids: its tokens all weigh the same"
+    assert [(line["log_level"], line["collection"], line["field"]) for line in lines] == [
+        ("warning", "bare", "_token_ids")
     ]
 
 

@@ -1,0 +1,51 @@
+"""Where formulas come from, and that explaining them costs nothing where no explanation is asked for."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from operators.evaluation import metrics
+from operators.ranking import candidate, decay, distance, keywords, pipeline, quality, relevance, temporal
+from operators.ranking.candidate import Candidate
+from operators.ranking.normalise import NORMALISERS
+from operators.ranking.run import Facts, Run, ScoreExplanations
+from schemas.recipes.stages import Dedupe
+
+FORMULAS: set[Callable[..., Any]] = {
+    *pipeline._FUSION.values(),
+    *pipeline._LATER.values(),
+    *distance._FACTORS.values(),
+    *NORMALISERS.values(),
+    *(candidate.best_first, candidate.best_first_by_id, decay.resolve, decay.weight, distance.pipeline, distance.pick),
+    *(keywords.keywords, keywords.overlap, relevance.merge, temporal.proximity),
+    *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
+    *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
+}
+
+
+@pytest.mark.parametrize("formula", sorted(FORMULAS, key=lambda each: str(each.__doc__)))
+def test_every_formula_names_its_source(formula: Callable[..., Any]) -> None:
+    """What computes a score, a weight or an order says whose formula it is, or that it is our own."""
+    assert "Source: " in (formula.__doc__ or "")
+
+
+def test_columns_are_read_for_explanations_only() -> None:
+    """A stage's columns are taken only for an explained query, each candidate with its own values and the shared."""
+    candidates = [Candidate("a", 2.0), Candidate("b", 1.0)]
+
+    def column() -> Iterator[int]:
+        read.append(True)
+        yield from (1, 2)
+
+    read: list[bool] = []
+    Run(Facts()).explain(Dedupe(), candidates, None, {"column": column()}, {"shared": 0})
+    assert not read
+    run = Run(Facts(), ScoreExplanations({}))
+    run.explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
+    assert run.explanations is not None
+    assert [
+        (id_, step["input"], step["output"], step["values"])
+        for id_, explanation in run.explanations.by_id.items()
+        for step in explanation.stages
+    ] == [("a", 3.0, 2.0, {"column": 1, "shared": 0}), ("b", 4.0, 1.0, {"column": 2, "shared": 0})]

@@ -1,0 +1,131 @@
+"""Providers: OpenTelemetry's environment variables choose the exporters, of traces and of metrics alike."""
+
+import logging
+import os
+import threading
+
+import pytest
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import NoOpTracerProvider
+
+from operators.telemetry.provider import meter_provider, tracer_provider
+from schemas.errors import ConfigError
+
+REFUSED = "http://127.0.0.1:1"
+SIGNALS = pytest.mark.parametrize("signal", ["TRACES", "METRICS"])
+OTHER = {"TRACES": "METRICS", "METRICS": "TRACES"}
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without any OTEL_* variable; what is exported gives up at once."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.01")
+    return monkeypatch
+
+
+def made(signal: str) -> object:
+    """The signal's provider."""
+    return tracer_provider() if signal == "TRACES" else meter_provider()
+
+
+def ended(provider: object) -> None:
+    """Shut a provider that records down."""
+    if isinstance(provider, TracerProvider | MeterProvider):
+        provider.shutdown()
+
+
+@SIGNALS
+@pytest.mark.parametrize(
+    ("variables", "records"),
+    [
+        ({}, False),
+        ({"OTEL_{}_EXPORTER": "none"}, False),
+        ({"OTEL_{}_EXPORTER": "console"}, True),
+        ({"OTEL_{}_EXPORTER": "none, console"}, True),
+        ({"OTEL_{}_EXPORTER": "otlp"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": REFUSED}, True),
+        ({"OTEL_EXPORTER_OTLP_{}_ENDPOINT": REFUSED}, True),
+        ({"OTEL_EXPORTER_OTLP_{other}_ENDPOINT": REFUSED}, False),
+        ({"OTEL_{other}_EXPORTER": "console"}, False),
+        ({"OTEL_{}_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": REFUSED}, False),
+        ({"OTEL_{}_EXPORTER": "console", "OTEL_SDK_DISABLED": "True"}, False),
+    ],
+)
+def test_the_standard_variables_choose_the_exporter(
+    environment: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    signal: str,
+    variables: dict[str, str],
+    records: bool,
+) -> None:
+    """Nothing is recorded unless an exporter is asked for; an endpoint asks for one, unless `none` is said."""
+    for name, value in variables.items():
+        environment.setenv(name.format(signal, other=OTHER[signal]), value)
+    provider = made(signal)
+    caplog.set_level(logging.CRITICAL, "opentelemetry")
+    ended(provider)
+    recording = TracerProvider if signal == "TRACES" else MeterProvider
+    assert isinstance(provider, recording if records else NoOpTracerProvider | NoOpMeterProvider)
+
+
+@SIGNALS
+@pytest.mark.parametrize("names", ["nonsense", "otlp,nonsense", "otlp,", "prometheus"])
+def test_any_other_exporter_is_a_config_error(environment: pytest.MonkeyPatch, signal: str, names: str) -> None:
+    """The message names the variable, the name that is unknown, and what the variable may hold."""
+    environment.setenv(f"OTEL_{signal}_EXPORTER", names)
+    unknown = names.rpartition(",")[2]
+    with pytest.raises(ConfigError, match=rf"^OTEL_{signal}_EXPORTER: '{unknown}' is not one of otlp, console, none$"):
+        made(signal)
+
+
+@SIGNALS
+@pytest.mark.parametrize("variables", [{"OTEL_SDK_DISABLED": "true"}, {"OTEL_{}_EXPORTER": "otlp,nonsense"}])
+def test_where_nothing_is_recorded_no_thread_exports(
+    environment: pytest.MonkeyPatch, signal: str, variables: dict[str, str]
+) -> None:
+    """A disabled SDK and a configuration that can't be used start none of the threads that export now and then."""
+    environment.setenv(f"OTEL_{signal}_EXPORTER", "otlp")
+    for name, value in variables.items():
+        environment.setenv(name.format(signal), value)
+    before = threading.enumerate()
+    try:
+        made(signal)
+    except ConfigError:
+        assert "OTEL_SDK_DISABLED" not in variables
+    assert set(threading.enumerate()) <= set(before)
+
+
+@pytest.mark.parametrize(
+    ("variables", "service"),
+    [
+        ({}, "rankstream"),
+        ({"OTEL_SERVICE_NAME": ""}, "rankstream"),
+        ({"OTEL_SERVICE_NAME": "searching"}, "searching"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=listed"}, "listed"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=listed", "OTEL_SERVICE_NAME": "searching"}, "searching"),
+    ],
+)
+def test_both_signals_are_of_one_service(
+    environment: pytest.MonkeyPatch, variables: dict[str, str], service: str
+) -> None:
+    """Spans and metrics name the service that the standard variables name, else rankstream."""
+    for name, value in variables.items():
+        environment.setenv(name, value)
+    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    traces, meters = tracer_provider([SimpleSpanProcessor(spans)]), meter_provider([reader])
+    traces.get_tracer("x").start_span("x").end()
+    meters.get_meter("x").create_counter("x").add(1)
+    data = reader.get_metrics_data()
+    assert data is not None
+    (span,) = spans.get_finished_spans()
+    resources = (span.resource, data.resource_metrics[0].resource)
+    assert [resource.attributes["service.name"] for resource in resources] == [service, service]
+    ended(traces)
+    ended(meters)
