@@ -1,1 +1,1 @@
-"""What crosses a boundary: events, settings, errors."""
+"""The contracts at the boundaries: events, results, settings, recipes, errors."""

@@ -1,6 +1,7 @@
-"""CloudEvents 1.0: the names under which a query may come, and what its result is called.
+"""CloudEvents 1.0: the names of headers, attributes and content types for queries and results.
 
-The Kafka protocol binding has two modes: binary, the attributes in headers, and structured, an envelope of JSON.
+The Kafka protocol binding has two modes. In binary mode the attributes are headers; in structured mode the message is a
+JSON envelope.
 """
 
 from typing import Final
@@ -9,10 +10,10 @@ SPECVERSION: Final = "1.0"
 
 HEADER_PREFIX: Final = "ce_"
 CONTENT_TYPE: Final = "content-type"
-"""The header that names the type of a message's value."""
+"""The header with the media type of a message's value."""
 
 MEDIA_TYPE: Final = "application/cloudevents"
-"""What the content type of every envelope begins with, of those in other formats and of batches too."""
+"""The beginning of every envelope's content type, including other formats and batches."""
 
 ENVELOPE: Final = f"{MEDIA_TYPE}+json"
 JSON: Final = "application/json"
@@ -20,10 +21,10 @@ JSON: Final = "application/json"
 RESULT_TYPE: Final = "dev.rankstream.result.v1"
 
 CORRELATION_ID: Final = "correlationid"
-"""Of the correlation extension: handed on from the query to its result."""
+"""An attribute of the correlation extension, copied from the query to its result."""
 
 CAUSATION_ID: Final = "causationid"
-"""Of the correlation extension: the query's `id`, in its result."""
+"""An attribute of the correlation extension: in a result, the `id` of its query."""
 
 CAUSATION_SOURCE: Final = "causationsource"
-"""Our own extension: the query's `source`, in its result; an `id` is unique within its source only."""
+"""An extension of rankstream: in a result, the `source` of its query. An `id` is unique within its source only."""

@@ -1,6 +1,6 @@
-"""Dead letters: the original message untouched, with headers that say what was wrong with it.
+"""Dead letters: the original message, unchanged, with headers that describe the error.
 
-The header names are those of Kafka Connect's dead letter queue reporter, so that its tools read them.
+The header names are those of Kafka Connect's dead letter queue reporter, so that tools for it can read them.
 """
 
 from typing import Final
@@ -16,4 +16,4 @@ MESSAGE: Final = _PREFIX + "exception.message"
 TRACE_ID: Final = _PREFIX + "trace.id"
 
 MAX_MESSAGE_CHARS: Final = 512
-"""An error message in a header is cut here: it can quote a value of any length."""
+"""Length at which an error message in a header is cut, since it can quote a value of any length."""

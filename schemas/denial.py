@@ -1,11 +1,11 @@
-"""A denial: why a source is refused an answer; a result like any other, never a dead letter."""
+"""A denial: why a policy refuses a query. A denied query gets a result, never a dead letter."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class DenialCode(StrEnum):
-    """What was refused, a closed list; of several that apply, the first in this order."""
+    """What was refused: a closed list. If several apply, the first in this order is reported."""
 
     SOURCE_NOT_PERMITTED_TO_READ = "source_not_permitted_to_read"
     DESTINATION_NOT_ALLOWED = "destination_not_allowed"
@@ -16,7 +16,7 @@ class DenialCode(StrEnum):
 
 
 class Denial(NamedTuple):
-    """A refusal; the reason is one sentence, which names what was asked and nothing that is allowed."""
+    """A refusal. Its reason is one sentence; it names what the query asked for, and nothing that is allowed."""
 
     code: DenialCode
     reason: str

@@ -11,14 +11,14 @@ from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
 from schemas.timestamp import Timestamp
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
-"""Every point id is a UUIDv5 under this one: part of the contract, never to change."""
+"""Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
 
 COLUMNS: Final = ("title", "text")
-"""The text columns, in the order in which they are joined for embedding and BM25."""
+"""The text columns, in the order in which they are joined for the embedder and BM25."""
 
 
 NAMESPACE: Final = "namespace"
-"""The payload key of a document's tenant."""
+"""The payload key of a document's namespace: its tenant."""
 
 DESTINATION: Final = "destination"
 """The payload key of a document's logical store."""
@@ -27,38 +27,38 @@ CONTENT: Final = "_content"
 """Payload key: the fingerprint of the document's content."""
 
 CREATED: Final = "_created"
-"""Payload key: milliseconds of `created_at`, 0 without, so that undated documents come last in an ordered lookup."""
+"""Payload key: `created_at` in milliseconds, or 0, so that undated documents come last in an ordered lookup."""
 
 TOKEN_IDS: Final = "_token_ids"  # noqa: S105  no secret
-"""Payload key: the vocabulary ids of the content's tokens, each once; by counting them tokens are weighted."""
+"""Payload key: the distinct vocabulary ids of the content's tokens. Their counts give the IDF weights of tokens."""
 
 VERSION: Final = "_version"
-"""Payload key: milliseconds of `updated_at`, else of the record's Kafka timestamp. An older write never wins."""
+"""Payload key: `updated_at`, or else the Kafka timestamp, in milliseconds. An older write never replaces a newer."""
 
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
-"""Payload keys by text column: its words in lower case, each once, in which prefixes are looked up."""
+"""Text column -> payload key of its distinct words in lower case, for prefix searches."""
 
 SUBJECT: Final = "subject"
 ACTOR_TYPE: Final = "actor_type"
 CLASSIFICATION: Final = "classification"
 LABELS: Final = "labels"
-"""The payload keys of what queries and the firewall ask for."""
+"""Payload keys that queries and the firewall filter by."""
 
 TYPE: Final = "type"
-"""The payload key of what kind of document it is."""
+"""The payload key of the document's type."""
 
 INDEXED: Final = frozenset({NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE, *COLUMNS})
-"""Fields that always have an index."""
+"""Payload fields that always have an index."""
 
 REFLECTION: Final = "reflection"
-"""The type of documents that sum up others."""
+"""The type of documents that summarise other documents."""
 
 
 Finite = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 Composed = Annotated[str, AfterValidator(nfc)]
-"""As texts of queries are, so that the words of both are the same."""
+"""Text in Unicode NFC, as in queries, so that equal words are equal strings."""
 
 
 class Edge(BaseModel):
@@ -71,7 +71,7 @@ class Edge(BaseModel):
 
 
 class DocumentEvent(BaseModel):
-    """One document. Fields that aren't named here are kept as payload, under their own names."""
+    """One document. Unknown fields become payload under their own names."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -80,31 +80,44 @@ class DocumentEvent(BaseModel):
     op: Literal["upsert", "delete"] = "upsert"
     text: Composed | None = None
     title: Composed | None = None
-    vector: Vector | None = Field(default=None, description="The document's own vector, in place of the embedder's.")
+    vector: Vector | None = Field(
+        default=None, description="Embedding of the document; missing: the embedder computes it."
+    )
     namespace: Name | None = None
     destination: Name | None = None
     collection: Name | None = Field(default=None, description="A part of the destination.")
-    subject: str | None = Field(default=None, description="Whom or what it is about; queries may ask for one subject.")
-    actor_type: str | None = Field(default=None, description="Who made it, such as user, agent, system.")
-    classification: str | None = Field(
-        default=None, description="public, internal, confidential or restricted; missing: public; others nobody sees."
+    subject: str | None = Field(
+        default=None, description="Whom or what the document is about; a query may filter by it."
     )
-    labels: list[str] | None = Field(default=None, description="What the firewall may block or require.")
+    actor_type: str | None = Field(default=None, description="Kind of its author, such as user, agent or system.")
+    classification: str | None = Field(
+        default=None,
+        description="Tier: public (if missing), internal, confidential or restricted; the firewall hides any other.",
+    )
+    labels: list[str] | None = Field(default=None, description="Labels that the firewall may block or require.")
     created_at: Timestamp | None = None
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None, description="The producer's own clock, for the blend's recency."
+        default=None, description="Logical time of the producer, for the recency signal of the stage `weighted`."
     )
-    type: str | None = Field(default=None, description="What kind of document it is, such as `reflection`.")
-    memory_tier: str | None = Field(default=None, description="procedural, semantic, episodic, working, or another.")
-    priority: str | None = Field(default=None, description="P1 to P4; any other counts as none.")
-    importance: Finite | None = Field(default=None, description="0 to 5, or 0 to 1 where the recipe says so.")
-    confidence: Finite | None = Field(default=None, description="0 to 1.")
-    salience: Finite | None = Field(default=None, description="In place of what tier and importance give.")
-    access_count: Annotated[int, Field(ge=0, le=2**53)] | None = None
-    edges: list[Edge] | None = Field(default=None, description="Neighbours, for the blend's graph.")
+    type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")
+    memory_tier: str | None = Field(
+        default=None, description="Tier for quality: procedural, semantic, episodic, working, or another."
+    )
+    priority: str | None = Field(default=None, description="P1 (highest) to P4; any other value counts as none.")
+    importance: Finite | None = Field(
+        default=None, description="0 to 5, or 0 to 1 if the recipe sets importance_scale 1."
+    )
+    confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
+    salience: Finite | None = Field(
+        default=None, description="Value for quality, in place of the one that tier and importance give."
+    )
+    access_count: Annotated[int, Field(ge=0, le=2**53)] | None = Field(default=None, description="Times it was used.")
+    edges: list[Edge] | None = Field(
+        default=None, description="Neighbours, for the graph signal of the stage `weighted`."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -121,12 +134,12 @@ class DocumentEvent(BaseModel):
 
     @property
     def content(self) -> str:
-        """The text that is embedded and indexed: the text columns, joined."""
+        """The text that is embedded and indexed: the joined text columns."""
         return "\n".join(value for name in COLUMNS if (value := getattr(self, name)))
 
 
 def point_id(destination: str, namespace: str, document: str) -> str:
-    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may hold any characters."""
+    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may contain any characters."""
     # Lengths keep ("a", "bc") and ("ab", "c") apart whatever the names hold.
     name = f"{len(destination)}:{destination}{len(namespace)}:{namespace}{document}"
     return str(uuid.uuid5(POINT_NAMESPACE, name))

@@ -1,17 +1,17 @@
-"""The error tree: whose fault it is decides what happens.
+"""The error tree: the cause of an error decides how it is handled.
 
 RankstreamError
-├── InputError        the message's fault    -> a dead letter; the next message is unaffected
-├── BackendError      a backend's fault      -> the query goes on without it, and its answer says so
+├── InputError        the message is wrong   -> a dead letter; other messages are unaffected
+├── BackendError      a backend failed       -> the query continues without it, and its result says so
 │   ├── BackendTimeout
 │   │   └── DeadlinePassed
 │   ├── BackendUnavailable
 │   └── BackendBadResponse
-├── DeliveryError     Kafka's fault          -> never swallowed
-│   ├── RetriableDelivery                       the transaction is aborted and tried again
-│   └── FatalDelivery                           the process ends non-zero; its successor re-reads
+├── DeliveryError     Kafka failed           -> never swallowed
+│   ├── RetriableDelivery                       the transaction is aborted and retried
+│   └── FatalDelivery                           the process exits non-zero; its successor reads again
 │       └── Fenced
-└── ConfigError       the operator's fault   -> exit code 2 before anything starts
+└── ConfigError       the configuration      -> exit code 2 before anything starts
 """
 
 from enum import StrEnum
@@ -21,11 +21,11 @@ _MAX_QUOTED: Final = 80
 
 
 class RankstreamError(Exception):
-    """Every error that this project raises on purpose."""
+    """The base of every error that rankstream raises on purpose."""
 
 
 class DeadLetterClass(StrEnum):
-    """Why a message could not become a query: a closed list."""
+    """Why a message became a dead letter: a closed list."""
 
     NOT_JSON = "not_json"
     INVALID = "invalid"
@@ -38,7 +38,7 @@ class DeadLetterClass(StrEnum):
 
 
 class InputError(RankstreamError):
-    """A message that can't be processed; it ends as a dead letter of class `kind`."""
+    """A message that cannot be processed. It becomes a dead letter of class `kind`."""
 
     def __init__(self, kind: DeadLetterClass, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class InputError(RankstreamError):
 
 
 def problem(field: str, what: str, value: object) -> str:
-    """A named problem, `field: what is wrong (value)`, the value cut short."""
+    """The text `field: what is wrong (value)`, with the value cut."""
     try:
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     except RecursionError:
@@ -75,10 +75,10 @@ class Reason(StrEnum):
 
 
 class BackendError(RankstreamError):
-    """A call to Qdrant, an embedder or a reranker failed; `reason` is what the answer reports.
+    """A call to a backend failed; the result reports `reason`.
 
-    The message is for logs and spans: it names the backend and the symptom, never a query, a document or a secret.
-    `status` is the HTTP status where there was one.
+    The message is for logs and spans. It names the backend and the symptom, never a query, a document or a secret.
+    `status` is the HTTP status, if there was one.
     """
 
     reason: Reason
@@ -89,42 +89,42 @@ class BackendError(RankstreamError):
 
 
 class BackendTimeout(BackendError):
-    """No answer in time."""
+    """The backend did not answer in time."""
 
     reason = Reason.TIMEOUT
 
 
 class DeadlinePassed(BackendTimeout):
-    """The query's own time is over; the backend wasn't asked, or not long enough to blame it."""
+    """The query's deadline passed. The backend was not called, or had too little time to be at fault."""
 
     reason = Reason.DEADLINE
 
 
 class BackendUnavailable(BackendError):
-    """No connection, an overload (429) or a server error (5xx)."""
+    """No connection, an overload (429), or a server error (5xx)."""
 
     reason = Reason.UNAVAILABLE
 
 
 class BackendBadResponse(BackendError):
-    """An answer that breaks the protocol: rejected whole, never padded or guessed at.
+    """An answer that breaks the protocol. It is rejected as a whole, never repaired.
 
-    A `status` of 4xx other than 429 means that the request itself was refused.
+    A `status` of 4xx other than 429 means that the backend refused the request itself.
     """
 
     reason = Reason.BAD_RESPONSE
 
 
 class DeliveryError(RankstreamError):
-    """Kafka did not take a transaction, an offset or a membership."""
+    """Kafka did not accept a transaction, an offset or a membership."""
 
 
 class RetriableDelivery(DeliveryError):
-    """The transaction was aborted and may be tried again."""
+    """The transaction was aborted and may be retried."""
 
 
 class FatalDelivery(DeliveryError):
-    """The producer is fenced, or its state is lost: the process must end."""
+    """The producer is fenced or its state is lost, so the process must end."""
 
 
 class Fenced(FatalDelivery):
@@ -138,4 +138,4 @@ class Fenced(FatalDelivery):
 
 
 class ConfigError(RankstreamError):
-    """The configuration can't be used; the message names every path that is wrong."""
+    """The configuration is invalid. The message names every wrong path."""

@@ -1,6 +1,6 @@
-"""Structured filters of a query: what a payload's field must be, and the order of a listing.
+"""Structured filters of a query, and the order of a lookup.
 
-Every filter is `{field, op, value}`, and `op` decides what `value` is. What it matches: operators.query.filters.
+A filter is `{field, op, value}`; `op` decides the type of `value`. operators.query.filters defines what it matches.
 """
 
 import math
@@ -32,7 +32,7 @@ FieldName = Annotated[
     AfterValidator(_plain_path),
     Field(description="A payload field, or a dotted path into nested objects: letters, digits, _ and -."),
 ]
-"""A field that the index's own path syntax reads as it stands: no brackets, no quotes."""
+"""A field name that Qdrant's path syntax needs no quotes or brackets for."""
 
 
 def _discrete(value: object) -> object:
@@ -50,7 +50,7 @@ def _scalar(value: object) -> object:
         raise ValueError("a string, a boolean, an integer of 64 bits or a finite number is expected") from None
 
 
-# One problem is one message: of a plain union every member would complain.
+# A plain union would report one message per member for a single problem.
 Discrete = Annotated[str | bool | int, BeforeValidator(_discrete)]
 Scalar = Annotated[str | bool | int | float, BeforeValidator(_scalar)]
 Values = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES)]
@@ -68,7 +68,7 @@ class _Bounds(_Strict):
 
     @property
     def given(self) -> dict[str, float]:
-        """The bounds that there are, by name."""
+        """The given bounds, by name."""
         return {name: bound for name in self.names if (bound := getattr(self, name)) is not None}
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class Bounds(_Bounds):
 
 
 class DateBounds(_Bounds):
-    """Bounds on a time: RFC 3339 with an offset, or Unix seconds, which they hold."""
+    """Bounds on a time, given as RFC 3339 with an offset or as Unix seconds, and held as Unix seconds."""
 
     gt: Timestamp | None = None
     gte: Timestamp | None = None
@@ -104,21 +104,21 @@ class _OnField(_Strict):
 
 
 class Eq(_OnField):
-    """The field is this value."""
+    """The field equals this value."""
 
     op: Literal["eq"]
     value: Scalar
 
 
 class AnyOf(_OnField):
-    """The field is one of these values."""
+    """The field equals one of these values."""
 
     op: Literal["any_of"]
     value: Values
 
 
 class NoneOf(_OnField):
-    """The field is none of these values, or missing."""
+    """The field equals none of these values, or is missing."""
 
     op: Literal["none_of"]
     value: Values
@@ -139,14 +139,14 @@ class DateRange(_OnField):
 
 
 class Exists(_OnField):
-    """The field is there (true), or missing (false)."""
+    """The field is present (true), or missing (false)."""
 
     op: Literal["exists"]
     value: bool
 
 
 class Prefix(_OnField):
-    """The field is a string that begins so."""
+    """The field is a string that begins with this value."""
 
     op: Literal["prefix"]
     value: Annotated[str, StringConstraints(min_length=1)]
@@ -155,11 +155,11 @@ class Prefix(_OnField):
 AnyFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | Prefix
 Filter = Annotated[AnyFilter, Field(discriminator="op")]
 Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS)]
-"""Filters that a document must pass, all of them."""
+"""Filters, all of which a document must match."""
 
 
 class OrderBy(_Strict):
-    """The order of a listing: by one indexed field."""
+    """The order of a lookup: by one indexed field."""
 
     field: FieldName
     direction: Literal["asc", "desc"] = "asc"

@@ -1,4 +1,4 @@
-"""The legs that a query can be asked of, by their names."""
+"""The names of the legs, the retrievers of a query."""
 
 from typing import Final
 
@@ -7,4 +7,4 @@ KEYWORD: Final = "keyword"
 STRUCTURED: Final = "structured"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
-"""In the order in which ties are broken; others follow by name."""
+"""In the order that breaks ties; other legs follow, by name."""

@@ -1,8 +1,8 @@
-"""Unicode normalisation of texts that anybody may have written.
+"""Unicode normalisation of untrusted texts.
 
-To normalise is to sort every run of combining marks, in a time that grows with the square of its length: a message of
-marks alone would hold a worker for minutes. So a text is first brought into the Stream-Safe Text Format (UAX #15,
-section 13): no run is longer than 30, which no word of any language comes near to.
+Normalisation sorts every run of combining marks, and the time for that grows with the square of the run's length: a
+text of nothing but marks would occupy the worker for minutes. So a text is first brought into the Stream-Safe Text
+Format (UAX #15, section 13), in which no run is longer than 30. Words of real languages have far shorter runs.
 """
 
 import re
@@ -12,19 +12,19 @@ from typing import Final, Literal
 
 _LONGEST: Final = 30
 _JOINER: Final = "\u034f"
-"""COMBINING GRAPHEME JOINER, which can't be seen, and which nothing is sorted across."""
+"""COMBINING GRAPHEME JOINER: invisible, and marks are not sorted across it."""
 
 _PLANES: Final = (0x300, 0x20000)
-"""The code points among which the marks are."""
+"""The range of code points that contains all marks."""
 
 
 def nfc(text: str) -> str:
-    """The text composed (NFC): two spellings of the same characters are one."""
+    """The text in NFC: different encodings of the same characters become one."""
     return _normalized("NFC", text)
 
 
 def nfkc(text: str) -> str:
-    """The text composed, with compatible characters as one (NFKC): "ﬁ" is "fi"."""
+    """The text in NFKC: compatible characters become one, too, such as "ﬁ" and "fi"."""
     return _normalized("NFKC", text)
 
 
@@ -36,9 +36,9 @@ def _normalized(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 @cache
 def _long_run() -> re.Pattern[str]:
-    """As many marks as a run may have, before one more."""
+    """Matches a run of the greatest allowed length that is followed by another mark."""
     points = (chr(point) for point in range(*_PLANES))
     marks = "".join(point for point in points if unicodedata.combining(unicodedata.normalize("NFKD", point)[0]))
-    # A class with characters of several planes is slow: most positions are passed by a first one that has a range.
+    # A class with characters of several planes is slow: a cheaper class with a range rejects most positions first.
     near = "".join(mark for mark in marks if mark <= "\uffff")
     return re.compile(rf"[{near}\U00010000-\U0001ffff](?<=[{marks}])[{marks}]{{{_LONGEST - 1}}}(?=[{marks}])")

@@ -1,4 +1,4 @@
-"""The candidate pool: what the legs found for one query, one JSON object a line. Ranked offline, recorded online."""
+"""The candidate pool: the hits of all legs for one query. The search flow records it; `rankstream rank` ranks it."""
 
 from typing import Annotated
 
@@ -23,20 +23,20 @@ class PoolHit(_Strict):
 
 
 class PoolLeg(_Strict):
-    """One leg's hits in the order in which it returned them; an empty one found nothing."""
+    """The hits of one leg, in the order in which it returned them. An empty list means that it found nothing."""
 
     name: Name
     hits: list[PoolHit]
 
 
 class CandidatePool(_Strict):
-    """A query, and what each leg that was available returned; a leg that isn't there was unavailable."""
+    """A query, and the hits of every leg that answered. A leg that is missing here was unavailable."""
 
     query: QueryEvent
-    now: Timestamp | None = Field(default=None, description="The ranking's clock; missing: the query's.")
+    now: Timestamp | None = Field(default=None, description="Clock of the ranking; missing: the query's `now`.")
     legs: list[PoolLeg]
-    skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Candidates that earlier pages have given.")
-    rerank: dict[str, Score] | None = Field(default=None, description="Document id -> a reranker's score.")
+    skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
+    rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
 
     @model_validator(mode="after")
     def _each_leg_once(self) -> "CandidatePool":
@@ -47,5 +47,5 @@ class CandidatePool(_Strict):
 
     @property
     def clock(self) -> float | None:
-        """The pool's time, else the query's, in Unix seconds."""
+        """The clock of the pool, or else of the query, in Unix seconds."""
         return self.now if self.now is not None else self.query.now

@@ -1,4 +1,4 @@
-"""The query event: what a producer asks, one JSON object a message on the queries topic."""
+"""The query event: one JSON object per message of the queries topic."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -25,18 +25,18 @@ MAX_LIMIT: Final = 200
 MAX_CURSOR_CHARS: Final = 512
 
 MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
-"""The largest number that a vector in the index can hold."""
+"""The largest number that a vector of the index can contain."""
 
 
 def _integer(value: object) -> object:
-    # True and 1.0 are equal to 1, and no version.
+    # True and 1.0 equal 1 in Python, but are no version.
     if type(value) is not int:
         raise ValueError("an integer is expected")
     return value
 
 
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
-"""The version of an event that says so: the integer 1."""
+"""The version of an event: the integer 1."""
 
 Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536)]
@@ -50,57 +50,72 @@ class QueryEvent(BaseModel):
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     query_id: Annotated[str, StringConstraints(min_length=1, max_length=512)] = Field(
-        description="The caller's own identifier, echoed. Two events with one id are two queries."
+        description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
     )
-    text: str | None = Field(default=None, description="What is looked for.")
-    vector: Vector | None = Field(default=None, description="The query's own vector, in place of the embedder's.")
-    namespace: Name | None = Field(default=None, description="The tenant; missing: the configured default, never all.")
-    destination: Name | None = Field(default=None, description="The logical store, mapped to a Qdrant collection.")
-    collection: Name | None = Field(default=None, description="A part of the destination, mapped likewise.")
+    text: str | None = Field(default=None, description="Search text, which may be a keyword expression.")
+    vector: Vector | None = Field(
+        default=None, description="Embedding of the query; missing: the embedder computes it."
+    )
+    namespace: Name | None = Field(
+        default=None, description="Tenant; missing: the configured default, never all tenants."
+    )
+    destination: Name | None = Field(
+        default=None, description="Logical store, which the configuration maps to a Qdrant collection."
+    )
+    collection: Name | None = Field(
+        default=None, description="Part of the destination, with a Qdrant collection of its own."
+    )
     source: Name | None = Field(
-        default=None, description="Who asks, for the policies, unless these know it from a header or the topic."
+        default=None,
+        description="Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic.",
     )
-    subject: Name | None = Field(default=None, description="Only documents of this subject.")
-    actor_type: Name | None = Field(default=None, description="Only documents of this type of actor.")
+    subject: Name | None = Field(default=None, description="Return only documents of this subject.")
+    actor_type: Name | None = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(default=None, description="The order of a lookup; missing: the newest first.")
+    order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0,
-        description=f"Results wanted: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
+        description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
-        default=None, description="A result's `next_cursor`, with the query as it was: its next page."
+        default=None, description="`next_cursor` of a result; with the same query it asks for the next page."
     )
     profile: Name | None = Field(
-        default=None, description="What the query gets for the time that it has; missing or unknown: `balanced`."
+        default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
     )
-    recipe: Name | None = Field(default=None, description="How it is ranked; missing: as its profile says.")
+    recipe: Name | None = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
     overrides: dict[str, JsonValue] | None = Field(
-        default=None, description="Parameters of the recipe to change: {stage: {parameter: value}}."
+        default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
     )
     rerank: bool = Field(
-        default=True, description="False skips the stages on distance and every reranker; the other stages stay."
+        default=True, description="false skips the distance stages and the reranker; the other stages run."
     )
-    explain: bool = Field(default=False, description="Say of each result how it came to its score.")
-    debug: bool = Field(default=False, description="Say what each stage found, and how long it took.")
-    record: bool = Field(default=False, description="Put the candidates of every leg into the result.")
+    explain: bool = Field(default=False, description="Return a score explanation with each result.")
+    debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")
+    record: bool = Field(default=False, description="Return the candidate pool, for offline ranking.")
     include_reflections: bool | None = Field(
-        default=None, description="False leaves reflections out; missing: as the recipe says."
+        default=None, description="false drops documents of the type reflection; missing: the recipe decides."
     )
-    reflections_only: bool = Field(default=False, description="Rank every reflection, and nothing else.")
+    reflections_only: bool = Field(default=False, description="Rank all reflections, and no other documents.")
     reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Multiplies the scores of reflections, in a recipe with that stage."
+        default=None, description="Factor for the scores of reflections; the recipe needs the stage `reflections`."
     )
-    now: Timestamp | None = Field(default=None, description="The caller's clock; missing: the message's timestamp.")
+    now: Timestamp | None = Field(
+        default=None, description="Clock of the query; missing: the timestamp of the Kafka record."
+    )
     current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None, description="The caller's clock in cycles, for the blend's recency; not together with `now`."
+        default=None,
+        description="Clock of the query in cycles, for the recency of the stage `weighted`; not together with `now`.",
     )
-    timeout_ms: Annotated[int, Field(gt=0)] | None = Field(default=None, description="How long an answer is of use.")
+    timeout_ms: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="Milliseconds from sending until the query's deadline; missing: limits.timeout."
+    )
     reply_to: str | None = Field(
-        default=None, description="The topic for the result: one of those that the configuration lets a query choose."
+        default=None, description="Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."
     )
     metadata: dict[str, JsonValue] | None = Field(
-        default=None, description=f"Echoed untouched; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits."
+        default=None,
+        description=f"Returned unchanged; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits.",
     )
 
     @field_validator("metadata")
@@ -125,5 +140,5 @@ class QueryEvent(BaseModel):
 
     @property
     def page_size(self) -> int:
-        """Results to answer with, from 1 to MAX_LIMIT."""
+        """The number of results on a page, from 1 to MAX_LIMIT."""
         return min(self.limit or DEFAULT_LIMIT, MAX_LIMIT)

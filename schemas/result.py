@@ -1,7 +1,7 @@
-"""The result event: what a query is answered with, one JSON object a message on the results topic.
+"""The result event: one JSON object per message of the results topic.
 
-The flow writes these objects as plain dictionaries, since building models costs a query more than ranking it; this
-model is what they are held to.
+The flow writes results as plain dictionaries, since building models would cost more than the ranking. Tests hold those
+dictionaries to this model.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from schemas.errors import Reason
 
 
 class Status(StrEnum):
-    """What became of the query; of several that apply, the first in this order."""
+    """The outcome of a query. If several apply, the first in this order is reported."""
 
     DENIED = "denied"
     EXPIRED = "expired"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 class RetrievalStage(StrEnum):
-    """Where an answer came from."""
+    """Which stage produced the answer."""
 
     POLICY = "policy"
     FAST_PATH = "fast_path"
@@ -37,7 +37,7 @@ class RetrievalStage(StrEnum):
 
 
 class LegStatus(StrEnum):
-    """What became of one leg: `skipped` was not asked on purpose, `failed` and `timeout` were lost."""
+    """The outcome of one leg. A `skipped` leg was not asked on purpose; `failed` and `timeout` are failures."""
 
     OK = "ok"
     FAILED = "failed"
@@ -53,14 +53,14 @@ class _Strict(BaseModel):
 
 
 class LegRank(_Strict):
-    """Where one leg had a result: rank from 0, and the leg's own score."""
+    """A result's rank in one leg, from 0, and the leg's own score."""
 
     rank: Annotated[int, Field(ge=0)]
     score: Score
 
 
 class LegExplanation(LegRank):
-    """What became of one leg's hit: its score on the legs' common scale, and what it contributed."""
+    """What one leg contributed: its score normalised to the common scale, the weight, and their product."""
 
     normalised: Score | None = None
     weight: Score | None = None
@@ -68,7 +68,7 @@ class LegExplanation(LegRank):
 
 
 class StageExplanation(_Strict):
-    """What one stage made of the score, by which parameters and of which values; a fusion has no input."""
+    """How one stage changed the score: its parameters and the values that it used. A fusion has no input."""
 
     stage: str
     input: Score | None
@@ -78,7 +78,7 @@ class StageExplanation(_Strict):
 
 
 class Explained(_Strict):
-    """How a result came to its score: its legs, then every stage in order. The last output is the score."""
+    """A score explanation: the legs, then every stage in order. The last output is the score."""
 
     legs: dict[str, LegExplanation]
     stages: list[StageExplanation]
@@ -97,7 +97,7 @@ class Hit(_Strict):
 
 
 class LegReport(_Strict):
-    """What one leg did for this query."""
+    """The outcome of one leg for this query."""
 
     name: str
     status: LegStatus
@@ -106,7 +106,7 @@ class LegReport(_Strict):
 
 
 class Degradation(_Strict):
-    """A part of the answer that was lost, and why."""
+    """A part of the answer that is missing, and the reason."""
 
     stage: Literal[
         "queue", "embed", "temporal_expression", "vector", "keyword", "structured", "fetch", "rerank", "result"
@@ -115,14 +115,14 @@ class Degradation(_Strict):
 
 
 class Models(_Strict):
-    """The models that took part."""
+    """The models that were used."""
 
     embedder: str | None = None
     reranker: str | None = None
 
 
 class Offset(_Strict):
-    """The query's place in Kafka."""
+    """The position of the query in Kafka."""
 
     topic: str
     partition: int
@@ -130,40 +130,40 @@ class Offset(_Strict):
 
 
 class Provenance(_Strict):
-    """What the answer was computed from."""
+    """Configuration, models, index and query from which the answer was computed."""
 
     config_hash: str | None
     recipe: str
-    recipe_hash: str = Field(description="Of what the recipe does, overrides included.")
+    recipe_hash: str = Field(description="Hash of the recipe with the overrides of the query.")
     models: Models
     now: str | None
     index_watermark: list[str] | None = Field(
-        description="`partition:offset` of the last documents that the namespace is known to hold; null: not known."
+        description="Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."
     )
-    source: Offset | None = Field(description="Of the query that it was computed for; null: ranked offline.")
+    source: Offset | None = Field(description="Position of the query for which it was computed; null: ranked offline.")
 
 
 class Denied(_Strict):
-    """Why a query is refused."""
+    """Why a policy denied the query."""
 
     code: DenialCode
     reason: str
 
 
 class DecayInForce(_Strict):
-    """The decay that this query's recipe applied."""
+    """The decay that was applied to this query."""
 
     mode: Literal["none", "exponential", "step"]
     half_life_days: Annotated[float, Field(ge=0)] | None
     over_sample_factor: Annotated[float, Field(ge=0)] = Field(
-        description="Candidates asked of a leg, in pages of this query."
+        description="Candidates that each leg was asked for, divided by the page size."
     )
 
 
 class Debug(_Strict):
-    """What became of the query on its way; the stages by the names of the flow's steps and of the legs."""
+    """The way of the query through the flow. Stages have the names of the flow's steps and of the legs."""
 
-    stages_hit: list[str] = Field(description="In the order in which they were done.")
+    stages_hit: list[str] = Field(description="The stages, in order.")
     candidates_per_stage: dict[str, Annotated[int, Field(ge=0)]]
     per_stage_latency_ms: dict[str, Annotated[float, Field(ge=0)]]
     cache_hit: bool
@@ -173,30 +173,30 @@ class Debug(_Strict):
 
 
 class ResultEvent(_Strict):
-    """The answer to one query."""
+    """The result of one query."""
 
     schema_version: Literal[1] = 1
     query_id: str
-    result_id: str = Field(description="A hash of the query's topic, partition and offset: the same on re-delivery.")
+    result_id: str = Field(description="Hash of the query's topic, partition and offset: the same on re-delivery.")
     status: Status
     profile: str
-    retrieval_stage: RetrievalStage | None = Field(description="null: the query ended before any.")
+    retrieval_stage: RetrievalStage | None = Field(
+        description="Stage that produced the answer; null: the query ended before any did."
+    )
     results: list[Hit]
     total: Annotated[int, Field(ge=0)] = Field(
-        description="Candidates after fusion and dedupe; of a lookup those on this page."
+        description="Candidates after ranking; for a lookup, the results on this page."
     )
     has_more: bool
-    next_cursor: str | None = Field(description="For the next page, sent with this query as it was.")
+    next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
     backends_used: list[str]
-    reranked: Literal[True] | None = Field(
-        default=None, description="Present if a stage ran that `rerank: false` would have skipped."
-    )
+    reranked: Literal[True] | None = Field(default=None, description="Present if a reranker or a distance stage ran.")
     semantic_unavailable: bool
     legs: list[LegReport]
     degraded: list[Degradation]
     warnings: list[str]
     removed_by_firewall: Annotated[int, Field(ge=0)] = Field(
-        description="Records that passed the index's filter and not the check behind it: 0 in health."
+        description="Records that the post-filter check removed: 0 unless something is wrong."
     )
     denied: Denied | None = Field(default=None, description="Only with the status `denied`.")
     provenance: Provenance

@@ -1,4 +1,4 @@
-"""Points in time on the wire: RFC 3339 with an offset, or Unix seconds; never naive."""
+"""Times on the wire: RFC 3339 with an offset, or Unix seconds; never without an offset."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -10,7 +10,7 @@ _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def unix_seconds(value: object) -> float:
-    """Read an RFC 3339 string with an offset, or Unix seconds, as Unix seconds.
+    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds.
 
     Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
     """
@@ -26,16 +26,16 @@ def unix_seconds(value: object) -> float:
         seconds = value
     else:
         raise ValueError("a time is an RFC 3339 string or Unix seconds")
-    # An offset can take a time out of the years that its digits name; NaN is nowhere.
+    # An offset can move a time out of the years that its digits name; NaN fails both comparisons.
     if not _YEAR_1 <= seconds < _YEAR_10000:
         raise ValueError("a time outside the years 1 to 9999")
     return float(seconds)
 
 
 def rfc3339(seconds: float) -> str:
-    """Write Unix seconds as RFC 3339 in UTC, to the millisecond."""
+    """Format Unix seconds as RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 Timestamp = Annotated[float, BeforeValidator(unix_seconds, json_schema_input_type=str | float), Field()]
-"""A field that reads either form and holds Unix seconds."""
+"""A field that accepts both forms and holds Unix seconds."""

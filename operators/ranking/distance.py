@@ -104,7 +104,7 @@ def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> 
     return [1.0 - stage.weight * share for share in overlaps], {"overlap": overlaps}
 
 
-def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:  # noqa: ARG001
+def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:
     """1 - weight * importance. Source: MemPalace's `reranker.stage_importance_boost`."""
     values = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
     return [1.0 - stage.weight * value for value in values], {"importance": values}

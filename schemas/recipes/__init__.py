@@ -1,4 +1,4 @@
-"""Recipes: how a query's candidates are ranked, as data."""
+"""Recipes: ranking pipelines as data."""
 
 from schemas.recipes.recipe import MAX_DISTANCE, Recipe, RecipeError
 from schemas.recipes.shipped import DEFAULT, SHIPPED

@@ -1,4 +1,4 @@
-"""The stages that begin a recipe: the legs' lists in, one list out."""
+"""Fusion, the first stage of a recipe: one list of hits per leg in, one list of candidates out."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -20,11 +20,11 @@ def _asked(weights: Weights) -> Legs:
 
 
 class Rrf(FusionStage):
-    """Reciprocal rank fusion: the sum over the legs of weight / (k + rank), ranks from 0."""
+    """Reciprocal rank fusion: the sum over the legs of weight / (k + rank), with ranks from 0."""
 
     name: ClassVar = "rrf"
-    k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="0 or less means 5.")] = DEFAULT_K
-    weights: Weights = Field(default={}, description="By leg; a missing one weighs 1, `structured` 0.")
+    k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="Rank constant; 0 or less means 5.")] = DEFAULT_K
+    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1, for structured 0.")
 
     @field_validator("k")
     @classmethod
@@ -35,18 +35,26 @@ class Rrf(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; `structured` if it has a weight."""
+        """Vector and keyword; also structured if it has a weight."""
         return _asked(self.weights)
 
 
 class Score(FusionStage):
-    """Score fusion: each leg's scores on one scale, then their weighted combination."""
+    """Score fusion: the scores of each leg are normalised to one scale, then combined with weights."""
 
     name: ClassVar = "score"
-    alpha: Share | None = Field(default=None, description="The vector leg's weight; the keyword leg's is 1 - alpha.")
-    weights: Weights | None = Field(default=None, description="By leg; a missing one weighs 1, `structured` 0.")
-    normaliser: Literal["min_max", "z_score", "l2"] = "min_max"
-    combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = "sum"
+    alpha: Share | None = Field(
+        default=None, description="Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."
+    )
+    weights: Weights | None = Field(
+        default=None, description="Leg -> weight, in place of `alpha`. Default: 1, for structured 0."
+    )
+    normaliser: Literal["min_max", "z_score", "l2"] = Field(
+        default="min_max", description="How the scores of a leg are normalised."
+    )
+    combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = Field(
+        default="sum", description="Weighted sum, or weighted mean, of a candidate's scores."
+    )
 
     @model_validator(mode="after")
     def _one_weighting(self) -> Self:
@@ -58,101 +66,101 @@ class Score(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; `structured` if it has a weight."""
+        """Vector and keyword; also structured if it has a weight."""
         return _asked(self.weights or {})
 
 
 class Dbsf(FusionStage):
-    """Distribution-based score fusion: each leg's mean - 3 deviations becomes 0 and mean + 3 becomes 1; summed."""
+    """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
-    weights: Weights = Field(default={}, description="By leg; a missing one weighs 1, `structured` 0.")
+    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1, for structured 0.")
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; `structured` if it has a weight."""
+        """Vector and keyword; also structured if it has a weight."""
         return _asked(self.weights)
 
 
 class OneLeg(FusionStage):
-    """One leg's list and raw scores as they are."""
+    """The hits of one leg, with their raw scores."""
 
     @property
     def legs(self) -> Legs:
-        """That leg alone."""
+        """Only that leg."""
         return (self.name,)
 
 
 class VectorLeg(OneLeg):
-    """The vector leg alone."""
+    """Only the vector leg, by cosine."""
 
     name: ClassVar = VECTOR
 
 
 class KeywordLeg(OneLeg):
-    """The keyword leg alone."""
+    """Only the keyword leg, by BM25 score."""
 
     name: ClassVar = KEYWORD
 
 
 class Weighted(FusionStage):
-    """The five-signal blend; the weights of the signals that could be computed are shared out to sum to 1."""
+    """The five-signal blend: a weighted sum of the signals that can be computed, their weights scaled to sum to 1."""
 
     name: ClassVar = "weighted"
-    keyword_weight: Weight = 0.30
-    vector_weight: Weight = 0.55
-    recency_weight: Weight = 0.10
-    priority_weight: Weight = 0.05
-    graph_weight: Weight = 0.0
-    half_life_days: Span = 7.0
-    half_life_cycles: Span = 50.0
-    graph_edge_decay: Weight = 0.5
-    max_neighbors_per_candidate: Annotated[int, Field(ge=0, le=1000)] = 5
+    keyword_weight: Weight = Field(default=0.30, description="Weight of the BM25 score; 0: the leg is not asked.")
+    vector_weight: Weight = Field(default=0.55, description="Weight of the cosine; 0: the leg is not asked.")
+    recency_weight: Weight = Field(default=0.10, description="Weight of the age.")
+    priority_weight: Weight = Field(default=0.05, description="Weight of the document's priority, P1 to P4.")
+    graph_weight: Weight = Field(default=0.0, description="Weight of matching neighbours; 0: edges are not read.")
+    half_life_days: Span = Field(default=7.0, description="Days in which recency halves.")
+    half_life_cycles: Span = Field(default=50.0, description="Cycles in which it halves, with `current_cycle`.")
+    graph_edge_decay: Weight = Field(default=0.5, description="Factor for what a neighbour adds.")
+    max_neighbors_per_candidate: int = Field(default=5, ge=0, le=1000, description="Heaviest edges that count.")
 
     @property
     def legs(self) -> Legs:
-        """Those whose weight isn't 0; without any, the newest documents."""
+        """The legs with a weight; if there is none, the newest documents."""
         asked = (VECTOR,) * (self.vector_weight > 0) + (KEYWORD,) * (self.keyword_weight > 0)
         return asked or (STRUCTURED,)
 
     @property
     def reads(self) -> frozenset[str]:
-        """Stamps and priority; edges only if they weigh."""
+        """Timestamps and priority; edges only if the graph has a weight."""
         fields = {"id", "created_at", "updated_at", "cycle", "priority"}
         return frozenset(fields | {"edges"} if self.graph_weight else fields)
 
 
 DecayMode = Literal["exponential", "step"]
-Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="0: a less specific tier's.")]
+Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="In days; 0: not set in this tier.")]
 
 
 class DecayTier(BaseModel):
-    """What one tier says of decay: global, destination, collection or source policy. What it leaves out falls
-    through to the less specific ones.
+    """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
+    a field wins.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = False
-    mode: DecayMode | None = None
+    enabled: bool = Field(default=False, description="Turns decay on; so does a half-life.")
+    mode: DecayMode | None = Field(default=None, description="Shape of the decay; null in all tiers: exponential.")
     half_life_days: Unset = 0.0
     step_threshold_days: Unset = 0.0
 
 
 class Decay(DecayTier, FusionStage):
-    """Hybrid merge: 0.7 * cosine + 0.3 * a weight that falls with age. Its parameters are the global tier."""
+    """Hybrid merge: 0.7 * cosine + 0.3 * weight, which falls with age. Its parameters are the global tier."""
 
     model_config = RecipeStage.model_config
     name: ClassVar = "decay"
 
     @property
     def legs(self) -> Legs:
-        """All of them."""
+        """All legs."""
         return VECTOR, KEYWORD, STRUCTURED
 
     @property
     def reads(self) -> frozenset[str]:
-        """The stamp, and the id that ties go by."""
+        """The timestamp, and the id that breaks ties."""
         return frozenset({"id", "created_at"})
 
 

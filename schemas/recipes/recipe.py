@@ -1,9 +1,9 @@
-"""A recipe: an ordered list of named stages with parameters, validated and hashed.
+"""A recipe (a ranking pipeline): an ordered list of named stages with parameters, validated and hashed.
 
 Rules
 -----
-- The first stage is a fusion, and only the first. No stage is named twice.
-- Distance stages stand together; `llm_rerank` is the last of all.
+- The first stage, and no other, is a fusion. No stage occurs twice.
+- Distance stages are next to each other; `llm_rerank` is the last stage.
 - A stage is written as its name, or as its name with its parameters: `dedupe`, or `score: {alpha: 0.3}`.
 """
 
@@ -32,7 +32,7 @@ Overrides = Mapping[str, JsonValue]
 
 
 class Problem(NamedTuple):
-    """What is wrong with one part of a recipe."""
+    """An error in one part of a recipe."""
 
     path: str
     what: str
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class RecipeError(ValueError):
-    """A recipe that can't be used; the message names every stage, parameter, bound and value that is wrong."""
+    """An invalid recipe. The message names every wrong stage, parameter, bound and value."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem(*each) for each in problems))
@@ -49,7 +49,7 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A usable recipe. `written` is what was said of each stage, without the defaults."""
+    """A valid recipe. `written` has the parameters that were given for each stage, without the defaults."""
 
     name: str
     stages: tuple[RecipeStage, ...]
@@ -109,45 +109,45 @@ class Recipe:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What `parse` makes this recipe of."""
+        """The definition from which `parse` makes this recipe."""
         stages = [{name: dict(parameters)} for name, parameters in self.written.items()]
         return {"stages": stages, MAX_DISTANCE: self.max_distance}
 
     @cached_property
     def fusion(self) -> FusionStage:
-        """The stage that the recipe begins with."""
+        """The first stage of the recipe."""
         first = self.stages[0]
         assert isinstance(first, FusionStage)
         return first
 
     @cached_property
     def running(self) -> tuple[RecipeStage, ...]:
-        """The stages that aren't off."""
+        """The stages that run."""
         return tuple(stage for stage in self.stages if not isinstance(stage, DistanceStage) or stage.enabled)
 
     @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
-        """The distance stages that are on."""
+        """The distance stages that run."""
         return tuple(stage for stage in self.running if isinstance(stage, DistanceStage))
 
     @cached_property
     def picking(self) -> LlmRerank | None:
-        """The chat model's stage, if it is on."""
+        """The stage `llm_rerank`, if it runs."""
         return next((stage for stage in self.distance if isinstance(stage, LlmRerank)), None)
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The payload fields that the recipe's stages ask for."""
+        """The payload fields that the recipe's stages read."""
         return frozenset().union(*(stage.reads for stage in self.running))
 
     @cached_property
     def timed(self) -> bool:
-        """Whether the time at which the query is asked can change the ranking."""
+        """Whether the ranking depends on the query's clock."""
         return not _STAMPS.isdisjoint(self.reads)
 
     @property
     def asks_chat(self) -> bool:
-        """Whether a stage of it asks a chat model."""
+        """Whether one of its stages asks the chat model."""
         temporal = self.stage(Temporal)
         return self.picking is not None or (isinstance(temporal, Temporal) and temporal.extractor == "chat")
 
@@ -157,12 +157,12 @@ class Recipe:
 
     @cached_property
     def parameters(self) -> Mapping[str, dict[str, Any]]:
-        """Every stage's parameters, defaults too, as JSON."""
+        """The parameters of every stage as JSON, defaults included."""
         return {stage.name: stage.model_dump(mode="json", by_alias=True) for stage in self.stages}
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of everything that the recipe does: equal hashes rank equal candidates equally."""
+        """SHA-256 of the stages and all parameters: recipes of one hash rank candidates in the same way."""
         content = {"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance}
         return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 

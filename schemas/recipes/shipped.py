@@ -1,4 +1,4 @@
-"""The recipes that every installation has."""
+"""The shipped recipes, which every installation has."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,6 +19,6 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
 }
 
 SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}
-"""By name. A deployment may define more, and these anew."""
+"""Recipes by name. A deployment may add recipes, and redefine these."""
 
 DEFAULT: Final = "hybrid"

@@ -1,4 +1,4 @@
-"""The stages that follow a fusion: one list in, one list out."""
+"""The stages after fusion: one list of candidates in, one list out."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -19,53 +19,59 @@ def _no_truth(value: object) -> object:
     return value
 
 
-Scale = Annotated[Literal[1, 5], BeforeValidator(_no_truth), Field(description="What an importance is divided by.")]
+Scale = Annotated[
+    Literal[1, 5],
+    BeforeValidator(_no_truth),
+    Field(description="Divisor of a document's `importance`: its greatest value."),
+]
 
 
 class Dedupe(RecipeStage):
-    """Of results with the same content the first stays."""
+    """Deduplication: of candidates with the same content the first one stays."""
 
     name: ClassVar = "dedupe"
     limit: Limit = 0
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fingerprint that the index keeps."""
+        """The fingerprint of the content, which the index stores."""
         return frozenset({CONTENT})
 
 
 class Reflections(RecipeStage):
-    """What becomes of documents whose type is `reflection`."""
+    """How documents of the type `reflection` are ranked."""
 
     name: ClassVar = "reflections"
-    include_reflections: bool = True
+    include_reflections: bool = Field(default=True, description="false: drop them; a query's own field overrides it.")
     reflection_boost: Annotated[
-        float, Field(ge=0, le=1e6, allow_inf_nan=False, description="Multiplies the score of each.")
+        float, Field(ge=0, le=1e6, allow_inf_nan=False, description="Factor for the score of each reflection.")
     ] = 1.0
-    recency_weight: Share = Field(default=0.0, description="Recency's share where only reflections are asked for.")
-    half_life_days: Span = 7.0
-    half_life_cycles: Span = 50.0
+    recency_weight: Share = Field(default=0.0, description="Weight of recency in a query with `reflections_only`.")
+    half_life_days: Span = Field(default=7.0, description="Days in which recency halves.")
+    half_life_cycles: Span = Field(default=50.0, description="Cycles in which it halves, with `current_cycle`.")
 
     @property
     def reads(self) -> frozenset[str]:
-        """The type."""
+        """The type of the document."""
         return frozenset({"type"})
 
 
 class Composite(RecipeStage):
-    """Relevance, recency, importance and quality, weighed; the weights need not sum to 1."""
+    """A weighted sum of relevance, recency, importance and quality. The weights need not sum to 1."""
 
     name: ClassVar = "composite"
-    relevance: Weight = 0.80
-    recency: Weight = 0.0
-    importance: Weight = 0.0
-    quality: Weight = 0.20
+    relevance: Weight = Field(default=0.80, description="Weight of score / greatest score.")
+    recency: Weight = Field(default=0.0, description="Weight of the time since the last use.")
+    importance: Weight = Field(default=0.0, description="Weight of the document's importance.")
+    quality: Weight = Field(default=0.20, description="Weight of quality / greatest quality.")
     importance_scale: Scale = 5
-    confidence_decay: Literal["linear", "weibull"] = "linear"
+    confidence_decay: Literal["linear", "weibull"] = Field(
+        default="linear", description="How confidence falls with the time since it was confirmed."
+    )
 
     @property
     def reads(self) -> frozenset[str]:
-        """What the terms with a weight are made of."""
+        """The fields of those terms that have a weight."""
         fields: set[str] = set()
         if self.recency or self.quality:
             fields |= {"accessed_at", "updated_at", "created_at"}
@@ -77,15 +83,19 @@ class Composite(RecipeStage):
 
 
 class Temporal(RecipeStage):
-    """A bonus for documents of the time that the query names."""
+    """A bonus for documents of the time that the query names (its temporal expression)."""
 
     name: ClassVar = "temporal"
-    boost: Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description="0 or less: none.")] = 0.40
-    extractor: Literal["rules", "chat"] = Field(default="rules", description="Who reads the time in the query.")
+    boost: float = Field(
+        default=0.40, ge=-1e6, le=1e6, allow_inf_nan=False, description="Greatest bonus; 0 or less: none."
+    )
+    extractor: Literal["rules", "chat"] = Field(
+        default="rules", description="rules: English phrases and ISO dates; chat: the chat model, in any language."
+    )
 
     @property
     def reads(self) -> frozenset[str]:
-        """The stamp."""
+        """The timestamp."""
         return CREATED_AT
 
 
@@ -93,13 +103,17 @@ _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {"identity": {"k": 1.2, "la
 
 
 class WeibullDecay(DistanceStage):
-    """Older documents move away: distance / (floor + (1 - floor) * exp(-(age / lambda)^k))."""
+    """Older documents get a greater distance: distance / (floor + (1 - floor) * exp(-(age / lambda)^k))."""
 
     name: ClassVar = "weibull_decay"
-    preset: Literal["identity"] | None = Field(default=None, description="Gives what is not given beside it.")
-    k: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.5
-    scale: Span = Field(default=90.0, alias="lambda", description="In days.")
-    floor: Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)] = 0.3
+    preset: Literal["identity"] | None = Field(
+        default=None, description="Parameters to use where none is given; identity: k 1.2, lambda 365, floor 0.6."
+    )
+    k: float = Field(default=1.5, ge=0.01, le=100, allow_inf_nan=False, description="Shape of the curve.")
+    scale: Span = Field(default=90.0, alias="lambda", description="Scale of the curve, in days.")
+    floor: float = Field(
+        default=0.3, ge=0.01, le=1, allow_inf_nan=False, description="Bounds the growth: distance / floor at most."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -109,17 +123,17 @@ class WeibullDecay(DistanceStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The stamp."""
+        """The timestamp."""
         return CREATED_AT
 
 
 class KeywordBoost(DistanceStage):
-    """Documents that hold the query's words come nearer: distance * (1 - weight * overlap)."""
+    """Documents that contain words of the query get a smaller distance: distance * (1 - weight * overlap)."""
 
     name: ClassVar = "keyword_boost"
-    weight: Share = 0.30
+    weight: Share = Field(default=0.30, description="Greatest reduction, as a share of the distance.")
     stop_words: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
-        default=None, max_length=10_000, description="Words that don't count; missing: the English ones."
+        default=None, max_length=10_000, description="Words that do not count; null: a list for English."
     )
 
     @property
@@ -129,10 +143,10 @@ class KeywordBoost(DistanceStage):
 
 
 class ImportanceBoost(DistanceStage):
-    """Important documents come nearer: distance * (1 - weight * importance)."""
+    """Important documents get a smaller distance: distance * (1 - weight * importance)."""
 
     name: ClassVar = "importance_boost"
-    weight: Share = 0.15
+    weight: Share = Field(default=0.15, description="Greatest reduction, as a share of the distance.")
     importance_scale: Scale = 5
 
     @property
@@ -142,10 +156,10 @@ class ImportanceBoost(DistanceStage):
 
 
 class LlmRerank(DistanceStage):
-    """A chat model picks the best of the first `top_k`: it goes first, at half of the smallest distance."""
+    """The chat model selects the best of the first `top_k`; it moves to the front, at half of the smallest distance."""
 
     name: ClassVar = "llm_rerank"
-    top_k: Annotated[int, Field(ge=1, le=200)] = 10
+    top_k: int = Field(default=10, ge=1, le=200, description="Candidates that the chat model reads.")
 
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)

@@ -1,4 +1,4 @@
-"""Settings: one YAML file, environment variables over it, every error at once and by its path."""
+"""Settings: one YAML file, overridden by environment variables; all errors are reported at once, by path."""
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, QdrantSettings, RerankSettings
 from schemas.settings.cascade import CacheSettings, CursorSettings

@@ -1,8 +1,8 @@
-"""Sections `qdrant`, `embedder`, `rerank` and `chat`: what the flow calls."""
+"""Sections `qdrant`, `embedder`, `rerank` and `chat`: the backends that the flows call."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,48 +14,54 @@ from schemas.settings.section import Backend, Concurrency, Count, Seconds, Secti
 class Vectors(Section):
     """The names of the vectors in a collection."""
 
-    dense: str = "dense"
-    sparse: str = "bm25"
-    tokens: str | None = "tokens"
+    dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
+    sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
+    tokens: str | None = Field(
+        default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
+    )
 
 
 class Bm25Settings(Section):
-    """The analyser and the formula of the keyword leg; part of the index, so changing them means indexing anew."""
+    """The analyser and the BM25 formula of the keyword leg. They are part of the index: after a change, index again."""
 
-    k: Annotated[float, Field(ge=0)] = 1.2
-    b: Annotated[float, Field(ge=0, le=1)] = 0.75
-    avg_len: Annotated[float, Field(gt=0)] = 256.0
-    language: str = "english"
+    k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
+    b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
+    avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
+    language: str = Field(
+        default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
+    )
 
 
 class QdrantSettings(Backend):
-    """The index: a server at `url`, or the engine in this process on the directory `path`."""
+    """The index: a Qdrant server at `url`, or Qdrant's engine in this process on the directory `path`."""
 
-    url: Url | None = None
-    path: Path | None = None
-    timeout: Seconds = 2.0
-    max_batch: Count = 64
-    max_concurrency: Count = 8
-    dimension: Annotated[int, Field(ge=1, le=65_536)] = 384
+    url: Url | None = Field(default=None, description="Address of a Qdrant server. Set this or `path`.")
+    path: Path | None = Field(default=None, description="Directory of Qdrant's engine in this process.")
+    timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the queue included.")
+    max_batch: Count = Field(default=64, description="Searches in one request.")
+    max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
+    dimension: int = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
     destinations: dict[str, str] = Field(
         default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
     )
     collections: dict[str, dict[str, str]] = Field(
-        default={}, description="Destination -> a query's collection -> Qdrant collection."
+        default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
     )
     indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
-        default={}, description="Payload field -> its index, beside those that every collection has."
+        default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
     vectors: Vectors = Vectors()
     bm25: Bm25Settings = Bm25Settings()
     analysers: dict[str, Bm25Settings] = Field(
-        default={}, description="Qdrant collection -> its analyser and formula, in place of bm25."
+        default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
     )
     columns: dict[str, str] = Field(
         default={"title": "title", "text": "text", "content": "text"},
-        description="Name of a column in queries, in any case -> title or text.",
+        description="Column name in keyword expressions (title:pasta), in any case -> title or text.",
     )
-    idf: Literal["namespace", "collection"] = "namespace"
+    idf: Literal["namespace", "collection"] = Field(
+        default="namespace", description="Documents over which a term's rarity (IDF) is counted."
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -104,17 +110,17 @@ class QdrantSettings(Backend):
 
 
 class EmbedderSettings(Backend):
-    """Who embeds: MiniLM in this process, a server, or nobody (queries then need their own vector)."""
+    """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
-    kind: Literal["minilm", "openai", "tei", "none"] = "minilm"
-    url: Url | None = None
-    model: str = "all-MiniLM-L6-v2"
-    timeout: Seconds = 2.0
-    max_batch: Count = 32
-    max_concurrency: Concurrency = 8
-    cache_mib: Annotated[int, Field(ge=0)] = Field(
-        default=64, description="MiB of queries' embeddings that are kept, by text; 0: none."
+    kind: Literal["minilm", "openai", "tei", "none"] = Field(
+        default="minilm", description="minilm: in this process; openai, tei: a server at `url`; none: no embedder."
     )
+    url: Url | None = Field(default=None, description="Address of the server, for openai and tei.")
+    model: str = Field(default="all-MiniLM-L6-v2", description="Model name; sent to openai, recorded in results.")
+    timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
+    max_batch: Count = Field(default=32, description="Texts in one request.")
+    max_concurrency: Concurrency = 8
+    cache_mib: int = Field(default=64, ge=0, description="MiB of query embeddings to cache, by text; 0: no cache.")
 
     @model_validator(mode="after")
     def _has_url(self) -> Self:
@@ -124,51 +130,51 @@ class EmbedderSettings(Backend):
 
 
 class RerankSettings(Backend):
-    """Who reranks: late interaction over token vectors, a cross-encoder in this process or behind a server, a chat
-    model, or nobody.
-    """
+    """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
     kind: Literal[
         "late_interaction", "onnx", "cohere", "voyage", "tei", "vllm_score", "tei_predict", "chat", "none"
-    ] = "late_interaction"
-    url: Url | None = Field(default=None, description="What comes before /rerank, /score or /predict.")
-    path: Path | None = Field(default=None, description="Of onnx: the model's directory.")
-    model: str = ""
+    ] = Field(default="late_interaction", description="Reranker; docs/reranking.md compares them.")
+    url: Url | None = Field(default=None, description="Server address, without /rerank, /score or /predict.")
+    path: Path | None = Field(default=None, description="For onnx: directory of the exported model.")
+    model: str = Field(default="", description="Model name that the server is asked for.")
     mode: Literal["order", "pick"] = Field(
-        default="order", description="Of chat: all candidates in order, or the one best put first."
+        default="order", description="For chat: order all relevant candidates, or pick one and put it first."
     )
-    idf: bool = Field(default=True, description="Of late_interaction: rare tokens of a query weigh more.")
-    weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=1.0, description="The reranker's say in the score; the rest is the fused score's."
+    idf: bool = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
+    weight: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Share of the rerank score in the final score; 1: it replaces the recipe's.",
     )
-    timeout: Seconds = 2.0
+    timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = Field(
-        default=None, description="Documents of a call, of late_interaction queries; missing: what suits the kind."
+        default=None,
+        description="Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score 512, cohere and voyage"
+        " 1000; for late_interaction the number of queries, 16. For chat: not used.",
     )
     max_concurrency: Concurrency | None = Field(
-        default=None, description="Calls in flight at a time; 0 or less: no bound; missing: what suits the kind."
+        default=None,
+        description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16.",
     )
-    max_doc_chars: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="Code points of a document that are read; 0: all."
-    )
-    max_batch_chars: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="Code points of query and documents in one call, just under the model's context; 0: any."
+    max_doc_chars: int = Field(default=0, ge=0, description="Code points read of a document; 0: all of them.")
+    max_batch_chars: int = Field(
+        default=0, ge=0, description="Code points of query and documents in a call; 0: no bound. Stay in the context."
     )
     trusted: bool = Field(
-        default=False, description="Of vllm_score and tei_predict: one call may hold several namespaces' documents."
+        default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
     )
-    cache: Annotated[int, Field(ge=0)] = Field(
-        default=50_000, description="Scores of cross-encoders that are kept, by query and text; 0: none."
-    )
+    cache: int = Field(default=50_000, ge=0, description="Cross-encoder scores to cache, by query and text; 0: none.")
 
     @property
     def documents(self) -> int:
-        """Documents of a call, of late interaction queries."""
+        """How many documents a call carries; for late interaction, how many queries."""
         return self.max_batch if self.max_batch is not None else _DOCUMENTS.get(self.kind, 1000)
 
     @property
     def calls(self) -> int:
-        """Calls in flight at a time; 0 or less: no bound."""
+        """How many calls are in flight at a time; 0 or less is no bound."""
         return self.max_concurrency if self.max_concurrency is not None else _CALLS.get(self.kind, 16)
 
     @model_validator(mode="after")
@@ -183,31 +189,33 @@ class RerankSettings(Backend):
 
 
 _DOCUMENTS: Final[Mapping[str, int]] = {
-    # The event loop writes their token vectors: many more at once hold up everything else.
+    # The event loop serialises the token vectors: a larger call would delay everything else on it.
     "late_interaction": 16,
-    # A call is answered whole: more, and urgent queries wait longer behind it; fewer, and padding costs more.
+    # A call is answered as a whole: urgent queries wait for a larger one, and a smaller one wastes more on padding.
     "onnx": 256,
-    # TEI's max-client-batch-size unless it is told otherwise.
+    # TEI's default for its option max-client-batch-size.
     "tei": 32,
     "tei_predict": 32,
     "vllm_score": 512,
 }
 _CALLS: Final[Mapping[str, int]] = {
     "onnx": 1,
-    # A second call waits at the server while it works on the first; the others gather here, into fuller ones.
+    # The second call waits at the server while the first is computed; further requests are batched here meanwhile.
     "vllm_score": 2,
 }
 
 
 class ChatSettings(Backend):
-    """The chat model of recipes that ask one: who reads times in queries, or picks the best result."""
+    """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
-    kind: Literal["openai", "anthropic", "none"] = "none"
-    url: Url | None = Field(default=None, description="With the version, such as https://host/v1.")
-    model: str = ""
-    max_tokens: Count = 1024
-    timeout: Seconds = 5.0
-    max_concurrency: Concurrency = 16
+    kind: Literal["openai", "anthropic", "none"] = Field(
+        default="none", description="API of the server; openai: any server with /chat/completions."
+    )
+    url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
+    model: str = Field(default="", description="Model name that the server is asked for.")
+    max_tokens: Count = Field(default=1024, description="Most tokens of an answer; an order that is cut is rejected.")
+    timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
+    max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
     @model_validator(mode="after")
     def _has_url(self) -> Self:

@@ -1,4 +1,4 @@
-"""Sections `cache` and `cursor`: answers that are kept, and the pages that follow a page."""
+"""Sections `cache` and `cursor`: cached answers, and the cursors of result pages."""
 
 from pathlib import Path
 from typing import Annotated, Final, Self
@@ -8,35 +8,41 @@ from pydantic import Field, model_validator
 from schemas.settings.section import Count, Seconds, Secret, Section
 
 MIN_SECRET: Final = 16
-"""Characters: a shorter secret would be guessed."""
+"""Characters; a shorter secret could be guessed."""
 
 
 class CacheSettings(Section):
-    """Answers that are kept; a profile says which caches its queries use."""
+    """The caches of answers; the key `caches` of a profile chooses which of them its queries use."""
 
-    ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(default=300.0, description="Seconds that an answer is kept.")
-    exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of answers to the same query; 0: none.")
+    ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=300.0, description="Seconds that an answer is cached."
+    )
+    exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
     semantic_mib: Annotated[int, Field(ge=0)] = Field(
-        default=64, description="MiB of answers to similar queries, their vectors included; 0: none."
+        default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.92, description="Cosine from which one query's answer serves another."
+        default=0.92, description="Least cosine of two queries that share an answer in the semantic cache."
     )
-    per_scope: Count = Field(default=1000, description="Queries compared with that differ in nothing but the text.")
+    per_scope: Count = Field(
+        default=1000, description="Answers in the semantic cache for queries that differ in text and vector only."
+    )
     clock_bucket: Seconds = Field(
-        default=60.0, description="Queries of one such span share answers that depend on the time."
+        default=60.0, description="Seconds of a time bucket: answers that depend on the time are shared within one."
     )
     watermark_timeout: Annotated[float, Field(gt=0, le=10)] = Field(
         default=0.25,
-        description="Seconds that a query waits to know how far the index is; then the caches are passed by.",
+        description="Seconds that a query waits for the namespace's watermark; after that it bypasses the caches.",
     )
 
 
 class CursorSettings(Section):
-    """How cursors are signed: all replicas need the same secret."""
+    """How cursors are signed. All replicas need the same secret."""
 
     signing_secret: Secret = None
-    signing_secret_file: Path | None = None
+    signing_secret_file: Path | None = Field(
+        default=None, description="File that holds the signing secret; with no secret cursors are only checksummed."
+    )
 
     @model_validator(mode="after")
     def _long_enough(self) -> Self:

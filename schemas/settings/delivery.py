@@ -1,4 +1,4 @@
-"""Sections `kafka`, `delivery` and `limits`: the broker, the promise and its bounds."""
+"""Sections `kafka`, `delivery` and `limits`: the broker, the delivery guarantee, and bounds on queries."""
 
 import socket
 from typing import Annotated, Literal, Self
@@ -13,14 +13,18 @@ TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 
 
 class Topics(Section):
-    """The topics, by their role."""
+    """The topic of each role. Two deployments on one Kafka cluster need different names."""
 
-    queries: TopicName = "queries"
-    results: TopicName = "results"
-    dead_letters: TopicName = "dead-letters"
-    documents: TopicName = "documents"
-    watermarks: TopicName = "watermarks"
-    reply_to: list[TopicName] = Field(default=[], description="Topics that a query may choose for its result.")
+    queries: TopicName = Field(default="queries", description="Query events, read by the search flow.")
+    results: TopicName = Field(default="results", description="Result events, written by the search flow.")
+    dead_letters: TopicName = Field(default="dead-letters", description="Messages that could not be processed.")
+    documents: TopicName = Field(default="documents", description="Document events, read by the indexing flow.")
+    watermarks: TopicName = Field(
+        default="watermarks", description="Compacted topic: how far each namespace is indexed."
+    )
+    reply_to: list[TopicName] = Field(
+        default=[], description="More topics for results; a query names one of them in its field `reply_to`."
+    )
 
     @field_validator("reply_to")
     @classmethod
@@ -34,23 +38,41 @@ class Topics(Section):
 
 
 class KafkaSettings(Section):
-    """Where the broker is and how membership in the group behaves."""
+    """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
 
-    client: Literal["librdkafka", "kafka-python"] = "librdkafka"
-    bootstrap_servers: str = "localhost:9092"
-    group_id: str = "rankstream"
-    security_protocol: Protocol = "PLAINTEXT"
+    client: Literal["librdkafka", "kafka-python"] = Field(
+        default="librdkafka", description="Kafka client library; docs/delivery.md compares the two."
+    )
+    bootstrap_servers: str = Field(default="localhost:9092", description="host:port of brokers, comma-separated.")
+    group_id: str = Field(
+        default="rankstream", description="Consumer group of the search flow; indexing appends -indexing to it."
+    )
+    security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
     topics: Topics = Topics()
-    session_timeout: Annotated[float, Field(ge=6, le=10)] = 6.0
-    heartbeat_interval: Seconds = 2.0
-    max_poll_interval: Seconds = 30.0
-    transaction_timeout: Seconds = 10.0
-    request_timeout: Seconds = 30.0
-    compression: Literal["lz4", "zstd", "gzip"] | None = "lz4"
-    partitions: Count = Field(default=8, description="Partitions of the topics that `topics` creates.")
-    replication_factor: Count = Field(default=1, description="Replicas of the topics that `topics` creates.")
+    session_timeout: float = Field(
+        default=6.0, ge=6, le=10, description="Seconds without heartbeats until the group removes a member."
+    )
+    heartbeat_interval: Seconds = Field(default=2.0, description="Seconds between two heartbeats.")
+    max_poll_interval: Seconds = Field(
+        default=30.0,
+        description="Most seconds between two polls before the group removes the member; a group that is unstable for"
+        " longer ends the process.",
+    )
+    transaction_timeout: Seconds = Field(
+        default=10.0, description="Seconds after which the broker aborts an open transaction."
+    )
+    request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
+    compression: Literal["lz4", "zstd", "gzip"] | None = Field(
+        default="lz4", description="Compression of produced records; null: none."
+    )
+    partitions: Count = Field(
+        default=8, description="Partitions of the topics that `rankstream topics` creates; they bound the replicas."
+    )
+    replication_factor: Count = Field(
+        default=1, description="Copies of those topics; 3 on a cluster that must survive the loss of a broker."
+    )
 
     @model_validator(mode="after")
     def _one_security(self) -> Self:
@@ -65,32 +87,40 @@ class KafkaSettings(Section):
 
 
 class DeliverySettings(Section):
-    """How answers get back: exactly once in transactions, or at least once for brokers that have none."""
+    """How results and offsets are committed, and how much a replica holds in flight."""
 
-    mode: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    mode: Literal["exactly_once", "at_least_once"] = Field(
+        default="exactly_once", description="at_least_once: for brokers without transactions."
+    )
     replica: str = Field(
         default_factory=socket.gethostname,
-        description="A name that a successor has too: it fences what its predecessor left open.",
+        description="Name of the replica, different for each and the same after a restart; default: the host's name.",
     )
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=256, description="Queries read but not yet committed."
+        default=256, description="Messages read and not yet committed; beyond that the partitions are paused."
     )
     transaction_interval: Seconds | None = Field(
-        default=None, description="From one transaction's begin to the next's; missing: what suits the client."
+        default=None,
+        description="Seconds from the start of one transaction to the start of the next. Default: librdkafka 0.01,"
+        " kafka-python 0.04. Raise it to spend less CPU, at the price of later answers.",
     )
-    drain_timeout: Seconds = 30.0
-    watchdog: Seconds = Field(default=60.0, description="The worker or the group may stand still for so long.")
+    drain_timeout: Seconds = Field(
+        default=30.0, description="Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."
+    )
+    watchdog: Seconds = Field(
+        default=60.0, description="Seconds without progress of the worker or a delivery that end the process (exit 1)."
+    )
 
 
 class Limits(Section):
-    """Bounds on what a query may ask."""
+    """Bounds on messages and on what a query may ask."""
 
-    timeout: Seconds = 10.0
-    max_timeout: Seconds = 60.0
-    max_message_bytes: Count = 262_144
-    max_document_bytes: Count = 1_000_000
-    max_text_chars: Count = 8192
+    timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
+    max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
+    max_message_bytes: Count = Field(default=262_144, description="Bytes of a query message's value.")
+    max_document_bytes: Count = Field(default=1_000_000, description="Bytes of a document message's value.")
+    max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
     overrides: Allowed | None = Field(
         default=None,
-        description="Recipe parameters that a query may change, such as score.alpha, and within what; null: all.",
+        description="Recipe parameter -> bounds within which queries may override it; null: all parameters.",
     )

@@ -1,7 +1,7 @@
-"""The configuration's file: one YAML document of plain data, refused when it is more than that.
+"""The configuration file: one YAML document of plain data.
 
-Aliases, tags and duplicate keys are refused, and so is what is too large or too deep: what is read takes bounded memory
-and time, runs nothing, and no value is lost to another of its name.
+Its reader refuses aliases, tags, duplicate keys, and a document that is too large or nested too deeply. So
+reading takes bounded memory and time, it runs no code, and no value silently replaces another one of the same key.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 16
 
 
 class _Refused(yaml.YAMLError):
-    """What YAML allows and a configuration doesn't need."""
+    """A YAML feature that a configuration does not need."""
 
     def __init__(self, problem: str, mark: Any) -> None:
         super().__init__(problem)
@@ -64,11 +64,11 @@ def read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     except yaml.YAMLError as error:
-        # The parser's own message quotes the line, which may hold a secret.
+        # The message of the parser quotes the line, which may contain a secret.
         where = f" at line {line}" if (line := _line(error)) else ""
         raise ConfigError(f"{path}: not YAML{where}") from None
     except ValueError:
-        # A number of too many digits, or a thirteenth month.
+        # Such as a number of too many digits, or a thirteenth month.
         raise ConfigError(f"{path}: a number or a date in it is none") from None
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise ConfigError(f"{path}: not a mapping of sections")

@@ -1,4 +1,4 @@
-"""Sections `policies` and `firewall`: what a source may ask, how a source is known, and which documents it may see."""
+"""Sections `policies` and `firewall`: who asks, what a source may ask, and which documents it may see."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,60 +13,74 @@ from schemas.settings.section import Section
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
-"""Of documents and clearances, from the lowest on: who may see one may see those before it."""
+"""Tiers of documents and clearances, lowest first: a clearance covers its own tier and all tiers before it."""
 
 
 class Denied(Section):
-    """What a source may not ask, whatever it is allowed."""
+    """What a source may not ask. It overrides the lists that allow."""
 
-    destinations: list[str] = Field(default=[])
-    collections: list[str] = Field(default=[])
-    namespaces: list[str] = Field(default=[])
-    operations: list[str] = Field(default=[])
-    retrieval_modes: list[str] = Field(default=[])
-    profiles: list[str] = Field(default=[])
+    destinations: list[str] = Field(default=[], description="Denied destinations.")
+    collections: list[str] = Field(default=[], description="Denied collections.")
+    namespaces: list[str] = Field(default=[], description="Denied namespaces.")
+    operations: list[str] = Field(default=[], description="Denied operations.")
+    retrieval_modes: list[str] = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
+    profiles: list[str] = Field(default=[], description="Denied profiles: policy_denied.")
 
 
 class SourcePolicy(Section):
     """What one source may ask. An empty list allows all."""
 
-    read: bool = True
-    destinations: list[str] = Field(default=[])
-    collections: list[str] = Field(default=[], description="With a list, a query must name one of it.")
-    namespaces: list[str] = Field(default=[])
-    operations: list[str] = Field(default=[], description="There is one so far: read.")
-    retrieval_modes: list[str] = Field(default=[], description="Profiles; refused as retrieval_mode_not_allowed.")
-    allowed_profiles: list[str] = Field(default=[], description="Profiles; refused as policy_denied.")
+    read: bool = Field(default=True, description="Whether the source may query at all.")
+    destinations: list[str] = Field(default=[], description="Allowed destinations.")
+    collections: list[str] = Field(
+        default=[], description="Allowed collections; if the list is not empty, a query must name one of them."
+    )
+    namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
+    operations: list[str] = Field(default=[], description="Allowed operations; `read` is the only one.")
+    retrieval_modes: list[str] = Field(
+        default=[], description="Allowed profiles; others are denied with the code retrieval_mode_not_allowed."
+    )
+    allowed_profiles: list[str] = Field(
+        default=[], description="Allowed profiles; others are denied with the code policy_denied."
+    )
     deny: Denied = Denied()
     overrides: Allowed | None = Field(
-        default=None, description="Recipe parameters that this source may change; null: as limits.overrides."
+        default=None,
+        description="Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies.",
     )
-    decay: DecayTier | None = Field(default=None, description="The most specific tier; null: none.")
+    decay: DecayTier | None = Field(default=None, description="The most specific decay tier; null: none.")
     clearance: str | None = Field(
-        default=None, description="The highest tier that it may see; null: public; an unknown one sees nothing."
+        default=None,
+        description="Highest tier that the source may see; null: public; an unknown name denies every query.",
     )
-    blocked_labels: list[str] = Field(default=[], description="Documents with any of these are hidden.")
-    required_labels: list[str] = Field(default=[], description="Documents without all of these are hidden.")
+    blocked_labels: list[str] = Field(default=[], description="The firewall hides documents with any of these labels.")
+    required_labels: list[str] = Field(
+        default=[], description="The firewall hides documents that lack one of these labels."
+    )
 
     @property
     def hides(self) -> bool:
-        """Whether documents are hidden by it, with the firewall on."""
+        """Whether the policy hides documents when the firewall is on."""
         return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
 
     @property
     def hash(self) -> str:
-        """SHA-256 of everything that the policy says."""
+        """SHA-256 of the whole policy."""
         return hashlib.sha256(orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class IdentitySettings(Section):
-    """Where a query's source is known from: a producer can forge what its event says, not the topic it may write to."""
+    """How the source of a query is identified. A producer can forge a field of its event, but not the topic."""
 
-    by: Literal["event", "header", "topic"] = "event"
-    header: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="The Kafka header that names the source, set by a gateway."
+    by: Literal["event", "header", "topic"] = Field(
+        default="event", description="event: its field `source`; header: a Kafka header; topic: the queries topic."
     )
-    topics: dict[str, str] = Field(default={}, description="Source by topic; a topic that isn't here has none.")
+    header: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="For header: name of the Kafka header that a trusted gateway sets."
+    )
+    topics: dict[str, str] = Field(
+        default={}, description="For topic: topic -> source; queries of other topics have no source."
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -82,28 +96,32 @@ class IdentitySettings(Section):
 
 
 class PolicySettings(Section):
-    """Who asks, and what they may."""
+    """How sources are identified, and what each may ask."""
 
     identity: IdentitySettings = IdentitySettings()
-    default: SourcePolicy = Field(default=SourcePolicy(), description="Of a source that isn't in sources, or unknown.")
-    sources: dict[str, SourcePolicy] = Field(default={}, description="By source; nothing is inherited from default.")
+    default: SourcePolicy = Field(
+        default=SourcePolicy(), description="Policy of every source that `sources` does not list."
+    )
+    sources: dict[str, SourcePolicy] = Field(
+        default={}, description="Source -> its policy, which inherits nothing from `default`."
+    )
 
     @property
     def by_path(self) -> Mapping[str, SourcePolicy]:
-        """Every policy, by where the configuration has it."""
+        """Every policy, by its path in the configuration."""
         return {"default": self.default, **{f"sources.{name}": policy for name, policy in self.sources.items()}}
 
     def of(self, source: str | None) -> SourcePolicy:
-        """The policy of this source; of an unknown one the default."""
+        """The policy of this source, or the default policy if `sources` does not list it."""
         return self.default if source is None else self.sources.get(source, self.default)
 
 
 class FirewallSettings(Section):
-    """Which documents may be seen. Off, there is neither a filter nor a check."""
+    """The retrieval firewall: it hides documents by namespace, tier and labels."""
 
-    enabled: bool = False
-    blocked_labels: list[str] = Field(default=[], description="For every source, beside its own.")
-    required_labels: list[str] = Field(default=[], description="For every source, beside its own.")
+    enabled: bool = Field(default=False, description="false: neither access filter nor post-filter check.")
+    blocked_labels: list[str] = Field(default=[], description="Blocked labels of every source, added to its own.")
+    required_labels: list[str] = Field(default=[], description="Required labels of every source, added to its own.")
     namespaces: dict[str, Tier] = Field(
-        default={}, description="A namespace's own tier: a source with less clearance may not ask in it."
+        default={}, description="Namespace -> its tier; sources with a lower clearance may not query it."
     )

@@ -1,4 +1,4 @@
-"""Sections `profiles`, `recipes`, `decay`: how queries are ranked, and what they may change of it."""
+"""Sections `profiles`, `recipes` and `decay`: how queries are ranked, and what a query may change."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
@@ -22,21 +22,22 @@ BALANCED: Final = "balanced"
 
 
 class Profile(Section):
-    """What a query gets for the time that it has."""
+    """A trade of quality against time, chosen by a query by name."""
 
-    recipe: str = Field(default=DEFAULT, description="The recipe of a query that names none.")
-    semantic: bool = Field(default=True, description="Embed texts. Without, only a query's own vector is searched by.")
+    recipe: str = Field(default=DEFAULT, description="Recipe of queries that name none.")
+    semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=100, description="Candidates asked of a leg, if the query wants no more."
+        default=100,
+        description="Candidates that each leg is asked for; at least one page. More finds more, and costs more.",
     )
     caches: list[Literal["exact", "semantic"]] = Field(
-        default=["exact", "semantic"], description="Kept answers that its queries may be given."
+        default=["exact", "semantic"], description="Caches that answer its queries: exact, semantic."
     )
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=50, description="Candidates that are reranked; 0: none."
+        default=50, description="Candidates that are reranked; 0: no reranking."
     )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
-        default=7.0, description="Of a recipe's decay that gives none; null: nothing decays."
+        default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )
 
 
@@ -60,10 +61,10 @@ def _with_shipped(profiles: Any) -> Any:
 
 
 PROFILES: Final[Mapping[str, Profile]] = {name: Profile(**each) for name, each in _SHIPPED.items()}
-"""The shipped ones, by name."""
+"""The shipped profiles, by name."""
 
 Profiles = Annotated[dict[str, Profile], BeforeValidator(_with_shipped), Field(validate_default=True)]
-"""By name; what a deployment says of a shipped one goes over it."""
+"""Profiles by name; keys that a deployment sets override those of a shipped profile."""
 
 
 def _parsed(recipes: Any) -> Mapping[str, Recipe]:
@@ -75,7 +76,7 @@ def _parsed(recipes: Any) -> Mapping[str, Recipe]:
         try:
             parsed[name] = Recipe.parse(name, definition)
         except RecipeError as error:
-            # As everywhere in the configuration no value is repeated.
+            # No error of the configuration repeats a value.
             wrong += [f"{name}: {each.path}: {each.what}" for each in error.problems]
     if wrong:
         raise ValueError("; ".join(wrong))
@@ -89,14 +90,14 @@ Recipes = Annotated[
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "object"}}),
     Field(validate_default=True),
 ]
-"""By name: the shipped ones, and the deployment's."""
+"""Recipes by name: the shipped ones and the deployment's."""
 
 
 class Between(Section):
-    """Bounds that a query's override must keep within."""
+    """Bounds of an override."""
 
-    min: float | None = None
-    max: float | None = None
+    min: float | None = Field(default=None, description="Least value; null: the parameter's own bound.")
+    max: float | None = Field(default=None, description="Greatest value; null: the parameter's own bound.")
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -118,19 +119,19 @@ def _parameter(path: str) -> str:
 
 
 Allowed = dict[Annotated[str, AfterValidator(_parameter)], Between]
-"""Recipe parameters by `stage.parameter`, and within what a query may change them."""
+"""Recipe parameters as `stage.parameter`, or `max_distance`, with the bounds of their overrides."""
 
 
 class DecaySettings(Section):
-    """Tiers of decay below the recipe's own."""
+    """Decay tiers that override the parameters of a recipe's stage `decay`, field by field."""
 
-    destinations: dict[str, DecayTier] = Field(default={}, description="By destination.")
+    destinations: dict[str, DecayTier] = Field(default={}, description="Destination -> its tier.")
     collections: dict[str, dict[str, DecayTier]] = Field(
-        default={}, description="By destination and collection, over the destination's."
+        default={}, description="Destination -> collection -> its tier, which overrides the destination's."
     )
 
     def of(self, destination: str, collection: str | None) -> tuple[DecayTier, ...]:
-        """The tiers of a place, the least specific first."""
+        """The tiers of a destination and a collection of it, the least specific first."""
         of_collections = self.collections.get(destination, {})
         tiers = (self.destinations.get(destination), None if collection is None else of_collections.get(collection))
         return tuple(tier for tier in tiers if tier is not None)

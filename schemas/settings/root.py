@@ -1,4 +1,4 @@
-"""The whole configuration, how it is read, and the hash of what can change an answer."""
+"""The whole configuration, how it is read, and the hash of every value that can change an answer."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,20 +20,25 @@ from schemas.settings.section import Count, Section
 
 
 class Defaults(Section):
-    """What a query that doesn't say gets."""
+    """Values for queries and documents that do not name their own."""
 
-    namespace: str = "default"
-    destination: str = "default"
+    namespace: str = Field(default="default", description="Namespace of events that name none.")
+    destination: str = Field(default="default", description="Destination of events that name none.")
 
 
 class TelemetrySettings(Section):
-    """The health port and the logs; traces follow the standard OTEL_* variables."""
+    """The health port and the logs. OpenTelemetry's standard OTEL_* variables configure traces and metrics."""
 
-    host: str = "0.0.0.0"  # noqa: S104  probes come from outside the container
-    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(default=8080, description="null: no health port.")
-    record_content: bool = Field(default=False, description="Query texts in spans.")
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["json", "console"] = "json"
+    # Probes come from outside the container.
+    host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
+        default=8080, description="Port of /livez and /readyz; null: no health port."
+    )
+    record_content: bool = Field(default=False, description="Whether spans contain query texts.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe level that is logged."
+    )
+    log_format: Literal["json", "console"] = Field(default="json", description="One JSON object a line, or plain text.")
 
 
 class Settings(BaseSettings):
@@ -65,9 +70,11 @@ class Settings(BaseSettings):
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
         default=Path("~/.cache/rankstream"),
-        description="Where what is built once is kept: the model's graph.",
+        description="Directory for the MiniLM graph, which is built once.",
     )
-    threads: Count | None = Field(default=None, description="Threads of models in this process; missing: all cores.")
+    threads: Count | None = Field(
+        default=None, description="Threads of models in this process; null: all cores. Set it in a container."
+    )
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -94,7 +101,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _policed(self) -> Self:
-        """A policy that names what isn't there protects something else than was meant."""
+        """Refuse a policy with an unknown name: it would protect something else than its author meant."""
         if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
             raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
         for path, policy in self.policies.by_path.items():
@@ -115,15 +122,15 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment goes over the file."""
+        """Environment variables override the file."""
         return env_settings, init_settings
 
     def index_hash(self) -> str:
-        """SHA-256 of everything that can change what the index holds of a document."""
+        """SHA-256 of every value that can change what the index stores of a document."""
         return _hash(self._indexed())
 
     def config_hash(self) -> str:
-        """SHA-256 of everything that can change an answer; addresses, secrets and sizes of queues can't."""
+        """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
         return _hash(
             {
                 **self._indexed(),
@@ -150,7 +157,7 @@ class Settings(BaseSettings):
 
 
 _FORMAT: Final = 4
-"""Of what the indexing flow writes: raise it when that changes.
+"""Version of what the indexing flow writes; raise it with every change of that.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC.
@@ -164,7 +171,7 @@ def _hash(content: Mapping[str, Any]) -> str:
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read the YAML file at `path` (nothing: no file), the environment over it, and `overrides` beneath both.
+    """Read the YAML file at `path`, if any; environment variables override it, and it overrides `overrides`.
 
     Raises ConfigError naming every wrong path at once; no message repeats a value.
     """

@@ -1,4 +1,4 @@
-"""What every section of the configuration has in common."""
+"""The base of every section of the configuration, and the types of its values."""
 
 import errno
 from pathlib import Path
@@ -8,20 +8,22 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Concurrency = Annotated[int, Field(le=1_000_000, description="Calls in flight at a time; 0 or less: no bound.")]
+Concurrency = Annotated[int, Field(le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
-Secret = Annotated[SecretStr | None, Field(repr=False, description="Set by the environment only.")]
-"""Given by the environment, or in the file that the section's setting `<name>_file` names; never in the YAML."""
+Secret = Annotated[
+    SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
+]
+"""Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
 
 class Section(BaseModel):
-    """A section: unknown keys are errors, and nothing changes after start."""
+    """A section: an unknown key is an error, and values do not change after the start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     @classmethod
     def secrets(cls) -> frozenset[str]:
-        """The names of the secrets of this section and of those in it."""
+        """The names of the secrets of this section and of the sections inside it."""
         found: set[str] = set()
         for name, field in cls.model_fields.items():
             if SecretStr in get_args(field.annotation):
@@ -38,7 +40,7 @@ class Section(BaseModel):
         return self
 
     def secret(self, name: str) -> str | None:
-        """The secret, without white space around it, read from its file if it is in one.
+        """The secret without surrounding white space, read from its file if one is configured.
 
         Raises OSError if the file can't be read.
         """
@@ -53,20 +55,20 @@ class Section(BaseModel):
 
 
 class Backend(Section):
-    """A section of a backend that may ask for a key."""
+    """The section of a backend that may require an API key."""
 
     api_key: Secret = None
-    api_key_file: Path | None = None
+    api_key_file: Path | None = Field(default=None, description="File that holds the API key; null: see `api_key`.")
 
     def key(self) -> str | None:
-        """The key, read from its file if it is in one. Raises OSError if the file can't be read."""
+        """The API key, read from its file if one is configured. Raises OSError if the file can't be read."""
         return self.secret("api_key")
 
 
 def read_secret(path: Path) -> str:
-    """What the file holds, without white space around it. Raises OSError, also when that isn't text."""
+    """The content of the file without surrounding white space. Raises OSError, also if it is not UTF-8 text."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
-        # That error quotes the file.
+        # The original error quotes the content of the file.
         raise OSError(errno.EILSEQ, "not UTF-8") from None

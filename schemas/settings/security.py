@@ -1,9 +1,9 @@
-"""Sections `kafka.tls` and `kafka.sasl`: how the broker is known, and how it knows us."""
+"""Sections `kafka.tls` and `kafka.sasl`: how client and broker authenticate each other."""
 
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from schemas.settings.section import Secret, Section, Url
 
@@ -16,14 +16,14 @@ _TOKEN: Final = ("token_file", *_CLIENT)
 
 
 class TlsSettings(Section):
-    """TLS: whom to trust, and the certificate of a client that must show one. Every file is PEM."""
+    """TLS, for SSL and SASL_SSL: the trusted authorities, and a client certificate. Every file is PEM."""
 
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
+    ca_file: Path | None = Field(default=None, description="Trusted authorities; null: those of the system.")
+    certificate_file: Path | None = Field(default=None, description="Client certificate, for brokers that require one.")
+    key_file: Path | None = Field(default=None, description="Private key of the client certificate.")
     key_password: Secret = None
-    key_password_file: Path | None = None
-    check_hostname: bool = True
+    key_password_file: Path | None = Field(default=None, description="File that holds the password of the key.")
+    check_hostname: bool = Field(default=True, description="Check that the broker's certificate names its host.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -36,18 +36,24 @@ class TlsSettings(Section):
 
 
 class SaslSettings(Section):
-    """SASL: a user and a password, or an OAuth 2 token, from a file or for a client's credentials."""
+    """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or an OAuth 2 token from a file or an issuer."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    username: str | None = None
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        default=None, description="SASL mechanism; null: no SASL."
+    )
+    username: str | None = Field(default=None, description="User, for PLAIN and SCRAM.")
     password: Secret = None
-    password_file: Path | None = None
-    token_file: Path | None = None
-    token_url: Url | None = None
-    client_id: str | None = None
+    password_file: Path | None = Field(default=None, description="File that holds the password.")
+    token_file: Path | None = Field(
+        default=None, description="For OAUTHBEARER: file with a token that another process renews; it is read again."
+    )
+    token_url: Url | None = Field(
+        default=None, description="For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."
+    )
+    client_id: str | None = Field(default=None, description="Client id for `token_url`.")
     client_secret: Secret = None
-    client_secret_file: Path | None = None
-    scope: str | None = None
+    client_secret_file: Path | None = Field(default=None, description="File that holds the client secret.")
+    scope: str | None = Field(default=None, description="Scope of the requested token; null: the issuer's default.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -78,7 +84,7 @@ class SaslSettings(Section):
 
 
 def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
-    """What is set and not used by the protocol, or used and not set; each names the setting."""
+    """What is set but the protocol does not use, or what it needs but is not set; each problem names the key."""
     problems = []
     if not protocol.endswith("SSL") and tls != TlsSettings():
         problems.append(f"tls is set, but security_protocol {protocol} doesn't use it")
