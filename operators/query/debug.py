@@ -28,13 +28,14 @@ def debug(query: InFlight) -> dict[str, Any]:
 
 
 def _decay(query: InFlight) -> dict[str, Any]:
+    asked = query.asked.canonical
     plan = query.asked.plan
     stage = plan.recipe.fusion
     force = None
-    if isinstance(stage, Decay) and query.asked.canonical.shape is Shape.SEARCH:
+    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
         force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": depth(query) / query.asked.canonical.limit,
+        "over_sample_factor": depth(query) / asked.limit,
     }

@@ -97,20 +97,22 @@ class Searches:
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        expression = query.retrieval.parsed.expression if query.retrieval.parsed is not None else None
+        retrieval = query.retrieval
+        expression = retrieval.parsed.expression if retrieval.parsed is not None else None
         if expression is not None:
             seen = {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS)]}
         body = None
-        if query.retrieval.terms is not None:
-            terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
+        if retrieval.terms is not None:
+            terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
             if self.idf_of_namespace:
                 body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
-        return Search(body, query.trace, {"filter": seen, **common} if query.retrieval.uncovered else None)
+        return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
-        order = _order(query.asked.canonical)
-        if query.asked.canonical.shape is Shape.SEARCH:
+        asked = query.asked.canonical
+        order = _order(asked)
+        if asked.shape is Shape.SEARCH:
             return Search({"order_by": order, **common}, query.trace)
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
@@ -137,42 +139,46 @@ class Searches:
 
 def legs(query: InFlight) -> tuple[str, ...]:
     """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest."""
-    if query.asked.canonical.shape is not Shape.SEARCH:
+    asked = query.asked.canonical
+    if asked.shape is not Shape.SEARCH:
         return (STRUCTURED,)
-    if query.asked.canonical.reflections_only:
+    if asked.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     return query.asked.plan.recipe.fusion.legs
 
 
 def depth(query: InFlight) -> int:
     """How many candidates each leg is asked for."""
-    page = query.asked.canonical.limit
-    if query.asked.canonical.shape is not Shape.SEARCH:
-        return paging.wanted(query.asked.canonical.after, page)
-    if query.asked.canonical.reflections_only:
+    asked, plan = query.asked.canonical, query.asked.plan
+    page = asked.limit
+    if asked.shape is not Shape.SEARCH:
+        return paging.wanted(asked.after, page)
+    if asked.reflections_only:
         return MOST
-    wanted = max(page, query.asked.plan.profile.over_sample)
-    if query.asked.plan.recipe.distance and query.asked.canonical.rerank:
+    wanted = max(page, plan.profile.over_sample)
+    if plan.recipe.distance and asked.rerank:
         wanted = max(wanted, BEYOND * page)
     return min(wanted, MOST)
 
 
 def fields(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the firewall, or a recorded pool needs."""
+    asked = query.asked.canonical
     wanted: frozenset[str] = frozenset()
-    if query.asked.canonical.shape is Shape.SEARCH:
+    if asked.shape is Shape.SEARCH:
         wanted = query.asked.plan.recipe.reads
-        if query.asked.canonical.reflections_only:
+        if asked.reflections_only:
             wanted |= _ALONE
-    if query.asked.canonical.recorded is not None:
+    if asked.recorded is not None:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
 
 
 def vector_of(query: InFlight) -> Any:
     """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
-    if query.asked.canonical.vector is not None:
-        return query.asked.canonical.vector if any(query.asked.canonical.vector) else None
+    asked = query.asked.canonical
+    if asked.vector is not None:
+        return asked.vector if any(asked.vector) else None
     return query.retrieval.embedding.vector if query.retrieval.embedding is not None else None
 
 

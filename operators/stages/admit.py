@@ -64,14 +64,15 @@ class Admission:
             )
 
     def _read(self, query: InFlight, text: str) -> None:
+        retrieval = query.retrieval
         bm25 = self.analysers.of(query.asked.collection)
-        parsed = query.retrieval.parsed = parse(text, self.columns)
-        query.retrieval.terms, query.retrieval.analyser = bm25.query(parsed.terms), bm25.name
+        parsed = retrieval.parsed = parse(text, self.columns)
+        retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         # Stop words are in the index of words, and not in BM25's.
-        query.retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         if parsed.warning is not None:
             query.outcome.warnings.append(parsed.warning)
-        if query.retrieval.terms is None and not query.retrieval.uncovered:
+        if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append("the text has no terms for the keyword leg")
 
 

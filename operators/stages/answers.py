@@ -65,41 +65,41 @@ class Answers:
 
         `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
         """
+        asked, cache = query.asked.canonical, query.cache
         if generation > self._generation:
             self._renew(generation)
-        query.cache.watermark = watermark
-        query.cache.generation = generation
-        bucket = int(query.asked.canonical.now // self._clock_bucket) if _timed(query) else None
-        query.cache.scope = replace(
-            query.cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket
-        )
+        cache.watermark = watermark
+        cache.generation = generation
+        bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
+        cache.scope = replace(cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket)
         self._check(query)
         # Without a watermark nobody says when the namespace changes.
-        if not watermark or generation < self._generation or query.asked.canonical.shape is Shape.FAST_PATH:
+        if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:
             return query
-        query.cache.key = exact_key(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
+        cache.key = exact_key(cache.scope, asked.text, asked.vector)
         if "exact" in query.asked.plan.profile.caches:
-            cached = self._cache.lookup(query.cache.key, self._clock())
+            cached = self._cache.lookup(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
-        leader = self._leaders.of(query.cache.key)
+        leader = self._leaders.of(cache.key)
         if leader is not None and self._patient(leader, query):
-            query.cache.leads = False
+            cache.leads = False
             leader.cache.waiters.append(query)
         else:
-            self._leaders.done(query.cache.key)
-            self._leaders.lead(query.cache.key, query)
+            self._leaders.done(cache.key)
+            self._leaders.lead(cache.key, query)
             self._leading[query.message.origin] = query
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
         """Answer the query by what was answered to one of almost the same vector."""
+        cache = query.cache
         query.started = time.monotonic()
-        query.cache.direction = _recalled_by(query) if query.cache.key is not None else None
-        if query.cache.direction is None:
+        cache.direction = _recalled_by(query) if cache.key is not None else None
+        if cache.direction is None:
             return query
-        cached = self._cache.semantic_lookup(_similar(query), query.cache.direction, self._clock())
+        cached = self._cache.semantic_lookup(_similar(query), cache.direction, self._clock())
         if cached is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -107,16 +107,15 @@ class Answers:
 
     def put(self, query: InFlight, answer: Answer) -> None:
         """Cache the query's answer, if it was computed, and nothing of it was lost or removed."""
-        computed = (
-            query.cache.key is not None and query.cache.cached is None and query.cache.generation == self._generation
-        )
+        cache = query.cache
+        computed = cache.key is not None and cache.cached is None and cache.generation == self._generation
         if not computed or answer.event["status"] != Status.OK or query.outcome.removed:
             return
-        key = query.cache.key if "exact" in query.asked.plan.profile.caches else None
-        if key is None and query.cache.direction is None:
+        key = cache.key if "exact" in query.asked.plan.profile.caches else None
+        if key is None and cache.direction is None:
             return
-        scope = _similar(query) if query.cache.direction is not None else None
-        self._cache.put(key, scope, query.cache.direction, _written(answer), self._clock())
+        scope = _similar(query) if cache.direction is not None else None
+        self._cache.put(key, scope, cache.direction, _written(answer), self._clock())
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
@@ -152,15 +151,16 @@ class Answers:
         return True
 
     def _check(self, query: InFlight) -> None:
+        cache = query.cache
         cursor = query.asked.canonical.cursor
         if cursor is None:
             return
-        known = query.cache.watermark is not None and cursor.state is not None
-        if known and cursor.state != state(query.cache.scope):
+        known = cache.watermark is not None and cursor.state is not None
+        if known and cursor.state != state(cache.scope):
             raise InputError(
                 DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
             )
-        if not known or not query.cache.watermark:
+        if not known or not cache.watermark:
             query.outcome.warnings.append(
                 "the index may have changed since the cursor's page: its watermark isn't known"
             )
@@ -171,13 +171,15 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 
 def _timed(query: InFlight) -> bool:
-    searched = query.asked.canonical.shape is Shape.SEARCH
-    return searched and (query.asked.plan.recipe.timed or query.asked.canonical.reflections_only)
+    asked = query.asked.canonical
+    searched = asked.shape is Shape.SEARCH
+    return searched and (query.asked.plan.recipe.timed or asked.reflections_only)
 
 
 def _similar(query: InFlight) -> bytes:
     """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
-    own, text = query.asked.canonical.vector is not None, query.asked.canonical.text is not None
+    asked = query.asked.canonical
+    own, text = asked.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
 
@@ -185,6 +187,7 @@ def _recalled_by(query: InFlight) -> Direction | None:
     """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
     themselves matter or name a time, and where there is something to be said of this very query.
     """
+    retrieval = query.retrieval
     vector, asked = vector_of(query), query.asked.canonical
     if (
         "semantic" not in query.asked.plan.profile.caches
@@ -193,8 +196,8 @@ def _recalled_by(query: InFlight) -> Direction | None:
         or query.outcome.warnings
     ):
         return None
-    expert = query.retrieval.parsed is not None and query.retrieval.parsed.expression is not None
-    dated = query.retrieval.temporal_expression is not None or (
+    expert = retrieval.parsed is not None and retrieval.parsed.expression is not None
+    dated = retrieval.temporal_expression is not None or (
         asked.text is not None and temporal_expression(asked.text, asked.now) is not None
     )
     if expert or dated or query.outcome.degraded:

@@ -60,6 +60,7 @@ class Publisher:
 
     def answer(self, query: InFlight) -> Answer:
         """The query's answer, whole; `own` adds what is one query's own."""
+        retrieval = query.retrieval
         origin = query.message.origin
         asked, outcome = query.asked, query.outcome
         results = page(asked, outcome)
@@ -77,8 +78,8 @@ class Publisher:
         event = result(asked, outcome, result_id(origin), results, provenance)
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
-        ends = [query.retrieval.ends[candidate.id] for candidate in results] if query.retrieval.ends else ()
-        return Answer(event, Page(asked.canonical.now, ends, query.retrieval.end))
+        ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
+        return Answer(event, Page(asked.canonical.now, ends, retrieval.end))
 
     def record(self, query: InFlight, answer: Answer) -> OutputRecord:
         """The record of the query's own answer, for the topic that it chose, in the kind of event that it came as."""
@@ -103,54 +104,57 @@ class Publisher:
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
         """The answer with what is this query's own, whichever query it was computed for."""
+        asked, cache = query.asked.canonical, query.cache
         event = answer.event
         own = {
             **event,
-            "query_id": query.asked.canonical.query_id,
+            "query_id": asked.query_id,
             "result_id": result_id(query.message.origin),
             "warnings": list(dict.fromkeys([*query.outcome.warnings, *event["warnings"]])),
-            "metadata": query.asked.canonical.metadata,
+            "metadata": asked.metadata,
         }
-        recorded = query.asked.canonical.recorded
-        if recorded is not None and (query.cache.cached is not None or not query.cache.leads):
+        recorded = asked.recorded
+        if recorded is not None and (cache.cached is not None or not cache.leads):
             own["pool"] = pooled(event["pool"], recorded)
-        if query.asked.canonical.debug:
+        if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
             own["next_cursor"] = self._next(query, len(event["results"]), answer.page)
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
-            if query.cache.cached is not None and query.cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
+            if cache.cached is not None and cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return replace(answer, event=own)
 
     def _next(self, query: InFlight, given: int, page: Page) -> str | None:
         """The cursor after so many results of a page; None if no cursor leads on from there."""
+        asked, cache = query.asked.canonical, query.cache
         position: Offset | After
-        if query.asked.canonical.shape is Shape.SEARCH:
-            position = Offset(query.asked.canonical.skip + given)
+        if asked.shape is Shape.SEARCH:
+            position = Offset(asked.skip + given)
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
             end = page.end if given == len(page.ends) else page.ends[given - 1]
             if end is None or end.seen > MOST_SEEN:
                 return None
             position = end
-        bound = binding(query.cache.scope, query.asked.canonical.text, query.asked.canonical.vector)
-        known = state(query.cache.scope) if query.cache.watermark is not None else None
+        bound = binding(cache.scope, asked.text, asked.vector)
+        known = state(cache.scope) if cache.watermark is not None else None
         return self.cursors.write(Cursor(bound, known, page.now, position))
 
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
+        asked = query.asked.canonical
         message, envelope = query.message, query.envelope
         if envelope is None:
             return OutputRecord(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
         # The time of receiving is another one when the query is read again.
-        stable = query.asked.canonical.own_clock or message.timestamp >= 0
+        stable = asked.own_clock or message.timestamp >= 0
         attributes = cloud_event.result_attributes(
             envelope,
             event["result_id"],
             self.source,
             event["query_id"],
-            clock(query.asked.canonical.now) if stable else None,
+            clock(asked.now) if stable else None,
             trace,
         )
         headers, document = cloud_event.in_kind(envelope.mode, attributes, event)

@@ -73,16 +73,17 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, RerankRequest]:
         """Ask for the first candidates of a query that it serves and can read."""
-        text = query.asked.canonical.text
+        asked = query.asked.canonical
+        text = asked.text
         if text is None or not self.serves(query) or self.unreadable(query, text) is not None:
             return {}
-        first = query.outcome.candidates[: query.asked.plan.reranks(query.asked.canonical)]
+        first = query.outcome.candidates[: query.asked.plan.reranks(asked)]
         cut = self._room(text)
         documents = {each.id: content(query.outcome.payloads.get(each.id, {}))[:cut] for each in first}
         known = self.cache.known(text, documents) if self.cache is not None else {}
         if known:
             documents = {id_: document for id_, document in documents.items() if id_ not in known}
-        where = query.asked.collection, query.asked.canonical.namespace
+        where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
         return {self.name: RerankRequest(text, documents, *where, embedding, known, watermark)}
 

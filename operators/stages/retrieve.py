@@ -34,6 +34,7 @@ from schemas.result import LegStatus
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
+    asked = query.asked.canonical
     wanted = legs(query)
     for name in LEGS:
         outcome = finished.outcomes.get((name, query.asked.collection))
@@ -43,7 +44,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
             query.lose(name, outcome.reason)
         elif outcome is not None:
             query.outcome.legs[name] = _found(query, name, outcome)
-        elif name != STRUCTURED and query.asked.canonical.shape is Shape.SEARCH:
+        elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
     query.check_found()
     for name, leg in query.outcome.legs.items():
@@ -54,15 +55,16 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
         query.outcome.failed = query.answered = True
     elif not answered:
         query.outcome.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
-    if query.asked.canonical.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
+    if asked.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
         query.outcome.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
     return query
 
 
 def _found(query: InFlight, name: str, found: Found) -> Leg:
-    if query.asked.canonical.shape is Shape.SEARCH:
+    asked = query.asked.canonical
+    if asked.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits)
-    page = turn(found.values, query.asked.canonical.after, query.asked.canonical.limit)
+    page = turn(found.values, asked.after, asked.limit)
     leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
     query.retrieval.end = page.ends[-1] if page.ends else None
