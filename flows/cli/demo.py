@@ -67,15 +67,19 @@ def demonstrate(
 
 
 def demo(
-    query: Annotated[list[str] | None, typer.Option("--query", help="Your own query; may be repeated.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results a query.")] = 5,
-    serve_on: Annotated[bool, typer.Option("--serve", help="Keep broker and flow up until Ctrl-C.")] = False,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", help="Query to send in place of the examples; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
+    serve_on: Annotated[
+        bool, typer.Option("--serve", help="Keep the broker and the flow running until Ctrl-C.")
+    ] = False,
     cache_dir: Annotated[
-        Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Where the model's graph and the index are kept.")
+        Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Directory for the model's graph and the index.")
     ] = Path("~/.cache/rankstream"),
     as_json: Json = False,
 ) -> None:
-    """Search the Python standard library's documentation, everything embedded, no server needed."""
+    """Search the documentation of Python's standard library; broker and index run in this process."""
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     queries = query or QUERIES
     cache = cache_dir.expanduser()

@@ -13,29 +13,34 @@ from schemas.settings import TelemetrySettings
 
 
 def evaluate(
-    documents: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Document events, JSON Lines.")],
-    queries: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Query events, JSON Lines.")],
-    qrels: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="TREC judgements.")],
+    documents: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON Lines file of documents.")],
+    queries: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON Lines file of queries.")],
+    qrels: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="Relevance judgements in TREC format (qrels).")
+    ],
     recipe: Annotated[
-        list[str] | None, typer.Option(help="A recipe, by name or YAML file; may be repeated. Missing: all.")
+        list[str] | None,
+        typer.Option(help="Recipe: a name or a YAML file; may be repeated. Default: all shipped recipes."),
     ] = None,
-    stages: Annotated[bool, typer.Option("--stages", help="A row for each stage of a recipe, too.")] = False,
+    stages: Annotated[bool, typer.Option("--stages", help="Add a row for each stage of a recipe.")] = False,
     tune: Annotated[
         list[tuning.Hyperparameter] | None,
         typer.Option(
             parser=tuning.Hyperparameter.parse,
             metavar="STAGE.PARAMETER=V,V",
-            help="Choose among values on half of the queries, judge on the others; may be repeated.",
+            help="Values to try: chosen on one half of the queries, reported on the other; may be repeated.",
         ),
     ] = None,
-    metric: Annotated[str, typer.Option(help="What is tuned for.")] = "nDCG@10",
-    index_dir: Annotated[Path | None, typer.Option("--index", help="Keep the index in this directory.")] = None,
-    run_dir: Annotated[Path | None, typer.Option("--run", help="Write TREC runs into this directory.")] = None,
+    metric: Annotated[str, typer.Option(help="Metric that --tune maximises.")] = "nDCG@10",
+    index_dir: Annotated[
+        Path | None, typer.Option("--index", help="Directory for the index. Default: a temporary one.")
+    ] = None,
+    run_dir: Annotated[Path | None, typer.Option("--run", help="Directory for run files in TREC format.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Index documents embedded, run queries through the real flow, print figures a recipe.
+    """Measure recipes on judged queries: index documents in this process, run the queries, print metrics per recipe.
 
-    Each recipe without and with the reranker; with --tune, recipes tuned on half of the queries.
+    Each recipe runs without and with the reranker. With --tune, parameters are tuned on one half of the queries.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     variants = evaluation.variants(recipe or SHIPPED, stages=stages)

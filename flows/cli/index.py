@@ -16,10 +16,14 @@ from schemas.settings import load
 def index(
     config: Config = None,
     source: Annotated[
-        Path | None, typer.Option("--from", help="A JSON Lines file of document events: produce it, wait, stop.")
+        Path | None,
+        typer.Option(
+            "--from",
+            help="JSON Lines file of documents: send it to a running indexing flow, and wait until it is applied.",
+        ),
     ] = None,
 ) -> None:
-    """Run the indexing flow until SIGTERM, or until a file is indexed."""
+    """Run the indexing flow until SIGTERM, or send a file to a running one (--from)."""
     settings = load(config)
     logs.configure(settings.telemetry)
     if source is None:

@@ -15,7 +15,7 @@ from schemas.errors import ConfigError, RankstreamError
 
 app = typer.Typer(
     name="rankstream",
-    help="Answers query events from Kafka with ranked results from Qdrant, exactly once.",
+    help="Streaming search: queries from Kafka, ranked results from Qdrant back to Kafka, each exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -11,8 +11,10 @@ from rich.console import Console
 out = Console()
 stderr = Console(stderr=True)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Config = Annotated[Path | None, typer.Option("--config", help="The YAML file; missing: the environment alone.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="YAML configuration file. Default: environment variables only.")
+]
 
 
 def emit(value: object) -> None:

@@ -16,16 +16,18 @@ from schemas.settings import load
 
 
 def query(
-    text: Annotated[str, typer.Argument(help="What to look for.")],
+    text: Annotated[str, typer.Argument(help="Search text; it may be a keyword expression.")],
     config: Config = None,
-    namespace: Annotated[str | None, typer.Option(help="The tenant.")] = None,
-    profile: Annotated[str | None, typer.Option(help="What the query gets: fast, balanced, deep, or another.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="How it is ranked; missing: as its profile says.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Results wanted.")] = 10,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 30.0,
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace (tenant) to search. Default: defaults.namespace.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Produce one query event and print its result."""
+    """Send one query to Kafka, wait for its result, and print it."""
     settings = load(config)
     logs.configure(settings.telemetry)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}

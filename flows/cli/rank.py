@@ -13,14 +13,15 @@ from schemas.settings import load
 
 def rank(
     recipe: Annotated[
-        str | None, typer.Option(help="Rank every pool by this recipe, a name or a YAML file; missing: as it says.")
+        str | None,
+        typer.Option(help="Recipe for every pool: a name or a YAML file. Default: the recipe of the pool's query."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say of each result how it came to its score.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add a score explanation to each result.")] = False,
     config: Config = None,
 ) -> None:
-    """Rank candidate pools from standard input, JSON Lines, and print a result event a line.
+    """Rank recorded candidate pools offline: JSON Lines from standard input, one result event per line.
 
-    A line that can't be ranked is an error on standard error; the others are ranked, and the exit code is 1.
+    If a line cannot be ranked, its error goes to standard error, the other lines are ranked, and the exit code is 1.
     """
     ranker = PoolRanker.of(load(config) if config is not None else None, recipe, explain=explain)
     failed = False

@@ -15,26 +15,36 @@ from schemas.settings import load
 
 def replay(
     config: Config = None,
-    kinds: Annotated[list[DeadLetterClass] | None, typer.Option("--class", help="Of this class.")] = None,
-    stage: Annotated[str | None, typer.Option(help="Rejected by this stage.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Of this original topic.")] = None,
+    kinds: Annotated[
+        list[DeadLetterClass] | None, typer.Option("--class", help="Error class of the dead letter; may be repeated.")
+    ] = None,
+    stage: Annotated[str | None, typer.Option(help="Stage that rejected the message.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic from which the message came.")] = None,
     places: Annotated[
         list[Position] | None,
         typer.Option(
-            "--offset", parser=Position.parse, metavar="TOPIC:PARTITION:OFFSET", help="Of this original place."
+            "--offset",
+            parser=Position.parse,
+            metavar="TOPIC:PARTITION:OFFSET",
+            help="Position from which the message came; may be repeated.",
         ),
     ] = None,
-    since: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent then or later.")] = None,
-    until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before then.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many.")] = None,
-    rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="At most so many a second.")] = replaying.RATE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, send nothing.")] = False,
+    since: Annotated[
+        float | None, typer.Option(parser=moment, metavar="TIME", help="Sent at this time or later.")
+    ] = None,
+    until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before this time.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Greatest number of messages to send.")] = None,
+    rate: Annotated[
+        float, typer.Option(min=0.001, max=100_000, help="Greatest number of messages per second.")
+    ] = replaying.RATE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back as new queries and documents: those for which every given filter holds.
+    """Send dead letters back to their topics as new queries and documents: those that match every given filter.
 
-    --class and --offset may be repeated: any of them. A TIME is RFC 3339 with an offset, or Unix seconds, and compared
-    with the time at which the original was sent. Replaying twice sends twice: by law two queries, two answers.
+    If --class or --offset is repeated, one of its values must match. TIME is RFC 3339 with an offset, or Unix seconds;
+    it is compared with the time at which the original was sent. To replay twice is to send twice: two queries with two
+    results.
     """
     settings = load(config)
     logs.configure(settings.telemetry)

@@ -14,9 +14,14 @@ from schemas.settings import load
 
 def run(
     config: Config = None,
-    replicas: Annotated[int, typer.Option(min=1, help="Processes to run here, each a member of the group.")] = 1,
+    replicas: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Number of processes to start on this machine; each is a member of the consumer group."
+        ),
+    ] = 1,
 ) -> None:
-    """Run the search flow until SIGTERM."""
+    """Run the search flow: read queries, write results, until SIGTERM."""
     settings = load(config)
     logs.configure(settings.telemetry)
     if replicas > 1:

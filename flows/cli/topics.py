@@ -9,7 +9,7 @@ from schemas.settings import load
 
 
 def topics(config: Config = None) -> None:
-    """Create the topics and collections that don't exist yet."""
+    """Create the Kafka topics and Qdrant collections that do not exist yet."""
     settings = load(config)
     logs.configure(settings.telemetry)
     for name in kafka_topics.create(settings.kafka):

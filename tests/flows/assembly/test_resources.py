@@ -1,0 +1,67 @@
+"""Resources: closed in reverse order whatever fails, once, and asked whether they work."""
+
+from functools import partial
+
+import structlog
+
+from flows.assembly.resources import Resources
+
+
+def test_the_last_registered_is_closed_first() -> None:
+    """What was made of another resource is closed before that; nothing is closed twice."""
+    closed: list[str] = []
+    resources = Resources()
+    for name in ("loop", "client", "reader"):
+        resources.register(name, partial(closed.append, name))
+    resources.close()
+    resources.close()
+    assert closed == ["reader", "client", "loop"]
+
+
+def test_one_that_fails_leaves_no_other_open() -> None:
+    """The failure is logged with the resource's name, and the others are closed."""
+    closed: list[str] = []
+
+    def fails() -> None:
+        raise OSError("a secret")
+
+    resources = Resources()
+    resources.register("loop", lambda: closed.append("loop"))
+    resources.register("client", fails)
+    with structlog.testing.capture_logs() as logs:
+        resources.close()
+    assert closed == ["loop"]
+    assert [(each["resource"], each["error"]) for each in logs] == [("client", "OSError")]
+    assert "a secret" not in str(logs)
+
+
+def test_a_block_closes_what_it_does_not_keep() -> None:
+    """Where making the rest fails, what was made is closed; where all is made, it outlives the block."""
+    closed: list[str] = []
+
+    def made(*, fails: bool) -> Resources:
+        with Resources() as resources:
+            resources.register("loop", lambda: closed.append("loop"), ping=lambda: True)
+            if fails:
+                raise ValueError
+            return resources.kept()
+
+    try:
+        made(fails=True)
+    except ValueError:
+        assert closed == ["loop"]
+    kept = made(fails=False)
+    assert closed == ["loop"]
+    assert {name: ping() for name, ping in kept.pings.items()} == {"loop": True}
+    kept.close()
+    assert closed == ["loop", "loop"]
+
+
+def test_a_ping_is_asked_each_time() -> None:
+    """Whether a resource works is what its ping says now; one without a ping isn't asked."""
+    works = [False, True]
+    resources = Resources()
+    resources.register("qdrant", ping=lambda: works.pop())
+    resources.register("metrics")
+    assert resources.pings.keys() == {"qdrant"}
+    assert (resources.pings["qdrant"](), resources.pings["qdrant"]()) == (True, False)

@@ -1,0 +1,103 @@
+"""What stages that ask a backend have in common: taken, lost, unasked, recorded; and not built without a backend."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
+
+from operators.query.in_flight import InFlight
+from operators.query.trace import Attributes
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.stages.backend_stage import BackendStage, Batch, ask
+from schemas.errors import BackendError, BackendUnavailable, Reason
+from tests.operators.samples import query
+
+
+@dataclass(frozen=True)
+class Spelling(BackendStage[str, str]):
+    """A backend that spells texts; it is down for some, and not asked for others."""
+
+    name: ClassVar = "rerank"
+    counts: ClassVar = True
+
+    bounds: Bounds = field(default_factory=lambda: Bounds(10, 8, 1))
+    heard: list[tuple[str, str]] = field(default_factory=list)
+
+    def requests(self, asked: InFlight) -> Mapping[BatchKey, str]:
+        """Its text, unless that is "unasked"."""
+        text = asked.asked.canonical.text or ""
+        return {} if text == "unasked" else {self.name: text}
+
+    async def call(self, _: BatchKey, requests: Sequence[str], timeout: float) -> list[str | BackendError]:
+        """The texts in capital letters."""
+        return [BackendUnavailable("down") if text == "down" else text.upper() for text in requests]
+
+    def take(self, asked: InFlight, outcome: str) -> None:
+        """Note it."""
+        self.heard.append(("taken", outcome))
+
+    def unasked(self, asked: InFlight) -> None:
+        """Note it."""
+        self.heard.append(("unasked", asked.asked.canonical.query_id))
+
+    def lost(self, asked: InFlight) -> None:
+        """Note it."""
+        self.heard.append(("lost", asked.asked.canonical.query_id))
+
+    def span(self, asked: InFlight) -> tuple[str, Attributes]:
+        """None in particular."""
+        return "spell", {}
+
+
+def through(part: Spelling | None, *asked: InFlight) -> list[InFlight]:
+    """The queries that go on."""
+    on: list[Batch] = []
+    calls = EventLoopThread(Wakeup())
+    flow = Dataflow("backend")
+    stage = ask("spell", op.input("in", flow, TestingSource([list(asked)])), part, calls)
+    op.output("on", stage.on, TestingSink(on))
+    if stage.answered is not None and stage.dead is not None:
+        op.output("answered", stage.answered, TestingSink([]))
+        op.output("dead", stage.dead, TestingSink([]))
+    try:
+        run_main(flow)
+    finally:
+        calls.close()
+    return [each for batch in on for each in batch]
+
+
+def test_an_outcome_is_taken_a_loss_noted_and_the_rest_passes() -> None:
+    """Each query ends in one of the three; a loss is in its result, with the reason, and all go on."""
+    part = Spelling()
+    asked = [query(number, text=text) for number, text in enumerate(("word", "down", "unasked"))]
+    assert len(through(part, *asked)) == 3
+    assert sorted(part.heard) == [("lost", "q1"), ("taken", "WORD"), ("unasked", "q2")]
+    assert [each.outcome.degraded for each in asked] == [[], [("rerank", Reason.UNAVAILABLE)], []]
+
+
+def test_a_step_is_noted_where_it_was_made() -> None:
+    """With the number of candidates, for queries that say `debug`; a query that wasn't asked for made no step."""
+    asked = [query(number, text=text, debug=True) for number, text in enumerate(("word", "down", "unasked"))]
+    through(Spelling(), *asked)
+    assert [[(step.name, step.candidates) for step in each.steps] for each in asked] == [
+        [("rerank", 0)],
+        [("rerank", 0)],
+        [],
+    ]
+    assert all(step.latency_ms >= 0 for each in asked for step in each.steps)
+
+
+def test_without_a_backend_nothing_is_built() -> None:
+    """Queries pass by, and there is no stream of answered or of dead messages."""
+    asked = query()
+    assert through(None, asked) == [asked]
+    calls = EventLoopThread(Wakeup())
+    flow = Dataflow("backend")
+    stage = ask("spell", op.input("in", flow, TestingSource([])), None, calls)
+    calls.close()
+    assert (stage.answered, stage.dead) == (None, None)
