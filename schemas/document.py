@@ -80,15 +80,11 @@ class DocumentEvent(BaseModel):
     op: Literal["upsert", "delete"] = "upsert"
     text: Composed | None = None
     title: Composed | None = None
-    vector: Vector | None = Field(
-        default=None, description="Embedding of the document; missing: the embedder computes it."
-    )
+    vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
     namespace: Name | None = None
     destination: Name | None = None
     collection: Name | None = Field(default=None, description="A part of the destination.")
-    subject: str | None = Field(
-        default=None, description="Whom or what the document is about; a query may filter by it."
-    )
+    subject: str | None = Field(default=None, description="What it is about; queries may filter by it.")
     actor_type: str | None = Field(default=None, description="Kind of its author, such as user, agent or system.")
     classification: str | None = Field(
         default=None,
@@ -100,24 +96,16 @@ class DocumentEvent(BaseModel):
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None, description="Logical time of the producer, for the recency signal of the stage `weighted`."
+        default=None, description="Logical time of the producer, for the stage `weighted`."
     )
     type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")
-    memory_tier: str | None = Field(
-        default=None, description="Tier for quality: procedural, semantic, episodic, working, or another."
-    )
+    memory_tier: str | None = Field(default=None, description="procedural, semantic, episodic, working, or another.")
     priority: str | None = Field(default=None, description="P1 (highest) to P4; any other value counts as none.")
-    importance: Finite | None = Field(
-        default=None, description="0 to 5, or 0 to 1 if the recipe sets importance_scale 1."
-    )
+    importance: Finite | None = Field(default=None, description="0 to 5; 0 to 1 if the recipe's scale is 1.")
     confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
-    salience: Finite | None = Field(
-        default=None, description="Value for quality, in place of the one that tier and importance give."
-    )
+    salience: Finite | None = Field(default=None, description="Replaces the value from tier and importance.")
     access_count: Annotated[int, Field(ge=0, le=2**53)] | None = Field(default=None, description="Times it was used.")
-    edges: list[Edge] | None = Field(
-        default=None, description="Neighbours, for the graph signal of the stage `weighted`."
-    )
+    edges: list[Edge] | None = Field(default=None, description="Neighbours, for the stage `weighted`.")
 
     @model_validator(mode="before")
     @classmethod

@@ -53,18 +53,10 @@ class QueryEvent(BaseModel):
         description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
     )
     text: str | None = Field(default=None, description="Search text, which may be a keyword expression.")
-    vector: Vector | None = Field(
-        default=None, description="Embedding of the query; missing: the embedder computes it."
-    )
-    namespace: Name | None = Field(
-        default=None, description="Tenant; missing: the configured default, never all tenants."
-    )
-    destination: Name | None = Field(
-        default=None, description="Logical store, which the configuration maps to a Qdrant collection."
-    )
-    collection: Name | None = Field(
-        default=None, description="Part of the destination, with a Qdrant collection of its own."
-    )
+    vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
+    namespace: Name | None = Field(default=None, description="Tenant; missing: the configured default, never all.")
+    destination: Name | None = Field(default=None, description="Logical store, mapped to a Qdrant collection.")
+    collection: Name | None = Field(default=None, description="Part of the destination, mapped likewise.")
     source: Name | None = Field(
         default=None,
         description="Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic.",
@@ -74,8 +66,7 @@ class QueryEvent(BaseModel):
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
     order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
     limit: Annotated[int, Field(ge=0)] = Field(
-        default=0,
-        description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
+        default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
     )
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
         default=None, description="`next_cursor` of a result; with the same query it asks for the next page."
@@ -100,9 +91,7 @@ class QueryEvent(BaseModel):
     reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Factor for the scores of reflections; the recipe needs the stage `reflections`."
     )
-    now: Timestamp | None = Field(
-        default=None, description="Clock of the query; missing: the timestamp of the Kafka record."
-    )
+    now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
     current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
         default=None,
         description="Clock of the query in cycles, for the recency of the stage `weighted`; not together with `now`.",

@@ -20,9 +20,7 @@ def _no_truth(value: object) -> object:
 
 
 Scale = Annotated[
-    Literal[1, 5],
-    BeforeValidator(_no_truth),
-    Field(description="Divisor of a document's `importance`: its greatest value."),
+    Literal[1, 5], BeforeValidator(_no_truth), Field(description="Divisor of `importance`: its greatest value.")
 ]
 
 

@@ -155,8 +155,7 @@ class RerankSettings(Backend):
         " 1000; for late_interaction the number of queries, 16. For chat: not used.",
     )
     max_concurrency: Concurrency | None = Field(
-        default=None,
-        description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16.",
+        default=None, description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."
     )
     max_doc_chars: int = Field(default=0, ge=0, description="Code points read of a document; 0: all of them.")
     max_batch_chars: int = Field(

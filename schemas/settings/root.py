@@ -69,8 +69,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
-        default=Path("~/.cache/rankstream"),
-        description="Directory for the MiniLM graph, which is built once.",
+        default=Path("~/.cache/rankstream"), description="Directory for the MiniLM graph, which is built once."
     )
     threads: Count | None = Field(
         default=None, description="Threads of models in this process; null: all cores. Set it in a container."
