@@ -159,7 +159,7 @@ class PoolRanker:
         extractor = plan.extractor(event)
         if extractor is not None and event.text is not None:
             if pool.clock is None:
-                raise invalid("now", "missing, and the stage temporal needs it", None)
+                raise invalid("now", "required by the stage temporal", None)
             at = temporal_expression(event.text, pool.clock)
             if extractor == "chat":
                 warnings.append("the time in the query was read by the rules, not by a chat model")
