@@ -138,7 +138,7 @@ class PoolRanker:
         extractor = plan.extractor(canonical)
         if extractor is not None and canonical.text is not None:
             if pool.clock is None:
-                raise invalid("now", "missing, and the stage temporal needs it", None)
+                raise invalid("now", "required by the stage temporal", None)
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")

@@ -1,1 +1,1 @@
-"""Access: who may ask, and which documents an answer may show. Pure."""
+"""Access: which queries a source may send, and which documents an answer may show. Pure."""

@@ -1,12 +1,12 @@
-"""The retrieval firewall: which documents one query may see, as conditions of a search and as a check of each record.
+"""The access filter: which documents a query may see, as conditions of a search and as a check of each record.
 
 Rules
 -----
 - A document is hidden by the first of these that applies: it is of another namespace; it has a blocked label; its tier
   is above the clearance; it lacks a required label.
-- A classification that is missing or null is public. An unknown one hides the document, and so does anything that is
-  no string.
-- Labels are a list, of which the strings count, or one string; anything else is none.
+- A classification that is missing or null is public. An unknown classification hides the document, and so does a
+  value that is no string.
+- Labels are a list, of which the strings count, or one string; any other value counts as no labels.
 - The conditions hide a document if and only if the check does, as long as its namespace and its classification are
   strings or missing: Qdrant matches a list by any of its elements, and there the check alone hides it.
 """
@@ -28,7 +28,7 @@ def visible(clearance: str | None) -> tuple[Tier, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AccessFilter:
-    """What one query may see: documents of a namespace and of these tiers, by their labels."""
+    """What one query may see: the documents of a namespace with these tiers, none blocked and all required labels."""
 
     reads: ClassVar[frozenset[str]] = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
     """The payload fields that the check needs."""
@@ -43,14 +43,14 @@ class AccessFilter:
         conditions: list[dict[str, Any]] = [{"key": NAMESPACE, "match": {"value": self.namespace}}]
         if self.blocked:
             conditions.append({"must_not": [{"key": LABELS, "match": {"any": list(self.blocked)}}]})
-        # Everyone may see what is public, and public is what isn't classified.
+        # A document without a classification is public, and every clearance sees public documents.
         cleared = {"key": CLASSIFICATION, "match": {"any": list(self.tiers)}}
         conditions.append({"should": [cleared, {"is_empty": {"key": CLASSIFICATION}}]})
         conditions += [{"key": LABELS, "match": {"value": label}} for label in self.required]
         return conditions
 
     def permits(self, payload: Mapping[str, Any]) -> bool:
-        """Whether a record with this payload, of which `reads` must be there, may be seen."""
+        """Whether the query may see a record with this payload, which must hold the fields `reads`."""
         if payload.get(NAMESPACE) != self.namespace:
             return False
         labels = _labels(payload.get(LABELS))
@@ -63,9 +63,9 @@ class AccessFilter:
 
 
 def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter | None:
-    """The guard of a query of a source with this policy; None: the firewall is off.
+    """The access filter of a query whose source has this policy; None if the firewall is off.
 
-    Raises ValueError for an unknown clearance, which a policy denies before.
+    Raises ValueError for an unknown clearance; `policy.judge` denies such a query before.
     """
     if not firewall.enabled:
         return None

@@ -1,6 +1,6 @@
-"""Stage 0: who asks, and whether they may.
+"""Policy: the source of a query, and whether its policy permits the query.
 
-A refusal is the answer to a query, and says no more than what was asked. Deny wins over allow; an empty list allows
+A denial is the answer to a query, and tells no more than the query itself. Deny wins over allow; an empty list allows
 all.
 """
 
@@ -15,9 +15,9 @@ from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings,
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What of a query policies decide on, its defaults filled in.
+    """The fields of a query that policies decide on, with defaults filled in.
 
-    No `source`: it is unknown. No `collection`: the destination as a whole is asked.
+    A `source` of None is unknown. A `collection` of None stands for the whole destination.
     """
 
     source: str | None
@@ -31,9 +31,10 @@ class Asked:
 def identify(
     identity: IdentitySettings, event_source: str | None, headers: Sequence[tuple[str, bytes]], topic: str
 ) -> str | None:
-    """The source of a query by what the deployment trusts; None: unknown, as by an absent or empty header.
+    """The source of a query: by the event, its topic or a header, as `identity.by` says; None if it is unknown.
 
-    Names of headers are case-blind. Raises InputError `invalid` for a header that is repeated or isn't UTF-8.
+    An absent or empty header is an unknown source. Names of headers are case-blind. Raises InputError `invalid` for a
+    header that is repeated or isn't UTF-8.
     """
     if identity.by == "event":
         return event_source
@@ -43,19 +44,19 @@ def identify(
 
 
 def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Denial | None:
-    """The first reason, in the order of the codes, to refuse the query; None: it may go on."""
+    """The first reason to deny the query, in the order of the codes; None if it is permitted."""
     return next(_denials(policy, firewall, asked), None)
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
     values = [value for name, value in headers if name.lower() == header.lower()]
     if len(values) > 1:
-        raise InputError(DeadLetterClass.INVALID, f"header {header}: it is repeated")
+        raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times")
     try:
         return values[0].decode("utf-8") or None if values else None
     except UnicodeDecodeError:
-        # That error quotes the value.
-        raise InputError(DeadLetterClass.INVALID, f"header {header}: not UTF-8") from None
+        # The decoder's error quotes the value.
+        raise InputError(DeadLetterClass.INVALID, f"header {header}: expected UTF-8, found other bytes") from None
 
 
 def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
@@ -74,7 +75,7 @@ def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> 
         yield _denial(DenialCode.RETRIEVAL_MODE_NOT_ALLOWED, "retrieval mode", asked.profile)
     if _refused(asked.profile, policy.allowed_profiles, deny.profiles):
         yield _denial(DenialCode.POLICY_DENIED, "profile", asked.profile)
-    # A list that was written holds with the firewall off, too.
+    # The policy's namespaces hold with the firewall off, too.
     if _refused(asked.namespace, policy.namespaces, deny.namespaces):
         yield _denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace)
     if firewall.enabled:

@@ -1,6 +1,6 @@
-"""The post-filter check: records that the index's filter returned and that the query may not see.
+"""The post-filter check: finds records that Qdrant returned although the query may not see them.
 
-It finds nothing as long as the filter does what it promises; what it finds is removed from the answer and counted.
+It finds none as long as Qdrant applies the filter; the stages remove what it finds from the answer and count it.
 """
 
 from collections.abc import Iterable, Mapping

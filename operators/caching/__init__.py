@@ -1,1 +1,1 @@
-"""Caching: answers that may be given again, and queries that are computed once. Pure: the clock is injected."""
+"""Caching: answers that serve later queries, and equal queries that are computed once. Pure: time is an argument."""

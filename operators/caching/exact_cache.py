@@ -1,11 +1,11 @@
-"""The exact cache: answers by key, the least recently used out first.
+"""The exact cache: answers by key; the least recently used are removed first.
 
 Promises
 --------
 - An answer is served before its time to live is over, never at or after it, whatever order the times come in; being
   served doesn't lengthen it.
 - Keys, answers and what Python needs for them take at most `max_bytes`.
-- What has expired leaves when it is met, and, as long as times don't go back, with the next `put`.
+- An expired answer is removed by a `get` of its key and, as long as times don't go back, by the next `put`.
 
 Times are seconds on any steady clock. For one thread.
 """
@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Final
 
 LARGEST: Final = 8
-"""An answer may take the eighth part of the cache: one that is larger would push out too many others."""
+"""An answer may take this part of the cache, an eighth: a larger one would displace too many others."""
 
 OVERHEAD: Final = 384
 """Bytes of an entry beside its key and answer, measured on CPython 3.11: objects, two tables and their room to grow."""
@@ -31,7 +31,7 @@ class ExactCache:
         self.bytes = 0
 
     def get(self, key: bytes, now: float) -> bytes | None:
-        """The key's answer, if it is here and has not expired."""
+        """The key's answer; None if it isn't cached or has expired."""
         answer = self._answers.get(key)
         if answer is None:
             return None
@@ -42,7 +42,7 @@ class ExactCache:
         return answer
 
     def put(self, key: bytes, answer: bytes, now: float) -> None:
-        """Keep an answer in the place of the key's last one, unless it is too large a part of the cache."""
+        """Put an answer in place of the key's earlier one; one over a LARGEST-th of the cache isn't cached."""
         self._expire(now)
         if key in self._answers:
             self._drop(key)
@@ -56,7 +56,7 @@ class ExactCache:
             self._drop(next(iter(self._answers)))
 
     def clear(self) -> None:
-        """Forget every answer."""
+        """Remove every answer."""
         self._answers.clear()
         self._expiry.clear()
         self.bytes = 0

@@ -2,8 +2,8 @@
 
 Promises
 --------
-- Injective: the bytes that are hashed decide every value and its type, so two keys are equal only where all that went
-  into them is (None and "", "a" + "bc" and "ab" + "c", True and 1, 0.0 and -0.0 are apart).
+- Injective: the hashed bytes determine every value and its type, so two keys are equal only if all their values are
+  (None and "", "a" + "bc" and "ab" + "c", True and 1, 0.0 and -0.0 differ).
 - Each kind of digest begins with its own word, so a key of one kind is never one of another.
 - The same on every replica and machine: no hash seeds, no byte order of the machine.
 """
@@ -79,7 +79,7 @@ def exact_key(scope: Scope, text: str | None, vector: Sequence[float] | None) ->
 
 
 def scope_key(scope: Scope, vector: str) -> bytes:
-    """Whose answers may serve queries of other words: 32 bytes of SHA-256 over the scope and the kind of vector."""
+    """The key under which queries of other words share answers: 32 bytes of SHA-256 over scope and kind of vector."""
     return _digest("scope", (_everything(scope), vector), b"")
 
 
@@ -101,5 +101,5 @@ def _query(kind: str, values: _Values, text: str | None, vector: Sequence[float]
 
 
 def _digest(kind: str, values: _Values, tail: bytes) -> bytes:
-    # An array says itself where it ends, so the tail needs no mark.
+    # A JSON array ends with its bracket, so the tail needs no separator.
     return hashlib.sha256(_json((kind, values)).encode("utf-8", "surrogatepass") + tail).digest()

@@ -1,14 +1,14 @@
-"""The watermarks of all namespaces, from the records that the indexers publish: what a cached answer depends on.
+"""The watermarks of all namespaces, from the records that indexing publishes; cached answers depend on them.
 
 Rules
 -----
-- A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied; no
-  value removes the entry. The last record read wins, also over a greater offset: the documents may have been made anew.
-  That is counted, since from there a watermark may become once more what it was for other documents; so is one that
-  comes again as it was, which may be all that is seen of that.
-- Names may hold `|`: two namespaces whose joined names are alike share their watermark. It then moves too often, never
-  too seldom.
-- What isn't such a record changes nothing.
+- A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied. A
+  record without a value removes the entry. The last record read wins, also over a greater offset: the documents topic
+  may have been created anew. Such a record starts a new generation, since a watermark may then take a value again that
+  it had for other documents. So does an offset that is repeated: it may be the only sign of the same event.
+- Names may hold `|`: two namespaces with the same joined names share a watermark. It then moves too often, never too
+  seldom.
+- Any other record changes nothing.
 """
 
 import re
@@ -24,10 +24,10 @@ class WatermarkTable:
     def __init__(self) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
         self.generation = 0
-        """How often an offset went back, came again, or went away."""
+        """How often an offset went back, was repeated, or was removed."""
 
     def apply(self, key: bytes, value: bytes | None) -> bool:
-        """Take in a record; False if it isn't a watermark's."""
+        """Apply a record; False if it is no watermark."""
         try:
             parts = _KEY.fullmatch(key.decode())
         except UnicodeDecodeError:
@@ -46,7 +46,7 @@ class WatermarkTable:
         return True
 
     def of(self, collection: str, namespace: str) -> tuple[str, ...]:
-        """A namespace's watermark: `partition:offset` by partition; empty if nothing of it was ever indexed."""
+        """A namespace's watermark: `partition:offset` by partition; empty if none of its documents was ever indexed."""
         offsets = self._offsets.get(f"{collection}|{namespace}", {})
         return tuple(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
 

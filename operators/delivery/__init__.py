@@ -1,1 +1,1 @@
-"""Delivery: what comes from Kafka ends there in exactly one terminal record."""
+"""Delivery: every message read from Kafka ends in exactly one output record."""

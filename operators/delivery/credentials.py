@@ -1,6 +1,6 @@
-"""What a connection to a secured broker is made with, read before anything connects.
+"""Credentials: the files and secrets for a secured broker, read before the first connection.
 
-A file that can't be used is a ConfigError that names its setting, not an error of a client half a minute later.
+A file that can't be used is a ConfigError that names its setting, instead of a client's error half a minute later.
 """
 
 import ssl
@@ -38,7 +38,7 @@ def token(path: Path) -> str:
 
 
 def check_files(settings: KafkaSettings) -> None:
-    """Raise ConfigError, naming the setting, if a certificate or a key can't be read or isn't one."""
+    """Raise ConfigError, naming the setting, if a file can't be read or holds no certificate or key."""
     if not settings.security_protocol.endswith("SSL"):
         return
     tls = settings.tls
@@ -59,7 +59,7 @@ def _naming(setting: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        # OpenSSL's reason, such as KEY_VALUES_MISMATCH; what isn't a key, or isn't opened by the password, has none.
+        # OpenSSL's reason, such as KEY_VALUES_MISMATCH; it gives none for a file without a key, or a wrong password.
         reason = error.reason.replace("_", " ").lower() if error.reason else "not a PEM key that key_password opens"
         raise ConfigError(f"{setting}: {reason}") from error
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Dead letters: rejected messages become records of their own, the original untouched."""
+"""Dead letters: a rejected message becomes a record of its own, with the original unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,7 +35,7 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
 
 
 def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
-    """The record in place of one that is too large for its topic: no value, headers that name the query."""
+    """The record in place of one that is too large for its topic: without value, with headers that name the query."""
     origin = refused.origin
     headers: Headers = (
         *_place(origin.topic, origin.partition, origin.offset),
@@ -48,7 +48,7 @@ def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
 
 
 def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:
-    """Whether the record's topic takes it, as far as is known."""
+    """Whether the record is within its topic's limit; True for a topic without a known limit."""
     limit = max_bytes.get(record.topic)
     return limit is None or record_size(record.key, record.value, record.headers) <= limit
 
@@ -56,7 +56,7 @@ def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:
 def undeliverable(
     rejected: Rejected, topic: str, tracer: Tracer, max_bytes: Mapping[str, int] = MappingProxyType({})
 ) -> OutputRecord:
-    """The dead letter of a message, as a part of its trace."""
+    """The dead letter of a message, in the message's trace; without payload if its topic takes no larger one."""
     trace = rejected.trace if rejected.trace is not None else _trace(rejected.message, tracer)
     trace.rejected(rejected.kind)
     letter = dead_letter(rejected, topic, trace.trace_id)
@@ -65,7 +65,7 @@ def undeliverable(
 
 
 def _trace(message: Message, tracer: Tracer) -> Trace:
-    """The trace of a message that never was a query."""
+    """The trace of a message that could not be read as a query."""
     origin = message.origin
     attributes: Attributes = {
         "messaging.destination.partition.id": str(origin.partition),
@@ -83,7 +83,7 @@ def _json(value: bytes | None) -> object:
 
 
 def _timestamp_ms(timestamp: float) -> int | None:
-    # A record without a timestamp can't be produced; and seconds in a float round the last milliseconds of time up.
+    # A record without a timestamp can't be produced, and a float of seconds rounds the latest possible times up.
     return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""A Kafka-protocol broker inside the process, for machines with nothing but Python."""
+"""A broker of Kafka's protocol inside the process, for machines without Kafka."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -11,17 +11,17 @@ PARTITIONS = 4
 """How many partitions every topic has."""
 
 RETAINED_BYTES = 5 * 1024 * 1024
-"""What a partition keeps: above it the oldest records are gone without a word, read or not."""
+"""The size of a partition: beyond it the oldest records are deleted silently, read or not."""
 
 START_TIMEOUT_S = 10.0
 
 
 class EmbeddedBroker:
-    """librdkafka's mock cluster of one broker: in memory, on loopback, for as long as it isn't stopped.
+    """librdkafka's mock cluster of one broker: in memory, on loopback, until it is stopped.
 
-    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)` and, lest a record be half a second on
-    its way, `fetch_max_wait_ms=10`. It isolates no transactions, so delivery is at least once; whoever produces
-    bounds what is unread to RETAINED_BYTES a partition. Joining a group takes 3 seconds or more.
+    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)`, and `fetch_max_wait_ms=10` lest
+    a record take half a second. It isolates no transactions, so delivery is at least once. Producers must limit the
+    unread records to RETAINED_BYTES in each partition. Joining a group takes 3 seconds or more.
     """
 
     def __init__(self) -> None:
@@ -42,21 +42,21 @@ class EmbeddedBroker:
             from confluent_kafka import Producer
         except ImportError as error:
             raise ConfigError("the embedded broker needs the extra `embedded` (confluent-kafka)") from error
-        # The cluster lives in this client, which puts the cluster's own address in place of the configured servers.
-        # At log level 3 it would complain on stderr about every request that it doesn't know.
+        # The cluster is part of this client, which replaces the configured servers by the cluster's own address.
+        # At log level 3 it would write to stderr about every request that it doesn't know.
         self._cluster = Producer({"bootstrap.servers": "embedded", "test.mock.num.brokers": 1, "log_level": 2})
         [broker] = self._cluster.list_topics(timeout=START_TIMEOUT_S).brokers.values()
         self._bootstrap_servers = f"{broker.host}:{broker.port}"
 
     def create_topic(self, name: str) -> None:
-        """Make the topic `name` with PARTITIONS partitions, unless it is there; FatalDelivery when no broker runs."""
+        """Create the topic `name` with PARTITIONS partitions, if it is missing. Raises FatalDelivery if stopped."""
         if self._cluster is None:
             raise FatalDelivery("the embedded broker doesn't run")
-        # Admin clients can't create one here: a topic comes into being when a producer asks for it.
+        # Admin clients can't create topics here; a producer's request for metadata does.
         self._cluster.list_topics(name, timeout=START_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Stop the broker and forget what it holds; nothing when it doesn't run."""
+        """Stop the broker and delete its records; does nothing if it doesn't run."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

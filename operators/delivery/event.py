@@ -1,4 +1,4 @@
-"""Events: a message's bytes become one JSON object, and that the event of a schema, or a named error."""
+"""Events: a message's bytes are parsed as one JSON object and validated as an event, or refused with an InputError."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
 
 _NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
-"""Levels of nesting: what is written again, to Qdrant and into results, must stay within the writer's 254."""
+"""Levels of nesting; JSON that is written again, to Qdrant and into results, may have 254."""
 
 
 def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
@@ -32,28 +32,28 @@ def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
     and for a repeated key.
     """
     if value is None:
-        raise InputError(DeadLetterClass.NOT_JSON, "the message has no value")
+        raise InputError(DeadLetterClass.NOT_JSON, "value: missing, a JSON object is expected")
     if len(value) > max_bytes:
-        raise InputError(DeadLetterClass.TOO_LARGE, f"{len(value)} bytes, at most {max_bytes}")
+        raise InputError(DeadLetterClass.TOO_LARGE, f"value: {len(value)} bytes, expected at most {max_bytes}")
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:
         raise InputError(DeadLetterClass.NOT_JSON, f"{error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
-        raise InputError(DeadLetterClass.INVALID, f"an object is expected, not {type(document).__name__}")
+        raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")
     keys, levels = _shape(document)
     if levels > MAX_DEPTH:
-        raise InputError(DeadLetterClass.NOT_JSON, f"nested {levels} levels deep, at most {MAX_DEPTH}")
-    # The parser keeps the last of repeated keys without a word: count what was written.
+        raise InputError(DeadLetterClass.NOT_JSON, f"{levels} levels of nesting, expected at most {MAX_DEPTH}")
+    # The parser silently takes the last of repeated keys, so the keys in the text are counted.
     if sum(1 for match in _STRINGS.finditer(value) if match[1]) != keys:
         raise InputError(DeadLetterClass.INVALID, "a key is repeated")
     return document
 
 
 def readable(document: dict[str, Any]) -> dict[str, Any]:
-    """The same event, if its schema version is ours. Raises InputError `unsupported_version`."""
+    """The same event, if this version reads its schema version. Raises InputError `unsupported_version`."""
     version = document.get("schema_version", SCHEMA_VERSION)
-    # What isn't an integer is no version at all, and the schema's to refuse.
+    # The schema refuses a version that is no integer.
     if type(version) is int and version != SCHEMA_VERSION:
         raise InputError(
             DeadLetterClass.UNSUPPORTED_VERSION, f"schema_version: {version}, this version reads {SCHEMA_VERSION}"
@@ -62,7 +62,7 @@ def readable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain(error: ValidationError) -> str:
-    """Every problem as `field: what is wrong (value)`, values cut short."""
+    """Every problem as `field: problem (value)`, with values cut short."""
     problems = []
     for item in error.errors(include_url=False):
         field = ".".join(str(part) for part in item["loc"])
@@ -71,7 +71,7 @@ def explain(error: ValidationError) -> str:
 
 
 def validated(model: type[E], document: dict[str, Any]) -> E:
-    """The event that the object is. Raises InputError `invalid` with every problem."""
+    """Validate the object as an event. Raises InputError `invalid` with every problem."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -81,7 +81,7 @@ def validated(model: type[E], document: dict[str, Any]) -> E:
 def check_headers(message: Message) -> None:
     """Raise InputError `invalid` for a message whose headers can't be read."""
     if not message.legible:
-        raise InputError(DeadLetterClass.INVALID, "headers: a name isn't UTF-8")
+        raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
 
 
 def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
@@ -102,7 +102,7 @@ def _shape(document: Any) -> tuple[int, int]:
             if isinstance(value, dict):
                 keys += len(value)
                 items = value.values()
-            # A vector's hundreds of numbers are passed over at once.
+            # The numbers of a vector are skipped as a whole.
             if not _NESTING.isdisjoint(map(type, items)):
                 below += [item for item in items if type(item) in _NESTING]
         level = below

@@ -1,19 +1,19 @@
-"""The end of a transaction is never in doubt: a producer that may have left a request on its way is replaced.
+"""Fencing: a transactional producer that may have left a request in transit is replaced before the next transaction.
 
 The danger: a request that a client sent on a connection that then broke, and sent again on another, may still arrive.
 If it ends a transaction (EndTxn) or carries its offsets (TxnOffsetCommit) and arrives inside a later transaction of the
-same producer epoch, it ends that one early, or puts older offsets over its own: queries are lost, or answered twice.
-Brokers of KIP-890 prevent this for clients that speak its protocol; neither of ours does.
+same producer epoch, it ends that one early, or overwrites its offsets with older ones: queries are lost, or answered
+twice. Brokers with KIP-890 prevent this for clients that speak its protocol; neither supported client does.
 
 Rules
 -----
-- A producer *retires* when a connection of its own broke, when a request of its was left without an answer, or when a
-  failure left it unfit. Each client says only how it sees that.
-- A retired producer begins no transaction. Before the next one it is closed, and another of the same transactional id
-  is initialised: the broker raises the epoch, and refuses whatever the earlier one left on its way.
-- A replacement that has retired already is replaced in its turn, before any transaction.
-- A replacement that the broker's absence prevents is tried again, as a delivery is; one try takes no longer than a
-  transaction may. A producer that was not initialised is never used.
+- A producer *retires* when one of its connections broke, when a request of its got no answer, or when a failure left it
+  unusable. Each client's module says how it detects that.
+- A retired producer begins no transaction. Before the next one it is closed, and another with the same transactional id
+  is initialised: the broker raises the epoch, and refuses the earlier producer's requests in transit.
+- A replacement that has already retired is replaced too, before any transaction.
+- While the broker is away, a replacement is tried again like a delivery; one try takes no longer than a transaction
+  may. A producer that was not initialised is never used.
 - Each replacement is one line in the log, and is counted.
 - A producer that the broker calls fenced ends the process: another with its transactional id has started. So does an
   initialisation that its connection's end delayed until after a later one: whether the transaction that it cut off was
@@ -72,9 +72,9 @@ class FencedProducer:
         self._producer.deliver(records, commits, group)
 
     def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
-        """Nothing: what arrives late is refused, or finds nothing to end."""
+        """Do nothing: the broker refuses late requests, or they find no transaction to end."""
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
+        """Release connections; an open transaction is lost."""
         if self._producer is not None:
             self._producer.close()

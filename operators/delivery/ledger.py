@@ -1,12 +1,12 @@
-"""What this member owns and what it owes: the assigned partitions, their epochs, and the queries not yet committed.
+"""The in-flight offsets of this member: its assigned partitions, their epochs, and the messages not yet committed.
 
-The polling thread and the sink's thread meet here, under one lock. Rules:
+The consumer loop's thread and the sink's thread share it under one lock. Rules:
 
-- Each assignment of a partition starts an epoch; the records read under it carry it. An answer of an epoch that is over
-  is dropped: the partition's new owner reads the query again.
-- What a transaction commits and the group membership it commits under are read in one critical section, so that the
-  broker's fencing by generation covers what was chosen.
-- Credit is what may still be read: `max_in_flight` less the queries read but not committed.
+- Each assignment of a partition starts an epoch; the records read under it carry it. An answer of an epoch that has
+  ended is dropped: the partition's new owner reads the message again.
+- The offsets of a transaction and the group membership for it are read in one critical section, so that the broker's
+  fencing by generation applies to exactly these offsets.
+- The credit is how many more messages may be read: `max_in_flight` less those read but not committed.
 """
 
 import threading
@@ -62,27 +62,27 @@ class Ledger:
 
     @property
     def in_flight(self) -> int:
-        """Queries read under the present assignments and not committed."""
+        """Messages read under the present assignments and not committed."""
         return self._in_flight
 
     @property
     def credit(self) -> int:
-        """Queries that may be read now."""
+        """How many more messages may be read now."""
         return self._max_in_flight - self._in_flight
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that are owned now."""
+        """The partitions assigned now."""
         with self._lock:
             return sorted(self._assignments)
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Where reading goes on, by partition."""
+        """The next offset to read, by partition."""
         with self._lock:
             return {partition: assignment.tracker.next_offset for partition, assignment in self._assignments.items()}
 
     def assign(self, partition: TopicPartition, committed: Commit) -> int:
-        """Start an epoch of `partition` at what its last owner committed, and return it."""
+        """Start an epoch of `partition` at the offset that its last owner committed, and return the epoch."""
         with self._lock:
             self._drop(partition)
             self._epoch += 1
@@ -90,13 +90,13 @@ class Ledger:
             return self._epoch
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """End the epochs of `partitions`: nothing read under them can be answered any more."""
+        """End the epochs of `partitions`: messages read under them can't be answered any more."""
         with self._lock:
             for partition in partitions:
                 self._drop(partition)
 
     def see(self, partition: TopicPartition, offset: int) -> int | None:
-        """Note that a record was read; its epoch, or None if it isn't this member's to answer."""
+        """Note that a record was read; its epoch, or None if this member must not answer it."""
         with self._lock:
             assignment = self._assignments.get(partition)
             if assignment is None or not assignment.tracker.see(offset):
@@ -127,7 +127,7 @@ class Ledger:
             return Transaction(records, plans, member.group_metadata(), waiting, dropped)
 
     def standing(self, member: Membership) -> Transaction:
-        """All that is committed of what is owned now, to be committed once more."""
+        """The committed offsets of the partitions assigned now, to be committed once more."""
         with self._lock:
             plans = {
                 partition: (assignment.epoch, assignment.tracker.plan(()))
@@ -136,7 +136,7 @@ class Ledger:
             return Transaction((), plans, member.group_metadata(), (), ())
 
     def confirm(self, transaction: Transaction) -> None:
-        """Take over what the broker has committed."""
+        """Note that the broker has committed the transaction."""
         with self._lock:
             for partition, (epoch, plan) in transaction.plans.items():
                 assignment = self._assignments.get(partition)

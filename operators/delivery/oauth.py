@@ -1,6 +1,6 @@
-"""Tokens for SASL OAUTHBEARER: from a file that somebody else renews, or by OAuth 2 client credentials (RFC 6749, 4.4).
+"""Tokens for SASL OAUTHBEARER: from a file that another process renews, or by OAuth 2 client credentials.
 
-No error holds a token or a secret, nor what the token's issuer wrote.
+The latter are those of RFC 6749, 4.4. No error holds a token, a secret or the issuer's text.
 """
 
 import base64
@@ -22,7 +22,7 @@ from schemas.errors import ConfigError, RetriableDelivery
 from schemas.settings.security import SaslSettings
 
 TIMEOUT: Final = 4.0
-"""Seconds for the issuer's answer: less than a group's session, for the thread that waits sends its heartbeats."""
+"""Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""
 
 _UNTOLD_LIFETIME: Final = 300.0
 _FRESH: Final = 0.75
@@ -32,14 +32,14 @@ _ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unautho
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and when it must be asked for anew, in seconds since the epoch."""
+    """A token and its expiry in Unix seconds."""
 
     value: str = field(repr=False)
     expires: float
 
 
 class TokenSource:
-    """A token whenever a connection needs one. Thread-safe."""
+    """Gives a valid token to each new connection. Thread-safe."""
 
     def __init__(self, sasl: SaslSettings, now: Callable[[], float] = time.time) -> None:
         self._sasl = sasl
@@ -49,7 +49,7 @@ class TokenSource:
         self._fresh_until = 0.0
 
     def token(self) -> Token:
-        """A token that is good now: the file's present one, or one issued for three quarters of its life at most.
+        """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
 
         Raises ConfigError for a file that can't be used and RetriableDelivery for an issuer that gives none.
         """
@@ -57,7 +57,7 @@ class TokenSource:
         if path is not None:
             value = _bearer(credentials.token(path))
             if value is None:
-                raise ConfigError("kafka.sasl.token_file: holds no bearer token")
+                raise ConfigError("kafka.sasl.token_file: expected a bearer token in the file")
             return Token(value, min(_expiry(value), self._now() + _UNTOLD_LIFETIME))
         with self._lock:
             if self._issued is None or self._now() >= self._fresh_until:
@@ -81,9 +81,9 @@ class TokenSource:
         assert sasl.token_url is not None
         form = {"grant_type": "client_credentials", **({"scope": sasl.scope} if sasl.scope else {})}
         # RFC 6749, 2.3.1: both are form-encoded before they are put into the header.
-        who = (quote_plus(sasl.client_id or ""), quote_plus(credentials.client_secret(sasl) or ""))
+        client = (quote_plus(sasl.client_id or ""), quote_plus(credentials.client_secret(sasl) or ""))
         try:
-            answer = httpx.post(sasl.token_url, data=form, auth=who, timeout=TIMEOUT)
+            answer = httpx.post(sasl.token_url, data=form, auth=client, timeout=TIMEOUT)
         except httpx.HTTPError as error:
             raise RetriableDelivery(f"kafka.sasl.token_url: {type(error).__name__}") from None
         body = _object(answer.content)
@@ -99,7 +99,7 @@ class TokenSource:
 
 @functools.cache
 def tokens(sasl: SaslSettings) -> TokenSource:
-    """The one source of a process, whichever of its clients asks: an issuer is asked once for all of them."""
+    """The token source of a process: its Kafka clients share it, so that the issuer is asked once for all."""
     return TokenSource(sasl)
 
 
@@ -108,7 +108,7 @@ def _bearer(value: Any) -> str | None:
 
 
 def _expiry(token: str) -> float:
-    """When a JWT says that it expires; a token that doesn't say never does."""
+    """A JWT's expiry in Unix seconds; infinity for a token without one."""
     try:
         claims = token.split(".")[1]
         expiry = _object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp")

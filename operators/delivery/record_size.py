@@ -1,7 +1,7 @@
-"""How large a record is: all of its bytes, in a batch of its own, before compression.
+"""The size of a record: all its bytes, in a batch of its own, before compression.
 
-What a topic's `max.message.bytes` bounds is the batch, compressed. Without compression this is never less than that,
-and more only by what lengths, which are written in as few bytes as they need, leave open.
+A topic's `max.message.bytes` limits the compressed batch. Without compression the size here is never below the batch's.
+It is above it only by the bytes that Kafka's variable-length numbers save.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _HEADER: Final = 10
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> int:
-    """The bytes that a topic must take for this record."""
+    """The bytes of the record: its topic takes it if `max.message.bytes` is at least this."""
     size = _BATCH + _RECORD + len(key or b"") + len(value or b"")
     for name, content in headers:
-        # Hardly a name is anything but ASCII: only those have to be encoded.
+        # Nearly all names are ASCII; only the others have to be encoded.
         size += _HEADER + (len(name) if name.isascii() else len(name.encode())) + len(content)
     return size

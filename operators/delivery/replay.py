@@ -1,11 +1,11 @@
-"""Replay, decided: which dead letters are wanted, what each becomes, and when the next may go. Pure.
+"""Replay: which dead letters are selected, the record that each becomes, and when the next may be sent. Pure.
 
 Rules
 -----
-- What a letter becomes is the message that it was made of, byte for byte: its key, its value and its own headers.
-- A query gets a new timestamp, for its old one would have it expire at once. A document keeps its own, which is its
-  version where the event names none: replayed, it must not go over what came after it.
-- A letter without payload, or of a topic that is neither read for queries nor for documents, can't be replayed.
+- A letter becomes the original message, byte for byte: its key, its value and its own headers.
+- A query gets a new timestamp, since with the old one it would expire at once. A document has its old timestamp, which
+  is its version if the event names none: a replayed document must not overwrite a later one.
+- A letter without payload, or of a topic that neither flow reads, can't be replayed.
 """
 
 import math
@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 class Position(NamedTuple):
-    """Where a message stood in Kafka."""
+    """A message's place in Kafka."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter: the original message, its timestamp in ms, where it stood and what was wrong."""
+    """A dead letter: the original message, its timestamp in ms, its place, and what was wrong with it."""
 
     place: Position
     kind: str
@@ -59,8 +59,8 @@ class Letter:
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
-        """The letter that a record of the dead-letter topic is; None for a record that is none."""
-        # The message may have been a dead letter before: what was added last is about it.
+        """Read a record of the dead-letter topic; None for one that is no dead letter."""
+        # The message may have been a dead letter before: the headers added last are this letter's.
         begin = max((number for number, (name, _) in enumerate(headers) if name == names.TOPIC), default=None)
         if begin is None:
             return None
@@ -83,9 +83,9 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which letters are wanted: those for which all that is given here holds; times in Unix seconds, `until` excluded.
+    """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
 
-    The time of a letter is its original's, which dead letters keep.
+    The time of a letter is that of its original message.
     """
 
     classes: frozenset[DeadLetterClass] = frozenset()
@@ -96,7 +96,7 @@ class Filter:
     until: float | None = None
 
     def matches(self, letter: Letter) -> bool:
-        """Whether the letter is wanted."""
+        """Whether the letter is selected."""
         return (
             (not self.classes or letter.kind in self.classes)
             and (self.stage is None or letter.stage == self.stage)
@@ -126,7 +126,7 @@ class Replayed:
 
 
 def replayed(letter: Letter, queries: str, documents: str) -> Replayed | Skip:
-    """What the letter becomes, where queries and documents are read from these topics."""
+    """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
     topic = letter.place.topic
     if topic not in {queries, documents}:
         return Skip.OTHER_TOPIC
@@ -139,7 +139,7 @@ def replayed(letter: Letter, queries: str, documents: str) -> Replayed | Skip:
 
 @dataclass(slots=True)
 class Throttle:
-    """Turns that are at least 1/`rate` seconds apart: what a pause has cost is not caught up with."""
+    """Turns at least 1/`rate` seconds apart; time lost in a pause isn't made up for."""
 
     rate: float
     _next: float = field(default=-math.inf, init=False)

@@ -1,14 +1,14 @@
-"""The sink: results, dead letters and the offsets that they answer, made durable together on a thread of its own.
+"""The sink: results, dead letters and the offsets that they answer are committed together, on a thread of its own.
 
 Rules
 -----
-- The engine's worker only queues; it never waits for a broker.
-- A transaction starts at once if the last one began at least `interval` ago, else it gathers until then.
-- Each try asks the ledger anew what may be committed: answers of epochs that are over are dropped.
-- A record that is refused for its size becomes a dead letter without payload; the rest is tried again. Where it could
-  be any of several, they are tried in halves.
-- Whatever may be tried again is, for ever; whatever may not ends the process.
-- Before partitions go, and at the end, the producer concludes: it has the last word on their offsets.
+- The engine's worker only queues records; it never waits for a broker.
+- A transaction starts at once if the last one began at least `interval` ago; else records queue until then.
+- Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
+- A record that the broker refuses for its size becomes a dead letter without payload, and the others are tried again.
+  Where the broker doesn't say which of several it is, each half of them is tried alone.
+- A retriable failure is retried without end; any other failure ends the process.
+- Before partitions are revoked, and at the end, the producer concludes: it commits their offsets for the last time.
 """
 
 import threading
@@ -58,17 +58,17 @@ class Delivery:
         self._began: float | None = None
 
     def start(self) -> None:
-        """Deliver what is put."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, output_records: Sequence[OutputRecord]) -> None:
-        """Queue terminal records. From any thread."""
+        """Queue output records. From any thread."""
         with self._changed:
             self._queue.extend(output_records)
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Deliver what is queued without gathering more, and conclude; returns then, or after `timeout` seconds."""
+        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds."""
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
@@ -76,12 +76,12 @@ class Delivery:
             self._flushing = False
 
     def stuck_for(self) -> float:
-        """Seconds that the present try has taken; 0 between tries."""
+        """Seconds since the present try began; 0 between tries."""
         began = self._began
         return time.monotonic() - began if began is not None else 0.0
 
     def close(self) -> None:
-        """Deliver what is queued, then end the thread."""
+        """Deliver the queued records, then end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -97,7 +97,7 @@ class Delivery:
                 with self._changed:
                     self._changed.wait_for(lambda: self._queue or self._ending)
                     if self._queue:
-                        # Until the interval is over, more gathers.
+                        # More records queue until the interval has passed.
                         left = began + self._interval - time.monotonic()
                         self._changed.wait_for(lambda: self._ending, left)
                     answers = waiting + list(self._queue)
@@ -148,7 +148,9 @@ class Delivery:
                     return self._deliver(answers[:middle]) + self._deliver(answers[middle:])
                 [refused] = error.records
                 if refused.topic == self._dead_letters and refused.value is None:
-                    raise FatalDelivery(f"{self._dead_letters} refuses even a dead letter without payload") from error
+                    raise FatalDelivery(
+                        f"{self._dead_letters} refuses a dead letter without payload for its size"
+                    ) from error
                 log.error("topic refused a record for its size", topic=refused.topic, sent_instead="dead letter")
                 answers = [self._smaller(answer) if answer is refused else answer for answer in answers]
             except RetriableDelivery as error:
@@ -190,7 +192,7 @@ class Delivery:
 
 
 def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:
-    """Of the records that compact only the highest offset of each topic and key; all the others."""
+    """All records, but of those that compact only the one with the highest offset for each topic and key."""
     last: dict[tuple[str, bytes | None], OutputRecord] = {}
     others = []
     for record in records:
@@ -212,7 +214,7 @@ class _Partition(StatelessSinkPartition[list[OutputRecord]]):
 
 
 class DeliverySink(DynamicSink[list[OutputRecord]]):
-    """The dataflow's end: lists of terminal records."""
+    """The dataflow's sink: takes lists of output records."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery

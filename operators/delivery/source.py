@@ -1,17 +1,17 @@
-"""The query source: a consumer polled on its own thread, and the Bytewax source that hands over what it read.
+"""The message source: a consumer loop on a thread of its own, and the Bytewax source of the messages that it read.
 
 Rules
 -----
-- The polling thread alone talks to the consumer; the engine's worker only ever waits for the wake-up event.
-- What a poll brings beyond the credit waits here. While something waits, or when stopping, the partitions are paused
-  and polling goes on, so that the member stays in its group.
-- A newly assigned partition is read from what the group has committed, never from a kept position. Records of a
-  partition that isn't (or isn't any more) in the ledger are dropped: they are read again.
-- Before a partition is given up, what has been answered is committed, for as long as the group waits without harm. What
-  hasn't is its next owner's.
-- Stopping: nothing more is read; the source ends when every query read is committed, or at `drain_timeout`. Whoever
-  takes the partitions over reads what was left.
-- A failure of the polling thread or the sink's ends the source, and with it the process.
+- Only the consumer loop's thread calls the consumer; the engine's worker waits for nothing but the wake-up event.
+- Records beyond the credit wait here. While some wait, or when stopping, the partitions are paused and polling goes on,
+  so that the member stays in its group.
+- A newly assigned partition is read from the offset that the group has committed, never from an earlier position.
+  Records of a partition that isn't, or no longer is, in the ledger are dropped: its owner reads them again.
+- Before a partition is revoked, the answered messages are committed, within _LAST_COMMIT seconds. The next owner of the
+  partition reads the others again.
+- Stopping: no more is read; the source ends when all messages that were read are committed, or at `drain_timeout`. The
+  next owner of the partitions reads the remaining messages.
+- A failure of the consumer loop's thread, or of the sink's, ends the source and the process.
 """
 
 import threading
@@ -34,20 +34,20 @@ from schemas.errors import FatalDelivery, RetriableDelivery
 log = structlog.stdlib.get_logger(__name__)
 
 _PACE: Final = 0.005
-"""Seconds from one poll to the next: records gather into one list instead of trickling through the flow."""
+"""Seconds from one poll to the next, so that the flow gets lists of records and not single ones."""
 
 _IDLE_POLL: Final = 0.1
 _PAUSED_POLL: Final = 0.01
 _FAILED_POLL: Final = 0.1
 _RETRY: Final = 0.5
 _LAST_COMMIT: Final = 0.5
-"""Seconds that a rebalance is held up, so that what is answered needn't be answered anew by the next owner."""
+"""Seconds that a rebalance may be delayed to commit answered messages, which the next owner then doesn't repeat."""
 
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class ConsumerLoop:
-    """Reads queries for as long as there is credit. `start`, `stop` and `close` are called by the process."""
+    """Reads messages while there is credit. The process calls `start`, `stop` and `close`."""
 
     def __init__(self, consumer: Consumer, ledger: Ledger, topic: str, wakeup: Wakeup, drain_timeout: float) -> None:
         self._consumer = consumer
@@ -61,7 +61,7 @@ class ConsumerLoop:
         self._assigned: dict[TopicPartition, int] = {}
         self._assignments = 0
         self._paused: bool | None = None
-        # A client moves its positions over records that it doesn't hand out when it fails, and keeps old ones.
+        # A failed poll may have moved the client's positions past records that it didn't return.
         self._misplaced = False
         self._stop_at: float | None = None
         self._closing = False
@@ -70,15 +70,15 @@ class ConsumerLoop:
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
         self._flush: Callable[[float], None] = lambda _: None
         self.moved_at = time.monotonic()
-        """When the engine last came by, on the monotonic clock."""
+        """When the engine last called `take`, on the monotonic clock."""
 
     def start(self, flush: Callable[[float], None]) -> None:
-        """Join the group and read; `flush` commits what is answered, within the given seconds."""
+        """Join the group and read; `flush` commits the answered messages, within the given seconds."""
         self._flush = flush
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more; the source ends once everything read is committed. From any thread."""
+        """Read no more; the source ends once all messages read are committed. From any thread."""
         if self._stop_at is None:
             self._stop_at = time.monotonic() + self._drain_timeout
         self._wakeup.set()
@@ -100,7 +100,7 @@ class ConsumerLoop:
         return self._consumer.stable()
 
     def take(self) -> list[list[Message]]:
-        """The lists read since the last call, one a poll, perhaps none.
+        """The lists of messages read since the last call, one for each poll.
 
         Raises StopIteration at the end, FatalDelivery after a failure.
         """
@@ -148,7 +148,7 @@ class ConsumerLoop:
             self._misplaced = True
             time.sleep(_FAILED_POLL)
         if self._misplaced:
-            # Read again once the client is where it should be.
+            # These are read again once the client's positions are right.
             self._ahead.clear()
         if messages := self._messages():
             self._batches.append(messages)
@@ -234,7 +234,7 @@ class ConsumerLoop:
             log.warning("consumer cannot read committed offsets", reason=str(error))
             return
         with self._lock:
-            # A revocation meanwhile has ended an assignment: what was asked about it is out of date.
+            # A revocation meanwhile has ended an assignment: its committed offsets are out of date.
             taken = [partition for partition in starts if self._assigned.get(partition) == assigned[partition]]
             for partition in taken:
                 del self._assigned[partition]
@@ -261,7 +261,7 @@ class _Partition(StatelessSourcePartition[list[Message]]):
 
 
 class MessageSource(DynamicSource[list[Message]]):
-    """A source whose items are the lists of messages that one poll brought. One worker a process."""
+    """A source of the lists of messages that single polls brought. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._intake = consumer_loop
@@ -270,5 +270,5 @@ class MessageSource(DynamicSource[list[Message]]):
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
         """The only partition."""
         if worker_count != 1:
-            raise FatalDelivery("one worker a process: scale with processes")
+            raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
         return _Partition(self._intake, self._wakeup)

@@ -1,4 +1,4 @@
-"""The topics: which there are, how big a record they take, and how they are made."""
+"""The topics: which exist, how large a record each takes, and how they are created."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -13,11 +13,11 @@ DEFAULT_MAX: Final = 1_048_588
 """Kafka's default `max.message.bytes`."""
 
 DEAD_LETTER_ROOM: Final = 65_536
-"""What a dead letter may need beyond the message that it holds, in bytes."""
+"""Bytes that a dead letter may need beyond the message that it holds."""
 
 
 def require(settings: KafkaSettings, names: Sequence[str]) -> None:
-    """Raise FatalDelivery, naming them, if some of the topics don't exist or the broker can't be asked."""
+    """Raise FatalDelivery if topics don't exist, naming them, or if the broker doesn't answer."""
     with Admin(settings) as admin:
         there = set(admin.list_topics())
     if missing := [name for name in names if name not in there]:
@@ -30,7 +30,8 @@ def require_room(settings: KafkaSettings, topic: str) -> None:
     sizes = max_message_bytes(settings, [letters, topic])
     if sizes[letters] <= sizes[topic]:
         raise FatalDelivery(
-            f"{letters}: {_MAX} must be larger than that of {topic}, a dead letter is the larger record"
+            f"topic {letters}: {_MAX} is {sizes[letters]}, expected more than the {sizes[topic]} of {topic}, "
+            "since a dead letter holds the message and more headers"
         )
 
 
@@ -41,7 +42,7 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
 
 
 def create(settings: KafkaSettings) -> list[str]:
-    """Create the topics that don't exist, each as its role needs it; the names of those. Raises FatalDelivery."""
+    """Create the missing topics, each as its role needs it, and return their names. Raises FatalDelivery."""
     roles = settings.topics
     wanted: dict[str, dict[str, str]] = {
         roles.queries: {},
@@ -76,7 +77,7 @@ _MAX: Final = "max.message.bytes"
 
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
-    # The segment that is written to is never compacted, and every search replica reads the topic whole at its start.
+    # Kafka never compacts the segment that it writes to, and every search replica reads the whole topic at its start.
     "segment.ms": "600000",
     "segment.bytes": str(16 * 1024 * 1024),
 }

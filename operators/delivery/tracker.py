@@ -1,13 +1,13 @@
-"""Which offsets of one partition are answered, and what to commit so that a new owner knows it too. Pure.
+"""Which offsets of one partition are answered, and the commit that tells a new owner so. Pure.
 
 Rules
 -----
 - An offset is *seen* when it was read, in rising order; offsets have gaps (control records, aborted transactions), so
   the next one is never assumed to be +1.
-- It is *done* when its terminal record is committed.
-- The committed position is the end of the unbroken run of done offsets; the done ones beyond it travel in the commit's
-  metadata. A new owner starts at the position and skips those.
-- `plan` says what a transaction would commit; only `apply`, after the broker took it, changes anything.
+- It is *done* when its output record is committed.
+- The committed position is the end of the unbroken run of done offsets; the commit's metadata holds the done offsets
+  beyond it. A new owner starts at the position and skips those.
+- `plan` says what a transaction would commit; only `apply`, after the broker committed it, changes the state.
 """
 
 import base64
@@ -23,12 +23,12 @@ METADATA_LIMIT: Final = 4096
 _VERSION: Final = "rs1:"
 
 _MOST_DONE: Final = 1 << 20
-"""Far more than are answered in one partition while a query waits for its deadline: beyond it lies damage."""
+"""Far more than are answered in one partition while a query waits for its deadline: more means damaged metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A position and the metadata that goes with it."""
+    """A position and its metadata."""
 
     offset: int
     metadata: str
@@ -36,7 +36,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """What a transaction commits for one partition: `accepted` offsets become done, `waiting` ones don't fit yet."""
+    """A transaction's commit for one partition: `accepted` offsets become done, `waiting` ones don't fit in yet."""
 
     commit: Commit
     accepted: tuple[int, ...]
@@ -55,7 +55,7 @@ class OffsetTracker:
 
     @property
     def position(self) -> int:
-        """Where a new owner would start."""
+        """The offset at which a new owner would start."""
         return self._position
 
     @property
@@ -96,7 +96,7 @@ class OffsetTracker:
             waiting.append(accepted.pop())
 
     def apply(self, plan: CommitPlan) -> None:
-        """Take over what the broker has committed."""
+        """Note that the broker has committed the plan."""
         self._done.update(plan.accepted)
         self._position = max(self._position, plan.commit.offset)
         while self._seen and self._seen[0] < self._position:
@@ -130,7 +130,7 @@ def encode(position: int, done: Sequence[int]) -> Commit:
 
 
 def decode(commit: Commit) -> list[int]:
-    """Read the done offsets out of a commit; foreign or damaged metadata says nothing."""
+    """Read the done offsets from a commit; foreign or damaged metadata holds none."""
     if not commit.metadata.startswith(_VERSION):
         return []
     try:
@@ -145,7 +145,7 @@ def decode(commit: Commit) -> list[int]:
     for gap, length in zip(numbers[::2], numbers[1::2], strict=False):
         done += range(end + gap, end + gap + length)
         end += gap + length
-    # Damage that still reads as numbers would skip queries that nobody has answered.
+    # Damaged metadata that can still be parsed would skip queries without an answer.
     return done if encode(commit.offset, done) == commit else []
 
 

@@ -1,7 +1,7 @@
-"""Which versions of the clients and of the broker's transactions the delivery was tried with.
+"""The versions of the clients and of the broker's transactions with which the delivery was tried.
 
-What protects a transaction (see `fencing`) leans on how each client speaks of its connections, and on what the broker
-refuses. The fault harness was run with the versions below; any other may do as well, and is warned of at start.
+The protection of a transaction (see `fencing`) depends on what each client reports of its connections, and on what the
+broker refuses. The fault harness ran with the versions below; with any other a warning is logged at start.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _FEATURE: Final = "transaction.version"
 
 
 def warn_of_untried(settings: KafkaSettings, client: str) -> None:
-    """Log each version that was not tried. Raises FatalDelivery if the broker can't be asked."""
+    """Log each version that was not tried. Raises FatalDelivery if the broker doesn't answer."""
     distribution, tried = CLIENTS[client]
     if (found := version(distribution)) != tried:
         log.warning("client version was not tried", client=distribution, version=found, tried=tried)

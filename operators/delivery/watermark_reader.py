@@ -1,18 +1,18 @@
-"""Watermarks as a replica reads them, so that its caches serve only what is fresh.
+"""The watermark reader: a replica follows the watermarks topic, so that its caches serve only fresh answers.
 
 Rules
 -----
-- What was committed before `caught_up` was called is in `of` when it returns: the topic's ends are asked for after the
-  call, and everything below them is read. A question to the broker that began before the call doesn't count.
-- All calls that come while one question is under way share the next one: at most two questions are waited for.
-- Nobody waits for what is down: after a failure every call fails at once, until the reader, which tries again every
-  _RETRY seconds, is at an end again. So it is before the topic was read for the first time, too.
-- While nobody asks, what has come is taken in every _IDLE seconds, and nothing else is done.
-- A topic that ends below what was read of it was made anew, and is read anew; so it is after _ANEW seconds of failures.
-  One that has grown beyond that before anyone looks isn't told from the old one. What a topic held isn't forgotten: a
-  watermark that went back to an older state would bring back its answers.
-- Partitions that are added are read from their beginning, TAIL_METADATA_AGE after they came: what a producer that
-  knows them earlier puts there is missed until then.
+- Watermarks committed before a call of `caught_up` are in `of` when it returns: the reader requests the topic's end
+  offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
+- All calls that begin during one request share the next one, so a call waits for two requests at most.
+- No call waits for a broker that is down: after a failure every call fails at once, until the reader, which tries again
+  every _RETRY seconds, has reached the ends again. The same holds before the topic is read for the first time.
+- Without calls, new records are applied every _IDLE seconds, and no ends are requested.
+- A topic that ends below the positions read was created anew and is read anew, as it is after _ANEW seconds of
+  failures. A new topic that has already grown beyond those positions can't be told from the old one. The watermarks of
+  the old topic stay: one that returned to an earlier value would make its cached answers valid again.
+- Added partitions are read from their beginning, at most TAIL_METADATA_AGE seconds after they were added. Records that
+  a producer writes there earlier are missed until then.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ _RETRY: Final = 0.5
 _ANEW: Final = 10.0
 _POLL: Final = 0.002
 _LONG_POLL: Final = 0.1
-"""Seconds: a poll may go on waiting for a record when the marks of a transaction have brought it to the end. The long
-one is for when nobody waits any more."""
+"""Seconds: a poll may wait for a record although only a transaction's markers are left before the end. The long poll is
+for when all calls have timed out."""
 
 _CLOSE_TIMEOUT: Final = 5.0
-_MADE_ANEW: Final = "the topic was made anew"
+_MADE_ANEW: Final = "the topic was created anew"
 
 _Outcome = asyncio.Future[str | None]
-"""None, or why it failed; all callers who share a question wait for the same."""
+"""None, or why the request failed; all calls that share a request wait for the same future."""
 
 
 class WatermarkReader:
-    """Reads the watermarks topic on a thread of its own. `start` and `close` are called by the process."""
+    """Reads the watermarks topic on a thread of its own. The process calls `start` and `close`."""
 
     def __init__(self, tail: Callable[[], Tail], timeout: float) -> None:
-        """`timeout`: the seconds that a call waits at most."""
+        """`timeout`: how many seconds a call waits at most."""
         self._tail = tail
         self._timeout = timeout
         self._watermarks = WatermarkTable()
@@ -81,19 +81,19 @@ class WatermarkReader:
 
     @property
     def generation(self) -> int:
-        """How often a namespace's offset went back: what was answered before may be of other documents."""
+        """How often a namespace's offset went back: earlier answers may be of other documents."""
         with self._reading:
             return self._watermarks.generation
 
     async def caught_up(self, timeout: float) -> None:
-        """Return once everything is read that was in the topic when this was called; on one event loop only.
+        """Return once all records are read that were in the topic at the time of the call; on one event loop only.
 
-        Raises BackendTimeout when the patience is at its end, DeadlinePassed when `timeout` seconds are before that,
-        and BackendUnavailable if the broker can't be asked, or at once if the reader is behind since a failure.
+        Raises BackendTimeout after the reader's own timeout, DeadlinePassed if `timeout` seconds are less and have
+        passed, and BackendUnavailable if the broker doesn't answer, or at once if the reader is behind since a failure.
         """
         with self._calls:
             if self._behind:
-                raise BackendUnavailable("watermarks: the reader is behind")
+                raise BackendUnavailable("watermarks: the reader is behind since a failure")
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
                 self._asked.set()
@@ -112,7 +112,7 @@ class WatermarkReader:
             try:
                 with contextlib.closing(self._tail()) as tail:
                     self._follow(tail)
-            except Exception as error:  # noqa: BLE001  caches are bypassed; nothing else needs this thread
+            except Exception as error:  # noqa: BLE001  caches are bypassed; no other part needs this thread
                 self._fail(str(error) if isinstance(error, RankstreamError) else type(error).__name__)
                 self._closing.wait(_RETRY)
         self._fail("closed")
@@ -134,7 +134,7 @@ class WatermarkReader:
                 heard = time.monotonic()
 
     def _wait(self, tail: Tail) -> None:
-        """Return when someone asks, or the reader itself has to know where it is."""
+        """Return when a call waits, or at once while the reader is behind."""
         while not self._behind and not self._asked.wait(_IDLE):
             self._poll(tail, 0)
         self._asked.clear()
@@ -142,7 +142,7 @@ class WatermarkReader:
             self._present, self._next = self._next, None
 
     def _read(self, tail: Tail, ends: dict[int, int]) -> None:
-        """Read up to the ends, however long it takes; what takes too long fails the calls meanwhile."""
+        """Read up to the ends, however long it takes; calls fail while it takes longer than the timeout."""
         began = moved = time.monotonic()
         positions = tail.positions()
         if any(end < positions[number] for number, end in ends.items()):
@@ -160,20 +160,20 @@ class WatermarkReader:
             if now - began > self._timeout:
                 self._behind = True
             if now - moved > _ANEW:
-                raise RetriableDelivery("reading stands still")
+                raise RetriableDelivery("no record was read although the topic has more")
 
     def _poll(self, tail: Tail, wait: float) -> None:
-        """Take in what has come. Raises RetriableDelivery, also if the tail went back."""
+        """Apply new records. Raises RetriableDelivery, also if a position went back."""
         before = tail.positions()
         records = tail.poll(wait)
         after = tail.positions()
-        # Where a log ends before a client's position, clients put it there by themselves, and hide what is below.
+        # Clients move a position beyond the end of its log back to that end, and skip the records below.
         back = any(after[number] < offset for number, offset in before.items())
         if back or any(record.offset < before[record.partition.partition] for record in records):
             raise RetriableDelivery(_MADE_ANEW)
         ignored = 0
         for record in records:
-            # For each anew: a call for a watermark needn't wait for all of them.
+            # One lock for each record, so that a call of `of` doesn't wait for all of them.
             with self._reading:
                 ignored += not self._watermarks.apply(record.key or b"", record.value)
         if ignored:
@@ -203,6 +203,6 @@ def _settle(outcome: _Outcome | None, reason: str | None) -> None:
             future.set_result(reason)
 
     if outcome is not None:
-        # A loop that was closed has nobody waiting.
+        # No call waits on a loop that is closed.
         with contextlib.suppress(RuntimeError):
             outcome.get_loop().call_soon_threadsafe(transaction, outcome)

@@ -1,1 +1,1 @@
-"""Evaluation: judgements and runs in, figures out. Pure."""
+"""Evaluation: metrics from judgements and runs. Pure."""

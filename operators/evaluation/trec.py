@@ -8,7 +8,7 @@ from schemas.errors import DeadLetterClass, InputError
 def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:
     """Read `query iteration document grade` lines as query -> document -> grade.
 
-    Raises InputError naming the line that isn't one.
+    Raises InputError naming the line that has another form.
     """
     qrels: dict[str, dict[str, int]] = {}
     for number, line in enumerate(lines, 1):
@@ -18,7 +18,7 @@ def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:
             query, _, document, grade = line.split()
             qrels.setdefault(query, {})[document] = int(grade)
         except ValueError:
-            raise InputError(DeadLetterClass.INVALID, f"line {number}: not `query 0 document grade`") from None
+            raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query 0 document grade`") from None
     return qrels
 
 

@@ -1,4 +1,4 @@
-"""The five-signal blend: keyword, vector, recency, priority and graph, weighed by those that could be computed."""
+"""The five-signal blend: keyword, vector, recency, priority and graph."""
 
 import math
 from collections.abc import Sequence
@@ -20,9 +20,10 @@ Column = list[float]
 
 
 def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
-    """Sum of the active signals' values, their weights divided by their sum; no active signal: newest first, score 0.
+    """Sum of the active signals' weighted values; the weights are divided by their sum.
 
-    A signal is active if it has a weight and could be computed; a candidate that a leg didn't return has 0 there.
+    A signal is active if it has a weight and could be computed. A leg without the candidate counts 0. Without any
+    active signal the newest candidate is first, and all scores are 0.
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
     found = in_order(legs)
@@ -57,7 +58,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
     for name, share in shares.items():
         before = scores
         scores = [score + share * value for score, value in zip(before, columns[name], strict=True)]
-        # What the graph adds may be lost in rounding.
+        # The graph counts as a backend only if it changed a score: small boosts may be lost in rounding.
         if name == "graph" and scores != before:
             run.backends.append("graph")
     for candidate, score in zip(candidates, scores, strict=True):
@@ -68,7 +69,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
-    """In cycles if the query has one, else in days since the last change, else since they were made.
+    """Ages in cycles if the query has a cycle, else in days since the update, else since the creation.
 
     Source: engrava's `search_hybrid`, which ages by cycles or by days.
     """

@@ -1,6 +1,6 @@
 """Candidates: documents that at least one leg offered.
 
-A leg's hits are kept as columns, and a candidate is as small as it can be: this is where a query's own time goes.
+A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """What one leg answered, best first: ids, the leg's own finite scores, and what ranking asked of the payloads."""
+    """One leg's hits, best first: ids, the leg's own finite scores, and the payload fields that ranking reads."""
 
     name: str
     status: LegStatus
@@ -29,7 +29,7 @@ class Leg:
     reason: Reason | None = None
 
     def places(self) -> dict[str, tuple[int, float]]:
-        """Each id's rank, from 0, and score; an id that the leg returned twice counts at its first rank."""
+        """Each id's rank, from 0, and score; an id that the leg returned twice has its first rank."""
         places: dict[str, tuple[int, float]] = {}
         for rank, (id_, score) in enumerate(zip(self.ids, self.scores, strict=True)):
             places.setdefault(id_, (rank, score))
@@ -41,7 +41,7 @@ class Leg:
         return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.places().items()}
 
     def at(self, ranks: Sequence[int]) -> "Leg":
-        """The leg with the hits of these ranks alone."""
+        """The leg with the hits of these ranks only."""
         return Leg(
             self.name,
             self.status,
@@ -54,7 +54,7 @@ class Leg:
 
 @dataclass(slots=True)
 class Candidate:
-    """One document and its score so far."""
+    """One document and its present score."""
 
     id: str
     score: float
@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def document(self) -> str:
-        """The document's own id, if the payload tells, else the point's."""
+        """The document's own id if the payload has it, else the point's id."""
         own = self.payload.get("id")
         return own if isinstance(own, str) else self.id
 
@@ -93,7 +93,7 @@ def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
     scores = [candidate.score for candidate in ranked]
     if len(set(scores)) == len(scores):
         return ranked
-    # Equal scores are few: the others need no second key.
+    # Few scores are equal, so only those are sorted by a second key.
     return [
         candidate
         for _, equal in groupby(ranked, key=_score)

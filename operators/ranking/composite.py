@@ -1,4 +1,4 @@
-"""Composite re-rank: relevance, and what a document is worth beside it."""
+"""Composite re-rank: relevance combined with a document's recency, importance and quality."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from schemas.recipes.stages import Composite
 Column = list[float]
 
 _LEAST: Final = -1e38
-"""What is far below 0 divided by next to nothing must not leave the floats."""
+"""Lowest relevance: a negative score divided by a tiny maximum must not become infinite."""
 
 
 def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> list[Candidate]:

@@ -19,7 +19,7 @@ OLD: Final = 0.1
 
 
 _NOTHING: Final = {"normalised": 0.0, "weight": 0.0, "contribution": 0.0}
-"""What a leg without cosines contributes."""
+"""The explanation of a leg other than the vector leg: it contributes nothing."""
 
 
 class Resolved(NamedTuple):
@@ -31,9 +31,9 @@ class Resolved(NamedTuple):
 
 
 def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Resolved | None:
-    """Of tiers from the least to the most specific, each field's last that is set; None where decay is off.
+    """The decay of tiers from the least to the most specific: each field's last value that is set; None if it is off.
 
-    It is on when a tier enables it or gives a half-life, unless there is no default: then the profile has none.
+    Decay is on when a tier enables it or gives a half-life; a profile without decay has no default half-life.
     Source: BubbleFish Nexus' `query.ResolveDecay`; that a half-life alone turns it on is our own.
     """
     if default_half_life is None or not any(tier.enabled or tier.half_life_days > 0 for tier in tiers):

@@ -1,4 +1,4 @@
-"""Dedupe: two documents that say the same are one result."""
+"""Dedupe: documents with the same content are one result."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from schemas.recipes.stages import Dedupe
 def fingerprint(text: str) -> int | None:
     """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
 
-    The index keeps it in each payload, so that ranking needs no texts.
+    Indexing stores it in each payload, so that ranking reads no texts.
     """
     content = " ".join(nfkc(text).casefold().split())
     if not content:
@@ -29,7 +29,7 @@ def content(payload: Payload) -> str:
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
-    """Drop each candidate whose content an earlier one has; one without content is never a duplicate.
+    """Drop each candidate that has the content of an earlier one; a candidate without content is never a duplicate.
 
     Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
     Source: memini's `search.Dedup`.

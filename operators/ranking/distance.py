@@ -1,6 +1,6 @@
-"""The distance pipeline: decay, keyword overlap and importance move candidates on distance = max(0, 1 - score).
+"""The distance pipeline: decay, keyword overlap and importance change distance = max(0, 1 - score).
 
-Lower is better. A distance of 0, a candidate that was best in every leg, stays 0 whatever its age.
+A lower distance is better. A distance of 0, that of a candidate which is best in every leg, stays 0 at any age.
 """
 
 import math
@@ -17,21 +17,21 @@ from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, Wei
 
 Column = list[float]
 Factors = tuple[Column, Mapping[str, Sequence[Any]]]
-"""What each candidate's distance is multiplied by, and the columns that this was made of."""
+"""The factor of each candidate's distance, and the columns that it was computed from."""
 
 
 def pipeline(
     candidates: Sequence[Candidate], stages: Sequence[DistanceStage], max_distance: float, run: Run
 ) -> list[Candidate]:
-    """The candidates nearest first, score = 1 - distance, without those beyond `max_distance` before or after.
+    """The candidates, nearest first, with score = 1 - distance; a distance over `max_distance` drops its candidate.
 
-    The stages run in their order; without one nothing changes. Source: MemPalace's `reranker.rerank`; unlike it, the
-    distance begins as 1 - the fused score.
+    The limit holds before and after the stages, which run in their order. Without stages nothing changes.
+    Source: MemPalace's `reranker.rerank`; unlike it, the distance begins as 1 - the fused score.
     """
     if not stages or not candidates:
         return list(candidates)
     running = [stage for stage in stages if not isinstance(stage, LlmRerank)]
-    # A chat model's pick comes later, where the texts are.
+    # The chat model's choice comes later, in a stage that has the texts.
     run.reranked = bool(running)
     distances = [max(0.0, 1.0 - candidate.score) for candidate in candidates]
     near = _within(distances, max_distance)
@@ -53,7 +53,7 @@ def pipeline(
 def pick(
     candidates: Sequence[Candidate], picked: str, stage: LlmRerank, explanations: ScoreExplanations | None = None
 ) -> list[Candidate]:
-    """Put the picked candidate first, at half of the smallest distance, even where that is 0.
+    """Put the picked candidate first, at half of the smallest distance, even if that is 0.
 
     Source: MemPalace's `reranker.stage_llm_rerank`.
     """
@@ -70,7 +70,7 @@ def pick(
 
 
 def _scored(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:
-    """Give each candidate the score of its distance; the scores before."""
+    """Set each candidate's score from its distance; return the scores before."""
     before = [candidate.score for candidate in candidates]
     for candidate, distance in zip(candidates, distances, strict=True):
         candidate.score = 1.0 - distance

@@ -17,7 +17,7 @@ Weights = Mapping[str, float]
 
 
 def cut(candidates: list[Candidate], limit: int) -> list[Candidate]:
-    """The first `limit`; all of them if it is 0 or less."""
+    """The first `limit` candidates; all if it is 0 or less."""
     return candidates[:limit] if limit > 0 else candidates
 
 
@@ -35,12 +35,12 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
-    """Combination of the legs' normalised scores; a document that a leg didn't return has 0 in the sum.
+    """Combination of the legs' normalised scores; a leg without the document counts 0 in the sum.
 
     Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
     """
     found = in_order(legs)
-    # A lost leg is like an empty one: its weight isn't shared, not in a mean either.
+    # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in found}
     found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in there]
     if stage.weights is None:
@@ -72,7 +72,7 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 
 def _weight(weights: Weights, leg: str) -> float:
-    # Its equal scores would beat both others.
+    # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
     return weights.get(leg, 0.0 if leg == STRUCTURED else 1.0)
 
 
@@ -163,7 +163,7 @@ def _mean(
     for id_ in dict.fromkeys(id_ for of in values for id_ in of):
         there = [(of[id_], weight) for of, weight in zip(values, weights, strict=True) if weight and id_ in of]
         own, weighing = [value for value, _ in there], [weight for _, weight in there]
-        # A 0 anywhere makes either mean 0; what is below 0 has none.
+        # A value of 0 makes either mean 0; negative values have neither.
         fused[id_] = mean(own, weighing, math.fsum(weighing)) if own and min(own) > 0 else 0.0
     return fused
 
@@ -174,5 +174,5 @@ COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], V
     "geometric": _geometric,
     "harmonic": _harmonic,
 }
-"""By the names that recipes give them. A leg that a document isn't in is a 0 in sum and arithmetic mean and is left
-out of the other two."""
+"""By their names in recipes. A leg without the document counts 0 in the sum and the arithmetic mean, and is left out of
+the other two."""

@@ -1,4 +1,7 @@
-"""Graph: a candidate gains by neighbours that match the query. Only semantic values travel: no hub lifts a hub."""
+"""Graph: neighbours that match the query raise a candidate's score. Pure.
+
+Only a neighbour's semantic value counts, so that documents with many edges don't raise each other.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,7 +13,7 @@ _HEAVIEST: Final = 1e6
 
 
 def edges(payload: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """The payload's edges as (neighbour, weight); entries that are none are passed over, weights missing are 1."""
+    """The payload's edges as (neighbour, weight); other entries are skipped, and a missing weight is 1."""
     listed = payload.get("edges")
     if not isinstance(listed, list):
         return []
@@ -26,8 +29,8 @@ def edges(payload: Mapping[str, Any]) -> list[tuple[str, float]]:
 def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: float, most: int) -> list[float]:
     """Each candidate's sum of edge weight * its neighbour's semantic value * `decay`, over its heaviest edges.
 
-    A candidate's edges are its own and the others' to it, each counted, without loops; ties go by the neighbour's id;
-    at most `most` count, and one to a neighbour that is no candidate uses up a place and adds nothing.
+    A candidate's edges are its own and those of other candidates to it; loops don't count. At most `most` count, ties
+    by the neighbour's id; an edge to a document that is no candidate is one of them and adds nothing.
     Source: the graph signal of engrava's `search_hybrid`.
     """
     documents = [candidate.document for candidate in candidates]

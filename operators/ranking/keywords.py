@@ -1,4 +1,4 @@
-"""Keywords: the words of a query that a document may hold.
+"""Keywords: the words of a query that are looked for in documents.
 
 Words are case-folded NFKC, of three characters or more; scripts that write no spaces give character bigrams instead.
 """
@@ -33,11 +33,11 @@ _ENGLISH: Final = (
     "who whom whose why will with won would wouldn you your yours yourself yourselves "
 )
 STOP_WORDS: Final = frozenset(_ENGLISH.split())
-"""English words of three letters or more that say nothing alone."""
+"""English function words of three letters or more."""
 
 
 _SCRIPTS: Final = (0x300, 0x1F000)
-"""Code points among which living scripts have their marks."""
+"""The range of code points with the marks of scripts in use."""
 
 
 def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
@@ -54,7 +54,7 @@ def overlap(asked: Collection[str], text: str) -> float:
     Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
     """
     folded = _folded(text)
-    # Most texts hold few of them even as parts of words: those need not be taken apart.
+    # Most texts hold few of the keywords even as parts of words: such texts need no splitting into words.
     within = [word for word in asked if word in folded]
     return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
 
@@ -70,7 +70,7 @@ def _stopped(stop_words: tuple[str, ...]) -> frozenset[str]:
 
 
 def _words(folded: str) -> set[str]:
-    """With words that are too short to count, where that saves looking at each."""
+    """The words of a folded text; those shorter than SHORTEST may be among them."""
     if folded.isascii():
         return set(_ASCII_WORD.findall(folded))
     found = set(_word().findall(folded))
@@ -89,13 +89,13 @@ def _words(folded: str) -> set[str]:
 def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
-    # Folding can undo a composition: normalise after it, too.
+    # Case folding can undo a composition, so the result is normalised again.
     return nfkc(nfkc(text).casefold())
 
 
 @cache
 def _word() -> re.Pattern[str]:
-    # Without its marks a Hindi or a vowelled Arabic word falls into letters, and `\w` has none of them.
+    # Without their marks Hindi and vowelled Arabic words would be split into letters, and `\w` matches no marks.
     return re.compile(f"[^\\W_](?:[^\\W_]|[{''.join(_marks())}])*")
 
 

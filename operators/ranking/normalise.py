@@ -1,6 +1,6 @@
-"""Normalisers: a leg's scores on a scale that the other legs share.
+"""Normalisers: they put the scores of all legs on one scale.
 
-Scores fit in 32 bits, as Qdrant's do, so that nothing here overflows.
+Scores are 32-bit floats, as Qdrant gives them, so that no sum here overflows.
 """
 
 import math
@@ -61,7 +61,7 @@ NORMALISERS: Final[Mapping[str, Callable[[Sequence[float]], Scale]]] = {
     "z_score": z_score,
     "l2": l2,
 }
-"""By the names that recipes give them; each takes at least one score."""
+"""By their names in recipes; each takes at least one score."""
 
 
 def _moments(scores: Sequence[float], freedom: int) -> tuple[float, float]:

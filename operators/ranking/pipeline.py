@@ -1,4 +1,4 @@
-"""The pipeline: a recipe's stages, run over what the legs found. The same input gives the same output, to the bit."""
+"""The ranking pipeline: a recipe's stages, run over the legs' hits. Equal input gives equal output, to the bit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -37,8 +37,9 @@ _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], l
 
 
 class Ranked(NamedTuple):
-    """A ranking, best first, and what is to be said of it: `backends` that took part beside the legs, whether a stage
-    ran that `rerank: false` would have skipped, warnings, and the explanations if they were asked for.
+    """Candidates, best first, and what the result reports about their ranking.
+
+    `backends` are those beside the legs; `reranked`: a stage ran that `rerank: false` would have skipped.
     """
 
     candidates: list[Candidate]
@@ -49,7 +50,7 @@ class Ranked(NamedTuple):
 
 
 def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
-    """What an ordered lookup found, as it was found: nothing is scored. Source: own."""
+    """The hits of an ordered lookup, in their order, with score 0. Source: own."""
     explanations = ScoreExplanations({}) if explain else None
     if explanations is not None:
         for leg in legs:
@@ -59,7 +60,7 @@ def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
 
 
 def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
-    """Rank what the legs that answered have found. Raises InputError if a stage needs a clock that the facts lack.
+    """Rank the hits of the legs that answered. Raises InputError if a stage needs `now` and the facts have none.
 
     Source: own; each stage names that of its formula.
     """

@@ -10,7 +10,7 @@ from schemas.recipes.stages import Composite
 TIERS: Final = {"procedural": 0.95, "semantic": 0.90, "episodic": 0.55, "working": 0.30}
 OTHER_TIER: Final = 0.5
 DURABLE: Final = frozenset({"semantic", "procedural"})
-"""Tiers whose documents don't fade, but whose confidence does."""
+"""Tiers of documents without recency; their confidence decays instead."""
 
 RECENCY_DAYS: Final = 7.0
 LEAST_CONFIDENCE: Final = 0.05
@@ -24,9 +24,9 @@ _ACCESSES: Final = 1e15
 
 
 class Quality(NamedTuple):
-    """A document's quality before it is divided by the set's maximum, what it is the product of, and of what ages.
+    """A document's quality before it is divided by the set's maximum, and the values that it was computed from.
 
-    A durable document's `age_days`, and any other's `unconfirmed_days`, don't count and are None.
+    `age_days` is None for a durable document, `unconfirmed_days` for any other: neither counts there.
     """
 
     raw: float
@@ -48,7 +48,7 @@ def importance(payload: Payload, scale: float) -> float:
 
 
 def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
-    """Days since the document was last used, else changed, else made."""
+    """Days since the document was last accessed, else updated, else created; None without a stamp."""
     return run.age(candidate, now, "accessed_at", "updated_at", "created_at")
 
 
@@ -58,7 +58,7 @@ def recency(age: float | None) -> float:
 
 
 def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Quality:
-    """salience * confidence * (1 + ln(1 + accesses)) * recency; durable tiers don't fade.
+    """salience * confidence * (1 + ln(1 + accesses)) * recency; a durable document's recency is 1.
 
     Source: memini's `Memory.Quality`.
     """
@@ -93,7 +93,7 @@ def salience(payload: Payload, tier: str | None, scale: float) -> float:
 
 
 def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
-    """Days since the document was last confirmed (else changed) or used, whichever came later; 0 without a stamp.
+    """Days since the later of two times: last confirmed (else updated), and last accessed; 0 without either.
 
     Source: memini's `Memory.EffectiveConfidence`; the stamp `confirmed_at` is our own.
     """

@@ -1,4 +1,4 @@
-"""Reflections: documents that sum up others, told by their type."""
+"""Reflections: documents of the type `reflection`, which summarise others."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from schemas.recipes.stages import Reflections
 
 
 def is_reflection(payload: Payload) -> bool:
-    """Whether the document is one."""
+    """Whether the document is a reflection."""
     return payload.get(TYPE) == REFLECTION
 
 
 def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
-    """The legs without what is a reflection, or without what isn't one."""
+    """The legs without reflections, or without all other documents."""
     return [_kept(leg, reflections) for leg in legs]
 
 
@@ -38,9 +38,10 @@ def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list
 
 
 def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
-    """Every reflection by its cosine, or by (1 - w) * cosine + w * recency; without a query vector newest first, at 0.
+    """Every reflection by (1 - w) * cosine + w * recency; without a query vector newest first, with score 0.
 
-    `w` is the stage's `recency_weight`; cosines below 0 count as they are. Source: engrava's `search_reflections_only`.
+    `w` is the stage's `recency_weight`, 0 by default; negative cosines stay negative.
+    Source: engrava's `search_reflections_only`.
     """
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:

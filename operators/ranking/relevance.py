@@ -1,4 +1,4 @@
-"""A reranker's verdict, merged into the fused order."""
+"""Rerank scores, merged into the fused order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,11 +20,11 @@ def merge(
     weight: float,
     explanations: ScoreExplanations | None = None,
 ) -> list[Candidate]:
-    """Put the reranked candidates first, by weight * reranker's + (1 - weight) * fused score, both min-max over them.
+    """Put the reranked candidates first, by weight * rerank score + (1 - weight) * fused score, both min-max over them.
 
-    `scores` judges the first `top` candidates; one that it leaves out was judged irrelevant and is dropped. The
-    others follow in fused order, their scores min-max over that tail minus 1, so that scores never rise with rank.
-    Equal scores of judged ones go by the document's id. Source: own; that what a reranker leaves out is dropped is the
+    `scores` are those of the first `top` candidates; a candidate without one is irrelevant to the reranker and is
+    dropped. The others follow in fused order, with min-max scores minus 1, so that scores never rise with rank.
+    Candidates with equal scores go by the document's id. Source: own; that what a reranker leaves out is dropped is the
     contract of memini's `rerank.Reranker`.
     """
     judged = [candidate for candidate in candidates[:top] if candidate.id in scores]

@@ -1,4 +1,4 @@
-"""One ranking: what is known of the query, and what the stages note beside the candidates."""
+"""One run of a ranking pipeline: the facts of the query, score explanations and warnings."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ DAY: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the stages may know of a query.
+    """What the stages read of a query.
 
-    `now` in Unix seconds; `cycle` is the caller's own clock, which goes before it in the blend. `decay` are the tiers
-    below the recipe's, the least specific first, `decay_half_life` in days where no tier has one; None: no decay.
+    `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
+    the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
     `distance`: whether the distance stages run.
     """
 
@@ -43,7 +43,7 @@ Steps = list[dict[str, Any]]
 
 @dataclass(slots=True)
 class ScoreExplanation:
-    """How one candidate came to its score: its place in each leg, and what each stage did."""
+    """How one candidate got its score: its rank and score in each leg, and the step of each stage."""
 
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: Steps = field(default_factory=list)
@@ -57,7 +57,7 @@ class ScoreExplanations:
         self._parameters = parameters
 
     def leg(self, leg: Leg, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note each id's rank and raw score in the leg, and what became of it there."""
+        """Note each id's rank and raw score in the leg, and the given values."""
         for id_, (rank, score) in leg.places().items():
             there = {"rank": rank, "score": score, **values.get(id_, {})}
             self.by_id.setdefault(id_, ScoreExplanation()).legs[leg.name] = there
@@ -65,7 +65,7 @@ class ScoreExplanations:
     def step(
         self, stage: RecipeStage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
     ) -> None:
-        """Note what a stage made of a candidate's score, and of which values."""
+        """Note a candidate's score before and after a stage, and the values that it was computed from."""
         self.noted(candidate.id, stage.name, before, after, self._parameters.get(stage.name, {}), values)
 
     def noted(
@@ -77,14 +77,14 @@ class ScoreExplanations:
         parameters: Mapping[str, Any],
         values: Mapping[str, Any],
     ) -> None:
-        """Note a step of whatever has a name and parameters."""
+        """Note a step that is no recipe stage, by its name and parameters."""
         step = {"stage": name, "input": before, "output": after, "parameters": parameters, "values": values}
         self.by_id.setdefault(id_, ScoreExplanation()).stages.append(step)
 
 
 @dataclass(slots=True)
 class Run:
-    """What accumulates while one query's candidates are ranked. `explanations`: only of an explained one."""
+    """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for."""
 
     facts: Facts
     explanations: ScoreExplanations | None = None
@@ -100,9 +100,9 @@ class Run:
         columns: Mapping[str, Iterable[Any]],
         shared: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Note, where explanations are asked for, what a stage made of each candidate's score; else read nothing.
+        """Note each candidate's score before and after a stage, and its values; without explanations, read nothing.
 
-        `before` and each column have a value for each candidate, in their order; `shared` are values of all of them.
+        `before` and each column have one value for each candidate, in their order; `shared` holds for all of them.
         """
         if self.explanations is None:
             return
@@ -114,11 +114,14 @@ class Run:
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""
         if self.facts.now is None:
-            raise invalid("now", f"missing, and the stage {stage.name} needs it", None)
+            raise invalid("now", f"required by the stage {stage.name}", None)
         return self.facts.now
 
     def ages(self, candidates: Sequence[Candidate], now: float, *names: str) -> list[float | None]:
-        """Days since the first of each payload's stamps that is one, at least 0; None without. The future is noted."""
+        """Each candidate's age in days, at least 0, by the first of the named stamps that is a time; None without one.
+
+        A stamp after `now` is counted for the warnings.
+        """
         found: list[float | None] = []
         for candidate in candidates:
             age = None
@@ -134,11 +137,11 @@ class Run:
         return found
 
     def age(self, candidate: Candidate, now: float, *names: str) -> float | None:
-        """The same for one."""
+        """The age of one candidate, as by `ages`."""
         return self.ages((candidate,), now, *names)[0]
 
     def warnings(self) -> list[str]:
-        """What the answer should say beside its results."""
+        """The warnings of the result."""
         if not self.ahead:
             return []
         count = len(self.ahead)
@@ -146,7 +149,7 @@ class Run:
 
 
 def stamp(value: object) -> float | None:
-    """A payload's time in Unix seconds; None for what isn't one."""
+    """A payload's time in Unix seconds; None for any other value."""
     if value is None:
         return None
     try:
@@ -156,7 +159,7 @@ def stamp(value: object) -> float | None:
 
 
 def number(value: object, low: float, high: float) -> float | None:
-    """A payload's number, at least `low` and at most `high`; None for what isn't a finite number."""
+    """A payload's finite number, moved into `low` to `high`; None for any other value."""
     if type(value) is not float and type(value) is not int:
         return None
     # Integers may be larger than any float; NaN equals nothing.

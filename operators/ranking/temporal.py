@@ -1,4 +1,4 @@
-"""Temporal targeting: documents of the time that the query names gain."""
+"""Temporal targeting: a bonus for documents from the time that the query names."""
 
 from collections.abc import Sequence
 

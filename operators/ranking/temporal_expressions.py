@@ -1,4 +1,4 @@
-"""Time anchors: what a query says of when its answer happened."""
+"""Temporal expressions: the time that a query names for its answer."""
 
 import re
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ _NUMBERS: Final = {
     "one hundred": 100,
 }
 
-# The end of a larger number ("a hundred and five", "1,000", "1.5") is not a number of its own: words are taken in with
-# what stands before them, to be none of _NUMBERS; digits are refused.
+# The end of a larger number ("a hundred and five", "1,000", "1.5") is not a number of its own: number words match with
+# the words before them, which are then not in _NUMBERS; such digits don't match.
 _N: Final = (
     r"((?<![0-9][.,])[0-9]{1,4}"
     r"|(?:(?:hundred|thousand) (?:and )?)?"
@@ -39,7 +39,7 @@ _N: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TemporalExpression:
-    """Where in time an answer is expected: `days` before the query's now, give or take `tolerance` days, 1 or more."""
+    """The time of an expected answer: `days` before the query's now, plus or minus `tolerance` days (at least 1)."""
 
     days: int
     tolerance: int
@@ -67,11 +67,11 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
     """The time that an English query names, relative phrases before absolute dates; None where it names none.
 
     `now` is in Unix seconds within the years 1 to 9999 and its date the UTC calendar's; a date after it gives negative
-    days. An ISO date is read in any language. Any text is answered, in time linear in its length.
+    days. An ISO date is read in a text of any language. The time taken is linear in the text's length.
 
     Source: memini's `search.RegexAnchorExtractor` for the relative phrases; number words and dates are our own.
     """
-    # Upper case first: it spells out ligatures and long s, which lower case alone would leave apart from their letters.
+    # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = " ".join(query.upper().lower().split())
     for pattern, unit, tolerance in _ROWS:
         found = pattern.search(text)

@@ -62,11 +62,16 @@ def async_io(
     batching: BatchingPolicy[Q, R] | None = None,
     in_flight: Callable[[BatchKey, int], None] | None = None,
 ) -> Stream[list[Finished[T, R]]]:
-    """Make each item's requests, gathered by lane, and pass it on with their outcomes; order is not kept.
+    """Make each item's requests, batched by key, and pass the item on with their outcomes; order is not kept.
 
-    `plan` maps an item to its request a lane (none: it passes at once), `call` makes one call for many requests of a
-    lane within the given seconds, `deadline` is the item's on the monotonic clock. `batching` decides what a call
-    carries; without one, `bounds.max_batch` requests. `in_flight` is told a lane's calls whenever their number changes.
+    `plan` maps an item to its requests by batch key; an item without requests passes at once. `call` makes one call for
+    many requests of a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock.
+    `batching` decides which requests a call carries; default: up to `bounds.max_batch`. `in_flight` is called with a
+    batch key and its calls under way whenever their number changes.
+
+    Threads: `plan`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls` only,
+    so none of them may block, and they need no locks among themselves. The engine's worker calls none of them. What
+    `plan` raises is raised on the worker, where the next step reads the item's outcomes.
     """
 
     def logic(_: None) -> _Logic[T, Q, R]:

@@ -1,19 +1,19 @@
-"""Asynchronous calls from a dataflow: the engine's worker hands work over and never waits for it.
+"""Asynchronous calls from a dataflow: the engine's worker submits items and never waits for their calls.
 
 Rules
 -----
-- A stage's work lives on one event-loop thread. The worker submits a batch with one hand-over and picks up what has
-  finished when it comes by; a finished call sets the process's wake-up event.
-- An item asks for one request a *lane* (say, each leg of a collection). Each lane has a backlog, in which the requests
-  of many items become calls (its rules: `operators.runtime.batching.backlog`). A freed slot is filled on the
-  loop's own thread.
-- At most `max_concurrency` calls a lane and `max_pending` items a stage. An item over that gets its outcomes at once.
+- A stage's calls run on one event-loop thread. The worker submits a batch with one message to that thread and drains
+  the finished items when the engine runs the stage again; a finished call sets the process's wake-up event.
+- An item has at most one request for each *batch key* (say, for each leg of a collection). Each batch key has a
+  backlog, in which the requests of many items become calls (its rules: `operators.runtime.batching.backlog`). A call
+  that ends lets the next one start, on the event-loop thread.
+- A batch key has at most `max_concurrency` calls under way, a stage at most `max_pending` items; further ones fail.
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
-  DeadlinePassed if the item's own time is over. No call is made for it afterwards, and one that nobody waits for any
-  more is cancelled.
+  DeadlinePassed if the item's own time is over. No call is made for it afterwards; a call is cancelled with its last
+  request.
 - An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect of ours: the log has its traceback, and the call's requests a BackendBadResponse. What `plan` raises for
-  an item is raised where its outcomes are asked for.
+  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `plan` raises
+  for an item is raised where its outcomes are read.
 - An item leaves when its last request has an outcome.
 """
 
@@ -46,19 +46,19 @@ _HOPELESS: Final = "not asked: no answer could come before the deadline"
 
 
 def defect(error: BaseException) -> BackendBadResponse:
-    """Log what a call shouldn't have raised; what becomes of those who made it."""
+    """Log an error that is no BackendError; the outcome of the call's requests."""
     # Not the error's own message: it may quote a query or a document.
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("backend call raised an unexpected error", error=type(error).__name__, where=where)
-    return BackendBadResponse(f"a defect of ours: {type(error).__name__}")
+    return BackendBadResponse(f"unexpected error: {type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a stage takes on: `timeout` in seconds from submission, on top of each item's own deadline.
+    """The limits of a stage: `timeout` in seconds from submission, beside each item's own deadline.
 
-    `max_batch` are the requests of a call, for stages without a gathering of their own; a `max_concurrency` of 0 or
-    less is no bound.
+    `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
+    or less is no limit.
     """
 
     timeout: float
@@ -69,7 +69,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T, R]):
-    """An item and what became of its requests, unless `plan` failed for it."""
+    """An item and the outcomes of its requests, unless `plan` failed for it."""
 
     item: T
     results: Mapping[BatchKey, R | BackendError]
@@ -77,7 +77,7 @@ class Finished(Generic[T, R]):
 
     @property
     def outcomes(self) -> Mapping[BatchKey, R | BackendError]:
-        """What became of the requests, by lane. Raises what `plan` raised."""
+        """The outcomes of the requests, by batch key. Raises what `plan` raised."""
         if self.defect is not None:
             raise self.defect
         return self.results
@@ -92,7 +92,7 @@ class _Job(Generic[T, R]):
 
 @dataclass(slots=True, eq=False)
 class _Live(Generic[T, R]):
-    """Whose a request is, and the calls that it is in."""
+    """The job that a request belongs to, and the calls that carry it."""
 
     job: _Job[T, R]
     batch_key: BatchKey
@@ -110,7 +110,7 @@ class _Call:
 class Dispatcher(Generic[T, Q, R]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
 
-    `in_flight` is told a lane's calls under way whenever their number changes.
+    `in_flight` is called with a batch key and its calls under way whenever their number changes.
     """
 
     def __init__(
@@ -143,13 +143,13 @@ class Dispatcher(Generic[T, Q, R]):
         return self._submitted - self._drained
 
     def submit(self, items: Sequence[T]) -> None:
-        """Hand items over to the loop."""
+        """Send items to the event-loop thread."""
         self._submitted += len(items)
         room = self._bounds.max_pending - (self.outstanding - len(items))
         self._calls.loop.call_soon_threadsafe(self._accept, items[: max(0, room)], items[max(0, room) :])
 
     def drain(self) -> list[Finished[T, R]]:
-        """What has finished since."""
+        """The items that have finished since the last call."""
         drained = []
         while self._finished:
             drained.append(self._finished.popleft())
@@ -164,7 +164,7 @@ class Dispatcher(Generic[T, Q, R]):
                 self._enqueue(item, queries, deadline)
         for item in refused:
             if (queries := self._planned(item)) is not None:
-                error = BackendUnavailable("the stage is full")
+                error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
                 self._finished.append(Finished(item, dict.fromkeys(queries, error)))
         for batch_key in list(self._backlogs):
             self._fill(batch_key)
@@ -209,7 +209,7 @@ class Dispatcher(Generic[T, Q, R]):
             for slice_ in slices:
                 self._live[slice_.request].calls.append(call)
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
-            # Not at the end of the call: one that is cancelled before it begins never gets there.
+            # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
             call.task.add_done_callback(partial(self._freed, batch_key, call))
             self._report(batch_key, backlog)
 
@@ -280,7 +280,7 @@ class Dispatcher(Generic[T, Q, R]):
             self._finished.append(Finished(job.item, job.outcomes))
 
     def _arm(self, earliest: float) -> None:
-        # The timer that is set covers what was there before.
+        # A timer that is set already covers the earlier requests.
         if self._timer is not None:
             if self._timer.when() <= earliest:
                 return

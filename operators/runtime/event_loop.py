@@ -1,4 +1,4 @@
-"""The thread on which every call of a process runs."""
+"""The event-loop thread: every call of a process to a backend runs there."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class EventLoopThread:
-    """The thread on which every call of this process runs."""
+    """One thread with one event loop."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self.wakeup = wakeup
@@ -29,7 +29,7 @@ class EventLoopThread:
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
 
     def close(self) -> None:
-        """Cancel what is under way and end the thread."""
+        """Cancel the running calls and end the thread."""
         self.closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()

@@ -1,4 +1,4 @@
-"""What a stage of the flow is: one stream in; going on, answered and dead out."""
+"""A stage of a flow: one stream in; three streams out, of items that go on, answered items and dead letters."""
 
 import traceback
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ class Flowing(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether no further stage has anything to do."""
+        """Whether no later stage has anything to do for this item."""
         ...
 
 
@@ -49,7 +49,7 @@ Source = Message | Traced
 
 @dataclass(frozen=True)
 class Stage(Generic[I]):
-    """A stage's named streams: what goes on, what has nothing left to be done, messages for the dead letters.
+    """A stage's streams: items for the next stage, items that are answered already, messages for the dead letters.
 
     A stage that is not built has only the stream that passes it by.
     """
@@ -67,10 +67,10 @@ class _Sorted(Generic[I]):
 
 
 def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Callable[[T], I]) -> _Sorted[I]:
-    """Apply `step` to each item; one that it can't be applied to is rejected alone.
+    """Apply `step` to each item; an item for which it raises is rejected alone.
 
-    An InputError says what is wrong with the message. Anything else is a defect of ours: the message becomes a dead
-    letter of class `internal`, so that it can't stop those behind it for ever, and the log has the traceback.
+    An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
+    letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
     """
     out: _Sorted[I] = _Sorted()
     for item in items:
@@ -86,7 +86,7 @@ def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Cal
 
 
 def defect(name: str, source: Source, error: Exception) -> Rejected:
-    """Log what went wrong in our own code, and reject the message that met it."""
+    """Log an error that is no InputError, and reject the message in which it occurred."""
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
     rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
@@ -104,7 +104,7 @@ def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str) -> 
 
 @operator
 def stage(step_id: str, up: Stream[list[T]], source: Callable[[T], Source], step: Callable[[T], I]) -> Stage[I]:
-    """Apply a pure step to every item of every batch and part the outcome into a stage's streams."""
+    """Apply a pure step to every item of every batch and sort the results into a stage's streams."""
     # The engine's id of the step begins with the flow's and the operator's.
     name = step_id.rpartition(".")[2]
     parted = op.map("apply", up, lambda items: sort(name, items, source, step))

@@ -1,14 +1,14 @@
-"""The one event that wakes a process: new messages, finished calls, a stop and the sink all set it.
+"""The event that wakes a process: new messages, finished calls, a stop and the sink set it.
 
-The query source waits on it while the engine has nothing to do, in place of a tick: an idle process sleeps, a busy one
-never waits. Exactly one source of a process may wait.
+The message source waits for it while the engine has nothing to do. An idle process therefore sleeps, and a busy one
+never waits. Only one source of a process may wait.
 """
 
 import threading
 from typing import Final
 
 LONGEST_WAIT: Final = 0.1
-"""Seconds after which a waiting source lets the engine go round: a stalled worker differs from an idle one."""
+"""Seconds after which a waiting source returns to the engine, so that an idle worker can be told from a stalled one."""
 
 
 class Wakeup:
@@ -24,6 +24,6 @@ class Wakeup:
         self._event.set()
 
     def wait(self) -> None:
-        """Wait until somebody has set it since the last wait, at most LONGEST_WAIT."""
+        """Wait until the event is set, at most LONGEST_WAIT; return at once if it was set since the last wait."""
         self._event.wait(LONGEST_WAIT)
         self._event.clear()

@@ -6,13 +6,13 @@ from opentelemetry.metrics import Meter
 
 
 def rerank_in_flight(meter: Meter, stage: str, most: int) -> Callable[[int], None]:
-    """Say how many calls to the reranker of `stage` are under way, and how many may be, `most`; 0 or less: no bound.
+    """Report the calls under way to the reranker of `stage`, and their limit `most`; 0 or less is no limit.
 
     Gauges `rankstream_rerank_in_flight` and `rankstream_rerank_in_flight_max`, in calls.
     """
     attributes = {"rankstream.stage": stage}
     now = meter.create_gauge("rankstream_rerank_in_flight", "{call}", "Calls to the reranker under way")
-    bound = meter.create_gauge("rankstream_rerank_in_flight_max", "{call}", "Calls to the reranker that may be")
+    bound = meter.create_gauge("rankstream_rerank_in_flight_max", "{call}", "Limit of the calls to the reranker")
     bound.set(most, attributes)
 
     def report(count: int) -> None:
@@ -23,7 +23,7 @@ def rerank_in_flight(meter: Meter, stage: str, most: int) -> Callable[[int], Non
 
 
 def producer_replacements(meter: Meter, client: str, topic: str) -> Callable[[], None]:
-    """Count the transactional producers of `client`, for what is read from `topic`, that had to be replaced.
+    """Count the replaced transactional producers of `client`, in the flow that reads `topic`.
 
     Counter `rankstream_producer_replacements_total`, in producers.
     """

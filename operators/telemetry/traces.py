@@ -1,14 +1,14 @@
-"""Traces: one a query, from the producer's `traceparent` to the result's.
+"""Traces: one for each query, from the producer's `traceparent` to the result's.
 
     the producer's span
     ├── receive queries            from the poll to the dataflow
     └── process queries            CONSUMER, until the result is committed
         ├── embed, rank, rerank
-        ├── query {collection}     one a leg, linked to the span of the batch request that carried it
+        ├── query {collection}     one for each leg, linked to the span of the batch request that carried it
         └── send results           PRODUCER; its context goes out in the result's headers
 
-Names and attributes follow OpenTelemetry's conventions for messaging, databases and generative AI. Nothing is made for
-a query whose trace isn't recorded. No attribute holds a text, unless `record_content` asks for the query's.
+Names and attributes follow OpenTelemetry's conventions for messaging, databases and generative AI. A query whose trace
+isn't recorded gets no spans. No attribute holds a text, except the query's own if `record_content` is set.
 """
 
 import time
@@ -40,7 +40,7 @@ def wall_ns(clock: float) -> int:
 
 
 class QueryTrace:
-    """One query's spans. Every method is cheap and harmless when the trace isn't recorded."""
+    """One query's spans. While the trace isn't recorded, every method returns at once."""
 
     __slots__ = ("_context", "_process", "_send", "_tracer")
 
@@ -73,7 +73,7 @@ class QueryTrace:
 
     @property
     def recording(self) -> bool:
-        """Whether spans are of any use."""
+        """Whether the trace is recorded."""
         return self._process.is_recording()
 
     @property
@@ -92,7 +92,7 @@ class QueryTrace:
         error: str | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> None:
-        """Record what ran from `started`, on the monotonic clock, until now."""
+        """Record a span from `started`, on the monotonic clock, until now."""
         if not self._process.is_recording():
             return
         links = [Link(link)] if link is not None else None
@@ -105,7 +105,7 @@ class QueryTrace:
         span.end()
 
     def degraded(self, stage: str, reason: str) -> None:
-        """Note that a part of the answer was lost."""
+        """Note that the answer is incomplete: `stage` failed for this `reason`."""
         self._process.add_event("degraded", {"rankstream.stage": stage, "error.type": reason})
 
     def rejected(self, kind: str) -> None:
@@ -114,7 +114,7 @@ class QueryTrace:
         self._process.set_status(Status(StatusCode.ERROR, kind))
 
     def send(self, topic: str, status: str) -> Headers:
-        """Begin to send the terminal record, or another one in its place; the headers that hand the trace on."""
+        """Begin to send the output record, or another one in its place; the headers that carry the trace on."""
         self._process.set_attribute("rankstream.status", status)
         context = self._context
         if self._send is not None:
@@ -139,12 +139,12 @@ class QueryTrace:
         return tuple((name, value.encode("latin-1", "replace")) for name, value in carrier.items())
 
     def abandoned(self) -> None:
-        """The partition was taken away: its new owner answers the query anew, in the same trace."""
+        """End the trace's part in this process: the partition was revoked, and its new owner answers the query."""
         self._process.set_attribute("rankstream.status", "abandoned")
         self._process.end()
 
     def sent(self) -> None:
-        """The terminal record is durable: the trace's part in this process ends."""
+        """End the trace's part in this process: the output record is committed."""
         if self._send is not None:
             self._send.end()
         self._process.end()

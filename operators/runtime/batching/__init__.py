@@ -1,1 +1,1 @@
-"""Batching, pure: how requests that wait for a backend become calls."""
+"""Batching: waiting requests to a backend become calls. Pure."""

@@ -2,17 +2,17 @@
 
 Rules
 -----
-- Earliest deadline first; of equal deadlines the first come.
-- Natural batching: while a call may be made, `take` gives the next one with what is there; while none may, requests
-  gather. Nothing lingers.
-- At most `max_concurrency` calls are under way; 0 or less is no bound.
-- A request is divided if its gathering divides it. It has its outcome when all its units have one, or with the first
-  of them that failed: then the rest of it isn't sent any more.
-- What can't make it isn't sent: a request is hopeless once its deadline has passed, and, while the backend is busy,
-  when less is left to it than the quickest of the latest calls took. An idle backend is asked in any case, for it may
-  have become quicker.
+- The request with the earliest deadline goes first; of equal deadlines, the one that came first.
+- Natural batching: while a backend is busy, requests queue and are sent as one batch; an idle backend gets the request
+  immediately. No request waits for others to come.
+- At most `max_concurrency` calls are under way; 0 or less is no limit.
+- A request is divided into slices if its batching policy divides it. It has its outcome when all its units have one, or
+  when the first of them fails: its other units are then not sent any more.
+- A request that can't be answered in time isn't sent. It is hopeless once its deadline has passed; while the backend is
+  busy, also when it has less time left than the quickest of the latest calls took. An idle backend gets the request in
+  any case, for it may have become quicker.
 
-Pure: time is an argument, in seconds on any steady clock; calls are made elsewhere.
+Pure: time is an argument, in seconds on any steady clock; the calls are made elsewhere.
 """
 
 import sys
@@ -28,12 +28,12 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 LATEST_CALLS: Final = 8
-"""How many calls back the quickest one is looked for."""
+"""Among how many of the latest calls the quickest is looked for."""
 
 
 @dataclass(slots=True, eq=False)
 class Request(Generic[Q, R]):
-    """One request: `taken` of its `units` are in calls or answered."""
+    """One request; `taken` of its `units` are in calls, or have an outcome already."""
 
     query: Q
     deadline: float
@@ -43,7 +43,7 @@ class Request(Generic[Q, R]):
     parts: dict[int, R] = field(default_factory=dict)
 
     def answer(self, slice_: "Slice[Q, R]", outcome: R) -> None:
-        """Take in the outcome of some of its units."""
+        """Note the outcome of a slice of its units."""
         self.parts[slice_.start] = outcome
         self.answered += slice_.stop - slice_.start
 
@@ -63,7 +63,7 @@ class Slice(Generic[Q, R]):
 
 
 class Backlog(Generic[Q, R]):
-    """What waits for one backend, and how many calls to it are under way."""
+    """The waiting requests of one batch key, and how many of its calls are under way."""
 
     def __init__(self, batching: BatchingPolicy[Q, R], max_concurrency: int) -> None:
         self._batching = batching
@@ -73,17 +73,17 @@ class Backlog(Generic[Q, R]):
         self.in_flight = 0
 
     def put(self, request: Request[Q, R]) -> None:
-        """Let a request wait for its turn."""
+        """Add a request."""
         insort(self._waiting, request, key=_deadline)
 
     def withdraw(self, request: Request[Q, R]) -> None:
-        """Let a request wait no more; what is in calls already stays there."""
+        """Remove a request; its slices in calls stay there."""
         if request.taken < request.units:
             self._waiting.remove(request)
             request.taken = request.units
 
     def hopeless(self, now: float) -> list[Request[Q, R]]:
-        """Withdraw and return the requests that can't be answered in time."""
+        """Remove and return the requests that can't be answered in time."""
         soonest = now
         if self.in_flight and self._took:
             soonest += min(self._took)
@@ -93,7 +93,7 @@ class Backlog(Generic[Q, R]):
         return late
 
     def take(self) -> list[Slice[Q, R]]:
-        """The next call, which is under way until `freed`; empty if nothing waits or no call may be made."""
+        """The slices of the next call, under way until `freed`; none if no request waits or no call may start."""
         if not self._waiting or self.in_flight >= self._most:
             return []
         slices = []
@@ -106,7 +106,7 @@ class Backlog(Generic[Q, R]):
         return slices
 
     def freed(self, took: float | None) -> None:
-        """A call has ended; `took` are its seconds, if it brought answers."""
+        """A call has ended; `took` is its duration in seconds, None if it brought no answers."""
         self.in_flight -= 1
         if took is not None:
             self._took.append(took)

@@ -1,7 +1,7 @@
-"""Gathering: how much of what waits one call carries.
+"""Batching policies: which of the waiting requests one call carries.
 
-A request consists of units, say the documents of a query. A gathering that divides requests lets a call take some
-units of a request, and another call the rest: the calls are then full, however large the requests are.
+A request consists of units, say the documents of a query. A policy may divide requests: one call then takes a slice of
+a request's units, and another call the rest, so that calls are full whatever the size of the requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,16 +22,16 @@ class Waiting(NamedTuple, Generic[T]):
 
 
 class BatchingPolicy(Protocol[Q, R]):
-    """What decides which of the waiting requests go into the next call, and puts their outcomes together."""
+    """Decides which of the waiting requests go into the next call, and merges the outcomes of divided ones."""
 
     def units(self, query: Q) -> int:
-        """How many units the request has; one of none has its outcome without a call."""
+        """How many units the request has; a request of 0 units gets its outcome without a call."""
         ...
 
     def select(self, waiting: Iterable[Waiting[Q]]) -> Sequence[int]:
-        """How many more units of each waiting request the next call takes, the most urgent first; at least one in all.
+        """How many more units of each waiting request the next call takes, at least one in all.
 
-        Requests beyond the answer's end take no part.
+        `waiting` begins with the most urgent request. The answer may be shorter: the requests beyond its end wait on.
         """
         ...
 

@@ -204,7 +204,7 @@ def test_the_pools_now_goes_before_the_querys(at: Any, asked: Any, clock: str) -
 )
 def test_a_missing_now_is_said_by_the_stage_that_needs_it(recipe: str, stage: str) -> None:
     """Where a stage needs a clock and there is none the error names `now` and the stage; with one it is ranked."""
-    assert refusal(pool(recipe=recipe)).startswith(f"now: missing, and the stage {stage} needs it")
+    assert refusal(pool(recipe=recipe)).startswith(f"now: required by the stage {stage}")
     assert ranked(pool(recipe=recipe, at=NOW))["results"]
 
 

@@ -69,9 +69,9 @@ def test_a_line_that_cannot_be_ranked_leaves_the_others() -> None:
     bad: dict[int, tuple[object, str]] = {
         1: (b"{", "unexpected end"),
         3: (b"\xff\xfe", "line 3: "),
-        5: ([1, 2], "an object is expected, not list"),
+        5: ([1, 2], "a JSON object is expected, not list"),
         6: ({"query": {"query_id": "q", "text": "x"}}, "legs: Field required"),
-        7: (asked("q", recipe="composite"), "now: missing, and the stage temporal needs it"),
+        7: (asked("q", recipe="composite"), "now: required by the stage temporal"),
         8: (asked("q", recipe="[red]nope"), "recipe: not configured"),
         9: (asked("q", overrides={"score": {"alpha": 7}}), "score.alpha: Input should be less than or equal to 1"),
         11: (asked("q", text="y" * 9000), "text: 9000 characters, at most 8192"),

@@ -175,5 +175,5 @@ def test_a_failure_ends_the_dataflow() -> None:
 def test_a_second_worker_is_refused() -> None:
     """The source is built for one worker a process only."""
     reader = Reader(ScriptedConsumer(), 1, WITHIN)
-    with pytest.raises(FatalDelivery, match="one worker"):
+    with pytest.raises(FatalDelivery, match="2 workers in one process: expected 1"):
         MessageSource(reader.consumer_loop, reader.wakeup).build("in", 0, 2)

@@ -86,7 +86,7 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
 def test_a_text_of_five_megabytes_is_refused_unread() -> None:
     """A huge message is refused for its size, before it is parsed."""
     huge = b'{"query_id": "q", "text": "' + b"x" * 5_000_000
-    assert refused(huge) == (Kind.TOO_LARGE, f"{len(huge)} bytes, at most 10000")
+    assert refused(huge) == (Kind.TOO_LARGE, f"value: {len(huge)} bytes, expected at most 10000")
 
 
 def test_the_limits_themselves_are_allowed() -> None:
@@ -287,4 +287,4 @@ def test_a_decoder_has_the_settings() -> None:
 
 def test_headers_that_cannot_be_read_are_named() -> None:
     """A message whose headers can't be read is no query: half of it isn't known."""
-    assert refused({}, legible=False) == (Kind.INVALID, "headers: a name isn't UTF-8")
+    assert refused({}, legible=False) == (Kind.INVALID, "headers: expected names in UTF-8")
