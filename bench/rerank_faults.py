@@ -26,7 +26,7 @@ from bench.failing_reranker import FailingReranker, Fault, failing_reranker
 from bench.figures import percentile
 from bench.loops import Answer, OpenLoop, Sink, Source
 from bench.reranking import queries as fetched
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cohere import CohereReranker
@@ -142,7 +142,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     """
     section = RerankSettings.model_validate({"kind": dialect, "url": server.url})
     transport = Counted(http_transport())
-    backend = ResilientEndpoint(Endpoint("reranker", server.url, transport))
+    backend = resilient(Endpoint("reranker", server.url, transport))
     reranker: Reranker = DIALECTS[dialect](backend, "stub", documents=section.documents)
     calls = EventLoopThread(Wakeup())
     loop = OpenLoop(calls.wakeup)

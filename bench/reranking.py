@@ -31,7 +31,7 @@ from bench.figures import percentile, spread
 from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
 from flows.assembly.query import decoder
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.inference import batches, mask, padded
@@ -198,9 +198,7 @@ def pairs(rounds: int, count: int, concurrency: int) -> dict[str, Any]:
 
 
 def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *, many: bool) -> dict[str, float]:
-    reranker = VllmPairReranker(
-        ResilientEndpoint(Endpoint("pairs", url, http_transport())), "stub", documents=MOST_PAIRS
-    )
+    reranker = VllmPairReranker(resilient(Endpoint("pairs", url, http_transport())), "stub", documents=MOST_PAIRS)
     if not many:
         reranker.capacity = replace(reranker.capacity, queries=1)
     load = ClosedLoop(queries(count), concurrency, calls.wakeup)

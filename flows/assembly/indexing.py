@@ -64,5 +64,5 @@ def ensure_collections(settings: Settings, in_process: InProcess) -> list[str]:
     try:
         return calls.run(collection.ensure(client, settings.qdrant, _TIMEOUT), _TIMEOUT)
     finally:
-        calls.run(client.endpoint.aclose(), _TIMEOUT)
+        calls.run(client.backend.aclose(), _TIMEOUT)
         calls.close()

@@ -8,7 +8,7 @@ from opentelemetry.metrics import Meter
 from flows.assembly.query import judging
 from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant.client import QdrantClient
@@ -36,7 +36,7 @@ def reranker(
     qdrant: QdrantClient,
     embedder: Embedder | None,
     chat: ChatModel | None,
-    opened: Callable[[RerankSettings], ResilientEndpoint],
+    opened: Callable[[RerankSettings], Backend],
     cross_encoder: Callable[[], CrossEncoder],
 ) -> Reranker | None:
     """The reranker that the settings name; `opened` gives its server, `cross_encoder` the model in this process."""

@@ -25,6 +25,7 @@ from operators.delivery.client import Consumer, Producer, RecordTooLarge
 from operators.delivery.dead_letters import without_payload
 from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
+from operators.runtime.batching.bisection import divided
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -144,8 +145,7 @@ class Delivery:
                 self._producer.deliver(compacted(transaction.records), transaction.commits, transaction.group)
             except RecordTooLarge as error:
                 if len(error.records) > 1:
-                    middle = len(answers) // 2
-                    return self._deliver(answers[:middle]) + self._deliver(answers[middle:])
+                    return [waiting for part in divided(answers) for waiting in self._deliver(part)]
                 [refused] = error.records
                 if refused.topic == self._dead_letters and refused.value is None:
                     raise FatalDelivery(

@@ -14,7 +14,7 @@ import structlog
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
-from operators.clients.http.bisection import REFUSALS
+from operators.clients.http.bisection import REFUSALS, bisected
 from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
@@ -54,20 +54,18 @@ async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def apart(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None]]) -> list[BackendError | None]:
-    """Call with all of `items`; if they are refused, with each half, so that what is wrong is refused alone."""
-    try:
-        await until_answered(lambda: call(items))
-    except BackendBadResponse as error:
-        if len(items) == 1:
-            return [error]
-        middle = len(items) // 2
-        return await apart(items[:middle], call) + await apart(items[middle:], call)
-    return [None] * len(items)
+async def written(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None]]) -> list[BackendError | None]:
+    """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
+
+    async def answered(some: Sequence[R]) -> list[None]:
+        await until_answered(lambda: call(some))
+        return [None] * len(some)
+
+    return await bisected(items, answered, thorough=True)
 
 
-def embed_plan(document: DocumentInFlight) -> Mapping[BatchKey, DocumentInFlight]:
-    """Every document passes through the one lane, so that none overtakes another."""
+def in_order(document: DocumentInFlight) -> Mapping[BatchKey, DocumentInFlight]:
+    """Every document has the same batch key, so that none overtakes another."""
     return {_BATCH_KEY: document}
 
 
@@ -98,7 +96,7 @@ class DocumentEmbedder:
                 outcomes[index] = embedding
 
         if needing:
-            for index, error in zip(needing, await apart(needing, embed), strict=True):
+            for index, error in zip(needing, await written(needing, embed), strict=True):
                 outcomes[index] = error if error is not None else outcomes[index]
         return outcomes
 
@@ -146,7 +144,7 @@ class Writer:
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:
-                    errors = await apart(batch, write)
+                    errors = await written(batch, write)
                     refused.update(zip(map(id, batch), errors, strict=True))
         return [refused.get(id(document)) for document in documents]
 
@@ -173,7 +171,7 @@ def embed_document(
     calls: EventLoopThread,
 ) -> Stage[DocumentInFlight]:
     """Documents in and on, with their vectors; what the embedder refuses dead."""
-    done = async_io("embedder", up, calls, embed_plan, embedder, lambda _: math.inf, IN_ORDER)
+    done = async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER)
     return stage("embed", done, lambda done: done.item.message, embedded)
 
 
@@ -185,5 +183,5 @@ def apply(
     calls: EventLoopThread,
 ) -> Stage[DocumentInFlight]:
     """Documents in; on once every search sees them, dead if Qdrant refuses them."""
-    done = async_io("writes", up, calls, embed_plan, writer, lambda _: math.inf, IN_ORDER)
+    done = async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER)
     return stage("apply", done, lambda done: done.item.message, applied)

@@ -9,7 +9,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
-from operators.clients.http.bisection import apart
+from operators.clients.http.bisection import bisected
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
@@ -60,7 +60,7 @@ class Embeddings(BackendStage[str, Embedding]):
         """
         deadline = monotonic() + timeout
         asked = list(dict.fromkeys(texts))
-        answers = await apart(asked, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
+        answers = await bisected(asked, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
         found = {text: self._checked(answer) for text, answer in zip(asked, answers, strict=True)}
         if self.cached is not None:
             for text, answer in found.items():

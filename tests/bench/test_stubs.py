@@ -14,7 +14,7 @@ from qdrant_client.http import models
 
 from bench.stubs import DIMENSION, IDS, Stubs, relevance, stub_backends, text
 from operators.clients.embedders.openai import OpenAIEmbedder
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker
@@ -97,7 +97,7 @@ def test_reranker_reads_the_stub(stubs: Stubs) -> None:
     documents = {point: text(number) for number, point in enumerate(IDS[:50])}
 
     async def scenario() -> Any:
-        reranker = CohereReranker(ResilientEndpoint(Endpoint("stub", stubs.rerank, http_transport())), "m")
+        reranker = CohereReranker(resilient(Endpoint("stub", stubs.rerank, http_transport())), "m")
         try:
             return await reranker.score([RerankRequest("q", documents, "docs", "n")], timeout=5)
         finally:
@@ -120,7 +120,7 @@ def test_embedder_reads_the_stub(stubs: Stubs) -> None:
     """The OpenAI-compatible client gets unit vectors of 384 dimensions, the same for the same text."""
 
     async def scenario() -> Any:
-        embedder = OpenAIEmbedder(ResilientEndpoint(Endpoint("stub", stubs.embed, http_transport())), "m", DIMENSION)
+        embedder = OpenAIEmbedder(resilient(Endpoint("stub", stubs.embed, http_transport())), "m", DIMENSION)
         try:
             return await embedder.embed(["a", "b", "a"], timeout=5)
         finally:

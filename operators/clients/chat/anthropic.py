@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operators.clients.chat import Completion
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend
 from schemas.errors import BackendBadResponse
 
 
@@ -20,7 +20,7 @@ class AnthropicChat:
     The endpoint's headers hold `x-api-key` and `anthropic-version: 2023-06-01`.
     """
 
-    backend: ResilientEndpoint
+    backend: Backend
     model: str
     max_tokens: int = 1024
 

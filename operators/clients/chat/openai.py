@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operators.clients.chat import Completion
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend
 from schemas.errors import BackendBadResponse
 
 
@@ -20,7 +20,7 @@ class OpenAIChat:
     The key is the endpoint's header `authorization: Bearer <key>`.
     """
 
-    backend: ResilientEndpoint
+    backend: Backend
     model: str
     max_tokens: int = 1024
 

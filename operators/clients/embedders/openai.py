@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from operators.clients.embedders.vectors import unit_embeddings
+from operators.clients.http.backend import Backend
 from operators.clients.http.batches import in_batches
 from operators.clients.http.indexed import indexed
-from operators.clients.http.resilient import ResilientEndpoint
 from operators.query.embedding import Embedding
 from schemas.errors import BackendBadResponse
 
@@ -19,7 +19,7 @@ class OpenAIEmbedder:
     Texts above `max_batch` go out as several requests at once; `dimension` is what every vector must have.
     """
 
-    backend: ResilientEndpoint
+    backend: Backend
     model: str
     dimension: int
     max_batch: int = 256

@@ -1,8 +1,9 @@
-"""What is refused together is asked apart: one item that a backend refuses must not cost the others their answer."""
+"""Bisection of a refused request: one item that a backend refuses must not cost the others their answer."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+from operators.runtime.batching.bisection import divided
 from schemas.errors import BackendBadResponse, BackendError
 
 Item = TypeVar("Item")
@@ -12,45 +13,37 @@ REFUSALS: Final = frozenset({400, 413, 422})
 """Statuses that refuse one request for what is in it: the backend is alive."""
 
 FEWEST: Final = 5
-"""Of how many items a refused request must be to be asked apart: with fewer it would cost over 1.2 calls an item."""
+"""A refused request of fewer items is not divided, where calls are dear: it would cost over 1.2 calls an item."""
 
 _FEW: Final = 6
 
 
-async def apart(
-    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
+async def bisected(
+    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, thorough: bool = False
 ) -> list[Answer | BackendError]:
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
-    At most one call more than there are items; what is refused after that fails together, as do fewer than FEWEST.
-    Raises BackendError if the first call fails otherwise, or is refused and not asked apart.
+    At most one call more than there are items, and none but the first for fewer than FEWEST: what is refused after that
+    fails together. Raises BackendError if the first call fails and its items are not asked in parts.
+
+    `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised.
     """
-    left = len(items)
-
-    async def to_float16(some: Sequence[Item], refusal: BackendBadResponse) -> list[Answer | BackendError]:
-        nonlocal left
-        # Of a few, halves cost more than each by itself.
-        size = 1 if len(some) <= min(left, _FEW) else len(some) - len(some) // 2
-        parts = [some[start : start + size] for start in range(0, len(some), size)]
-        if len(some) == 1 or left < len(parts):
-            return [refusal] * len(some)
-        left -= len(parts)
-        # One after the other: whoever made the first call holds one place at the backend.
-        return [answer for each in parts for answer in await part(each)]
-
-    async def part(some: Sequence[Item]) -> list[Answer | BackendError]:
+    left = len(items) if len(items) >= FEWEST else 0
+    answers: list[Answer | BackendError] = []
+    # One after the other: the first call was given one place at the backend.
+    waiting = [items] if items else []
+    while waiting:
+        batch = waiting.pop()
+        parts: list[Sequence[Item]] = []
         try:
-            return list(await call(some))
-        except BackendBadResponse as error:
-            if error.status in REFUSALS:
-                return await to_float16(some, error)
-            return [error] * len(some)
+            answers += await call(batch)
         except BackendError as error:
-            return [error] * len(some)
-
-    try:
-        return list(await call(items))
-    except BackendBadResponse as error:
-        if error.status not in REFUSALS or len(items) < FEWEST:
-            raise
-        return await to_float16(items, error)
+            if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
+                parts = divided(batch) if thorough else divided(batch, singly=min(left, _FEW), most=left)
+            if not parts and batch is items and not thorough:
+                raise
+            if not parts:
+                answers += [error] * len(batch)
+        left -= len(parts)
+        waiting += reversed(parts)
+    return answers

@@ -17,9 +17,9 @@ What an endpoint promises of every call:
 import asyncio
 import functools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import httpx
@@ -29,6 +29,8 @@ from httpx_aiohttp import AiohttpTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
 
 MIB = 1024 * 1024
+
+T = TypeVar("T")
 
 
 # Parsing a URL costs as much as writing a small request.
@@ -99,6 +101,17 @@ class Endpoint:
         for header, value in self.headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise ConfigError(f"{self.name}: the header {header} may hold printable ASCII only")
+
+    @property
+    def endpoint(self) -> "Endpoint":
+        """Itself: there is no layer above."""
+        return self
+
+    async def ask(
+        self, path: str, body: object, read: Callable[[Any], T], *, timeout: float, method: str = "POST"
+    ) -> T:
+        """Call once and return what `read` makes of the parsed answer. Raises what both raise."""
+        return read(await self.call(method, path, body, timeout=timeout))
 
     async def call(self, method: str, path: str, body: object = None, *, timeout: float) -> Any:
         """Send `body` as JSON and return the parsed answer, all within `timeout` seconds.

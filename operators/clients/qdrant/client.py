@@ -14,7 +14,9 @@ from urllib.parse import quote
 
 import orjson
 
-from operators.clients.http.transport import MIB, Endpoint
+from operators.clients.http.backend import Backend
+from operators.clients.http.bisection import bisected
+from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
     Page,
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Filter = Mapping[str, Any]
 
-REFUSED = frozenset({400, 422})
-
 
 def point_id(identity: str) -> int | str:
     """An id as Qdrant wants it in filters and lookups: `Hit.id` is a string even where the point's is an integer."""
@@ -66,12 +66,12 @@ class AllBut:
 
 @dataclass(frozen=True, slots=True)
 class QdrantClient:
-    """One Qdrant behind an endpoint; `timeout` is in seconds, for the whole call, however many requests it takes.
+    """One Qdrant; `timeout` is in seconds, for the whole call, however many requests it takes.
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise.
     """
 
-    endpoint: Endpoint
+    backend: Backend
     max_upsert: int = 24 * MIB
 
     async def query_batch(
@@ -83,23 +83,13 @@ class QdrantClient:
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
         deadline = _now() + timeout
-        answers: list[Hits | BackendError] = []
-        batches = [searches] if searches else []
         path = _points(collection, "/query/batch")
-        while batches:
-            batch = batches.pop()
-            try:
-                read = partial(read_batch, expected=len(batch))
-                answers += await self._ask(path, {"searches": batch}, read, deadline)
-            except BackendError as error:
-                refused = isinstance(error, BackendBadResponse) and error.status in REFUSED
-                if refused and len(batch) > 1:
-                    # Qdrant refuses a batch whole when one search in it is wrong: halving finds that one.
-                    middle = len(batch) // 2
-                    batches += [batch[middle:], batch[:middle]]
-                else:
-                    answers += [error] * len(batch)
-        return answers
+
+        async def asked(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
+            return await self._ask(path, {"searches": batch}, partial(read_batch, expected=len(batch)), deadline)
+
+        # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
+        return await bisected(searches, asked, thorough=True)
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
@@ -205,15 +195,18 @@ class QdrantClient:
     ) -> T:
         left = deadline - _now()
         if left <= 0:
-            raise BackendTimeout(f"{self.endpoint.name}: no time left to ask")
+            raise BackendTimeout(f"{self.backend.name}: no time left to ask")
         # The server counts whole seconds, from one on: it stops working on what nobody waits for any more.
         bounds = f"?timeout={math.ceil(left)}" + ("&wait=true" if wait else "")
-        answer = await self.endpoint.call(method, path + bounds, body, timeout=left)
-        try:
-            return read(answer["result"])
-        except (KeyError, TypeError, ValueError) as error:
-            reason = str(error) if type(error) is ValueError else "no result in it"
-            raise BackendBadResponse(f"{self.endpoint.name}: {reason}") from error
+
+        def result(answer: Any) -> T:
+            try:
+                return read(answer["result"])
+            except (KeyError, TypeError, ValueError) as error:
+                reason = str(error) if type(error) is ValueError else "no result in it"
+            raise BackendBadResponse(f"{self.backend.name}: {reason}")
+
+        return await self.backend.ask(path + bounds, body, result, timeout=left, method=method)
 
     def _written(self, value: object) -> bytes:
         try:
@@ -221,7 +214,7 @@ class QdrantClient:
         except orjson.JSONEncodeError:
             pass
         # Raised out here, so that no part of the value is chained to it.
-        raise BackendBadResponse(f"{self.endpoint.name}: a point can't be written as JSON")
+        raise BackendBadResponse(f"{self.backend.name}: a point can't be written as JSON")
 
 
 def _chunks(points: Iterable[bytes], limit: int) -> Iterator[list[orjson.Fragment]]:

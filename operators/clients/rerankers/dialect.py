@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from operators.clients.http.bisection import apart
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend
+from operators.clients.http.bisection import bisected
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
@@ -26,7 +26,7 @@ class HttpReranker(ABC):
     limit: ClassVar[int]
     """How many texts one call may carry where the configuration doesn't say."""
 
-    def __init__(self, backend: ResilientEndpoint, model: str, capacity: Capacity) -> None:
+    def __init__(self, backend: Backend, model: str, capacity: Capacity) -> None:
         self.model = model
         self.capacity = capacity
         self._backend = backend
@@ -66,7 +66,7 @@ class QueryReranker(HttpReranker):
     `documents` is the dialect's `limit` unless given; 0 `chars` is no bound.
     """
 
-    def __init__(self, backend: ResilientEndpoint, model: str, *, documents: int | None = None, chars: int = 0) -> None:
+    def __init__(self, backend: Backend, model: str, *, documents: int | None = None, chars: int = 0) -> None:
         super().__init__(backend, model, Capacity(documents=documents or self.limit, chars=chars))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores]:
@@ -92,7 +92,7 @@ class PairReranker(HttpReranker):
 
     def __init__(
         self,
-        backend: ResilientEndpoint,
+        backend: Backend,
         model: str,
         *,
         documents: int | None = None,
@@ -110,7 +110,7 @@ class PairReranker(HttpReranker):
         `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
         deadline = time.monotonic() + timeout
-        return await apart(requests, lambda some: self._ask(some, deadline - time.monotonic()))
+        return await bisected(requests, lambda some: self._ask(some, deadline - time.monotonic()))
 
     @abstractmethod
     def body(self, queries: list[str], texts: list[str]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.indexing.apply import apart, applied, embedded, until_answered
+from operators.indexing.apply import applied, embedded, until_answered
+from operators.indexing.apply import written as bisect
 from operators.runtime.dispatcher import Finished
 from schemas.errors import (
     BackendBadResponse,
@@ -33,7 +34,7 @@ def test_what_is_wrong_is_refused_alone(drawn: tuple[int, set[int]]) -> None:
             raise BackendBadResponse("refused", 400)
         written.extend(batch)
 
-    errors = asyncio.run(apart(range(count), write))
+    errors = asyncio.run(bisect(range(count), write))
     assert [place for place, error in enumerate(errors) if error is not None] == sorted(bad)
     assert sorted(written) == sorted(set(range(count)) - bad)
 

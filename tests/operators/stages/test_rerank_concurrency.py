@@ -15,8 +15,8 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
 
+from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.breaker import REST
-from operators.clients.http.resilient import ResilientEndpoint
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cohere import CohereReranker
 from operators.clients.rerankers.score_cache import ScoreCache
@@ -91,7 +91,7 @@ def _pairs(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(body["query"], text) for text in body["documents"]]
 
 
-DIALECTS: dict[str, tuple[type[Server], Callable[[ResilientEndpoint], Reranker]]] = {
+DIALECTS: dict[str, tuple[type[Server], Callable[[Backend], Reranker]]] = {
     "cohere": (Cohere, lambda server: CohereReranker(server, "m", documents=20)),
     "vllm_score": (VllmScore, lambda server: VllmPairReranker(server, "m", documents=64)),
     "tei_predict": (TeiPredict, lambda server: TeiPairReranker(server, "m", chars=900)),
@@ -124,7 +124,7 @@ def stage(
 
         async def opened() -> Reranker:
             url = await stack.enter_async_context(answering(server))
-            return make(ResilientEndpoint(await stack.enter_async_context(backend(f"{url}/base"))))
+            return make(resilient(await stack.enter_async_context(backend(f"{url}/base"))))
 
         reranker = calls.run(opened(), 10)
         kept = ScoreCache(100_000) if cache else None

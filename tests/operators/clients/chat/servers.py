@@ -11,7 +11,7 @@ from aiohttp import web
 from operators.clients.chat import ChatModel
 from operators.clients.chat.anthropic import AnthropicChat
 from operators.clients.chat.openai import OpenAIChat
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from tests.operators.clients.http.serving import Handler, answering, backend
 
@@ -167,12 +167,12 @@ def anthropic_error(kind: str, message: str, status: int) -> web.Response:
 
 def openai(endpoint: Endpoint) -> ChatModel:
     """The OpenAI-compatible chat model."""
-    return OpenAIChat(ResilientEndpoint(endpoint), "gpt-4.1-mini")
+    return OpenAIChat(resilient(endpoint), "gpt-4.1-mini")
 
 
 def anthropic(endpoint: Endpoint) -> ChatModel:
     """The chat model of the Messages API."""
-    return AnthropicChat(ResilientEndpoint(endpoint), "claude-haiku-4-5")
+    return AnthropicChat(resilient(endpoint), "claude-haiku-4-5")
 
 
 HEADERS: dict[Make, Mapping[str, str]] = {

@@ -7,7 +7,7 @@ import pytest
 
 from operators.clients.chat.anthropic import AnthropicChat
 from operators.clients.chat.openai import OpenAIChat
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from schemas.errors import BackendBadResponse, BackendUnavailable
 from tests.operators.clients.chat.servers import (
     HEADERS,
@@ -46,9 +46,7 @@ def test_texts_arrive_in_their_roles_and_the_completion_returns(make: Make, serv
 def test_openai_request_is_as_documented() -> None:
     """A request holds the model, both messages, the limit of tokens and temperature 0, and nothing else."""
     server = OpenAI(echo)
-    complete(
-        lambda endpoint: OpenAIChat(ResilientEndpoint(endpoint), "m", max_tokens=7), server, headers=HEADERS[openai]
-    )
+    complete(lambda endpoint: OpenAIChat(resilient(endpoint), "m", max_tokens=7), server, headers=HEADERS[openai])
     messages = [{"role": "system", "content": "a rule"}, {"role": "user", "content": "a question"}]
     assert server.requests == [{"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0}]
 
@@ -57,7 +55,7 @@ def test_anthropic_request_is_as_documented() -> None:
     """A request holds the model, the system text, one message, the limit of tokens and temperature 0, and no more."""
     server = Anthropic(echo)
     complete(
-        lambda endpoint: AnthropicChat(ResilientEndpoint(endpoint), "m", max_tokens=7),
+        lambda endpoint: AnthropicChat(resilient(endpoint), "m", max_tokens=7),
         server,
         headers=HEADERS[anthropic],
     )

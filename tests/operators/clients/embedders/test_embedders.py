@@ -11,7 +11,7 @@ from aiohttp import web
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.query.embedding import Embedding
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
@@ -67,12 +67,12 @@ class Tei:
 
 def openai(endpoint: Endpoint) -> Embedder:
     """The OpenAI-compatible embedder, for a server of `OpenAI`'s limit."""
-    return OpenAIEmbedder(ResilientEndpoint(endpoint), "text-embedding-3-small", 3, max_batch=8)
+    return OpenAIEmbedder(resilient(endpoint), "text-embedding-3-small", 3, max_batch=8)
 
 
 def tei(endpoint: Endpoint) -> Embedder:
     """The TEI embedder with its defaults."""
-    return TeiEmbedder(ResilientEndpoint(endpoint), "bge-small-en-v1.5", 3)
+    return TeiEmbedder(resilient(endpoint), "bge-small-en-v1.5", 3)
 
 
 def embed(make: Make, handler: Handler, texts: list[str], timeout: float = 5.0) -> list[Embedding]:

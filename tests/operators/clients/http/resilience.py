@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend, resilient
 from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 
@@ -101,10 +101,10 @@ class Pauses(list[float]):
 @asynccontextmanager
 async def guarding(
     handler: Handler, *, clock: Callable[[], float] = time.monotonic, jitter: Callable[[float], float] = no_pause
-) -> AsyncIterator[ResilientEndpoint]:
+) -> AsyncIterator[Backend]:
     """A guarded backend before a server of `handler`."""
     async with answering(handler) as url, backend(url, max_connections=100) as endpoint:
-        yield ResilientEndpoint(endpoint, clock, jitter)
+        yield resilient(endpoint, clock, jitter)
 
 
 def read(answer: Any) -> str:
@@ -115,7 +115,7 @@ def read(answer: Any) -> str:
     raise BackendBadResponse("backend: no answer in the answer")
 
 
-async def ask(guarded: ResilientEndpoint, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
+async def ask(guarded: Backend, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
     """What comes of one request: a time-out that doesn't matter is long."""
     try:
         return await guarded.ask("/path", body, read, timeout=timeout)
@@ -123,12 +123,12 @@ async def ask(guarded: ResilientEndpoint, *, timeout: float = 30.0, body: object
         return error
 
 
-async def ask_each(guarded: ResilientEndpoint, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
+async def ask_each(guarded: Backend, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
     """What comes of `count` requests, one after another."""
     return [await ask(guarded, timeout=timeout) for _ in range(count)]
 
 
-async def ask_at_once(guarded: ResilientEndpoint, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
+async def ask_at_once(guarded: Backend, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
     """What comes of `count` requests under way together."""
     return await asyncio.gather(*(ask(guarded, timeout=timeout) for _ in range(count)))
 

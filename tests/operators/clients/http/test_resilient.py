@@ -2,12 +2,14 @@
 
 import asyncio
 import traceback
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.resilient import ResilientEndpoint, full_jitter, longest_pause
+from operators.clients.http.backend import resilient
+from operators.clients.http.retrying import full_jitter, longest_pause
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
@@ -92,7 +94,7 @@ def test_a_refused_connection_is_tried_again() -> None:
 
     async def scenario() -> str | BackendError:
         async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask(ResilientEndpoint(endpoint, jitter=pauses))
+            return await ask(resilient(endpoint, jitter=pauses))
 
     assert type(asyncio.run(scenario())) is BackendUnavailable
     assert pauses == [0.05, 0.1]
@@ -158,15 +160,15 @@ def test_errors_have_nothing_chained_to_them(script: list[int], body: object) ->
 
 def test_it_outlives_its_loop() -> None:
     """One that was used, and failed, on one event loop works on the next."""
-    kept: list[ResilientEndpoint] = []
+    kept: list[Any] = []
 
     async def scenario() -> str | BackendError:
         async with guarding(Scripted([503, 200])) as fresh:
             if kept:
-                kept[0].endpoint = fresh.endpoint
+                kept[0]._inner.endpoint = fresh.endpoint
             else:
                 kept.append(fresh)
             outcomes = await asyncio.gather(*(kept[0].ask("/", {}, read, timeout=30) for _ in range(4)))
-            return outcomes[0]
+            return str(outcomes[0])
 
     assert [asyncio.run(scenario()), asyncio.run(scenario())] == ["right", "right"]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend, resilient
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import (
     BREAK,
@@ -24,7 +24,7 @@ from tests.operators.clients.http.resilience import (
 from tests.operators.clients.http.serving import backend
 
 
-async def opened(guarded: ResilientEndpoint, server: Scripted) -> None:
+async def opened(guarded: Backend, server: Scripted) -> None:
     """Let a backend fail until its breaker is open, with five calls."""
     server.then(500)
     before = server.calls
@@ -53,7 +53,7 @@ def test_nobody_listening_opens_it() -> None:
 
     async def scenario() -> list[str | BackendError]:
         async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask_each(ResilientEndpoint(endpoint, jitter=lambda _: 0.0), 10)
+            return await ask_each(resilient(endpoint, jitter=lambda _: 0.0), 10)
 
     assert refused(asyncio.run(scenario())) == 8
 
@@ -186,7 +186,7 @@ def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: pytest
     assert server.calls == 5
 
 
-async def probe_for_nothing(how: str, guarded: ResilientEndpoint, server: Scripted) -> None:
+async def probe_for_nothing(how: str, guarded: Backend, server: Scripted) -> None:
     """Let a probe end without showing whether the backend works."""
     if how == "cancelled":
         server.then(HANG)

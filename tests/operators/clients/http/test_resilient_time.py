@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from operators.clients.http.resilient import SILENCE, ResilientEndpoint
+from operators.clients.http.backend import Backend
+from operators.clients.http.breaking import SILENCE
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import (
     BREAK,
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 TIMEOUT = 0.4
 
 
-async def timed(guarded: ResilientEndpoint, *, timeout: float) -> tuple[str | BackendError, float]:
+async def timed(guarded: Backend, *, timeout: float) -> tuple[str | BackendError, float]:
     """What comes of one request, and in how many times its time-out."""
     started = time.monotonic()
     outcome = await ask(guarded, timeout=timeout)
@@ -139,9 +140,7 @@ def test_a_cancelled_request_ends_at_once(where: str) -> None:
     assert took < 5.0
 
 
-def after_an_answer_of(
-    seconds: float, scenario: Callable[[ResilientEndpoint, Scripted, Clock], Awaitable[None]]
-) -> None:
+def after_an_answer_of(seconds: float, scenario: Callable[[Backend, Scripted, Clock], Awaitable[None]]) -> None:
     """Run a scenario with a backend that has answered once, in `seconds` by a clock that otherwise stands still."""
 
     async def run() -> None:
@@ -159,7 +158,7 @@ def after_an_answer_of(
 def test_a_hopeless_deadline_shuts_nobody_off() -> None:
     """Time-outs shorter than the last answer took never open the breaker; five as long as it do."""
 
-    async def scenario(guarded: ResilientEndpoint, server: Scripted, _: Clock) -> None:
+    async def scenario(guarded: Backend, server: Scripted, _: Clock) -> None:
         server.then(HANG)
         short = await ask_at_once(guarded, 30, timeout=0.125)
         assert [type(outcome) for outcome in short] == [BackendTimeout] * 30
@@ -184,7 +183,7 @@ def test_without_an_answer_yet_every_timeout_counts() -> None:
 def test_a_refusal_is_no_measure_of_an_answer() -> None:
     """How fast a request was refused says nothing of how long an answer takes: short time-outs still don't count."""
 
-    async def scenario(guarded: ResilientEndpoint, server: Scripted, _: Clock) -> None:
+    async def scenario(guarded: Backend, server: Scripted, _: Clock) -> None:
         server.then(413, 422, 400, HANG)
         await ask_each(guarded, 3)
         await ask_at_once(guarded, 10, timeout=0.125)
@@ -201,7 +200,7 @@ def test_a_refusal_is_no_measure_of_an_answer() -> None:
 def test_a_call_cancelled_at_its_deadline_is_late(waited: float, given: float, opens: bool) -> None:
     """Cancelled at the end of a time as long as an answer took a call is a failure, else it is nothing."""
 
-    async def scenario(guarded: ResilientEndpoint, server: Scripted, clock: Clock) -> None:
+    async def scenario(guarded: Backend, server: Scripted, clock: Clock) -> None:
         server.then(HANG)
         tasks = [asyncio.create_task(ask(guarded, timeout=given)) for _ in range(5)]
         await server.called(6)
@@ -218,7 +217,7 @@ def test_a_call_cancelled_at_its_deadline_is_late(waited: float, given: float, o
 def test_a_backend_gone_silent_is_shut_off_whatever_the_deadlines() -> None:
     """Once nothing was answered for ten times as long as an answer took, time-outs with less time are failures, too."""
 
-    async def scenario(guarded: ResilientEndpoint, server: Scripted, clock: Clock) -> None:
+    async def scenario(guarded: Backend, server: Scripted, clock: Clock) -> None:
         server.then(HANG)
         await ask_at_once(guarded, 10, timeout=0.125)
         clock.pass_by(SILENCE * 0.25 + 0.001)

@@ -236,7 +236,7 @@ def test_setting_up(client: QdrantClient) -> None:
 
 def test_the_official_client_reads_the_engines_description(client: QdrantClient) -> None:
     """The engine's description of a collection is one that Qdrant's own client accepts."""
-    answer = asyncio.run(client.endpoint.call("GET", "/collections/docs", timeout=5))
+    answer = asyncio.run(client.backend.endpoint.call("GET", "/collections/docs", timeout=5))
     assert models.CollectionInfo.model_validate(answer["result"]).points_count == 10
 
 

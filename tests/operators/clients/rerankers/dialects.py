@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
@@ -48,7 +48,7 @@ class Dialect:
 
     def over(self, endpoint: Endpoint, documents: int | None = None) -> Reranker:
         """A new client."""
-        return self.client(ResilientEndpoint(endpoint), MODEL, documents=documents)
+        return self.client(resilient(endpoint), MODEL, documents=documents)
 
     def right(self, requests: Sequence[RerankRequest]) -> Any:
         """The server's right answer to `requests`."""

@@ -8,8 +8,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.http.backend import resilient
 from operators.clients.http.bisection import FEWEST
-from operators.clients.http.resilient import ResilientEndpoint
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.tei import TeiPairReranker
@@ -76,7 +76,7 @@ def test_pairs_request_repeats_the_query() -> None:
 @pytest.mark.parametrize("client", [TeiPairReranker, VllmPairReranker])
 def test_namespaces_share_calls_of_a_trusted_backend_alone(client: type[TeiPairReranker | VllmPairReranker]) -> None:
     """Two namespaces' documents are kept apart unless the backend is trusted."""
-    guarded = ResilientEndpoint(Endpoint("backend", "http://local", Local(b"")))
+    guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
     assert client(guarded, MODEL).capacity.apart == "namespace"
     assert client(guarded, MODEL, trusted=True).capacity.apart is None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity
 from operators.query.rerank_scores import Scores
@@ -119,7 +119,7 @@ CAPACITIES = [
 @pytest.mark.parametrize(("dialect", "capacity"), CAPACITIES, ids=DIALECTS)
 def test_capacity_is_the_dialects_unless_configured(dialect: Dialect, capacity: Capacity) -> None:
     """Without configuration a client carries what its dialect's servers take; documents and characters can be set."""
-    guarded = ResilientEndpoint(Endpoint("backend", "http://local", Local(b"")))
+    guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
     assert dialect.client(guarded, MODEL).capacity == capacity
     configured = dialect.client(guarded, MODEL, documents=7, chars=4000).capacity
     assert configured == Capacity(min(7, capacity.queries), 7, 4000, apart=capacity.apart)

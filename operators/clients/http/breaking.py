@@ -1,0 +1,90 @@
+"""The breaker's layer: a backend that keeps failing is not asked for a while.
+
+While the breaker (`operators.clients.http.breaker`) is open, it gives no leave to ask.
+
+What the breaker counts, try by try:
+- a success: an answer that `read` accepts; a refusal of this request alone, by its status;
+- a failure: every other error of the endpoint and of `read`, except that a time-out, or a cancellation at the deadline,
+  which is how a time-out looks when the caller has stopped waiting, is one only if the call had as long as the slowest
+  of the latest answers took, or if none has come for ten times as long;
+- neither: a cancellation before the deadline; shorter calls, for a hopeless deadline says nothing of the backend; a
+  defect in `read`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeVar
+
+from operators.clients.http.breaker import Breaker, Permit
+from operators.clients.http.transport import Endpoint
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+
+T = TypeVar("T")
+
+LATEST_ANSWERS: Final = 16
+"""How many answers back the slowest one is looked for."""
+
+SILENCE: Final = 10.0
+"""How many times as long as that without an answer make any time-out a failure."""
+
+_AT_DEADLINE: Final = 0.05
+"""What part of its time a call may have left when it is cancelled for being late: timers don't keep to the instant."""
+
+
+class Breaking:
+    """One endpoint behind a breaker; `refusals` are statuses that refuse one request for what is in it."""
+
+    def __init__(self, endpoint: Endpoint, clock: Callable[[], float], refusals: Collection[int]) -> None:
+        self.endpoint = endpoint
+        self._clock = clock
+        self._refusals = refusals
+        self._breaker = Breaker()
+        self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
+        self._answered_at = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether every request is sent."""
+        return self._breaker.closed
+
+    def admit(self) -> Permit | None:
+        """The leave to ask once; None if the backend is to be left alone now."""
+        return self._breaker.admit(self._clock())
+
+    async def ask(
+        self, permit: Permit, path: str, body: object, read: Callable[[Any], T], *, timeout: float, method: str = "POST"
+    ) -> T:
+        """Ask once, and tell the breaker what became of it. Raises what the endpoint and `read` raise."""
+        started = self._clock()
+        try:
+            answer = await self.endpoint.call(method, path, body, timeout=timeout)
+            took = self._clock() - started
+            value = read(answer)
+        except BackendTimeout:
+            self._out_of_time(permit, timeout)
+            raise
+        except asyncio.CancelledError:
+            # Before the deadline it says nothing: others of its query failed, or the process ends.
+            if self._clock() - started >= (1 - _AT_DEADLINE) * timeout:
+                self._out_of_time(permit, timeout)
+            raise
+        except BackendError as error:
+            if isinstance(error, BackendBadResponse) and error.status in self._refusals:
+                self._breaker.succeed(permit)
+            else:
+                self._breaker.fail(permit, self._clock())
+            raise
+        else:
+            self._answered_in.append(took)
+            self._answered_at = self._clock()
+            self._breaker.succeed(permit)
+            return value
+        finally:
+            self._breaker.give_back(permit)
+
+    def _out_of_time(self, permit: Permit, given: float) -> None:
+        now = self._clock()
+        slowest = max(self._answered_in, default=0.0)
+        if given >= slowest or now - self._answered_at > SILENCE * slowest:
+            self._breaker.fail(permit, now)
