@@ -12,9 +12,11 @@ from bytewax.dataflow import Dataflow
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import Resources
+from flows.assembly.kafka_client import kafka_client
 from flows.process.replica import Replica
 from flows.process.serve import ensure_collections, indexing_replica, search_replica
 from operators.delivery.embedded_broker import EmbeddedBroker
+from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
 from schemas.settings import Settings, load
@@ -29,6 +31,11 @@ class Embedded:
     settings: Settings
     resources: Resources
     provider: TracerProvider | None
+
+    @property
+    def kafka(self) -> KafkaClient:
+        """The client of the broker."""
+        return kafka_client(self.settings.kafka, EMBEDDED)
 
     @contextlib.contextmanager
     def running(self, build: Callable[..., tuple[Replica, Dataflow]]) -> Iterator[None]:

@@ -20,12 +20,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.assembly.clients import Clients
+from flows.assembly.kafka_client import kafka_client
 from operators.delivery import topics, versions
-from operators.delivery.client import KafkaClient, Producer
+from operators.delivery.acknowledged import AcknowledgedProducer
+from operators.delivery.client import Producer
 from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
+from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
-from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.watermark_reader import WatermarkReader
@@ -78,7 +79,7 @@ class Replica:
         self._settings = settings
         self._clients = clients
         self._watermarks: WatermarkReader | None = None
-        client = self._client = _kafka_client(kafka, dialect)
+        client = self._client = kafka_client(kafka, dialect)
         max_batch = min(self.max_bytes.values())
         delivery = settings.delivery
         ledger = Ledger(delivery.max_in_flight)
@@ -93,7 +94,7 @@ class Replica:
             consumer = client.consumer()
         else:
             consumer = client.consumer()
-            producer = client.acknowledged_producer(consumer, max_batch)
+            producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
         self.consumer_loop = ConsumerLoop(consumer, ledger, topic, self.wakeup, delivery.drain_timeout)
         self._longest_try = delivery.watchdog
         if delivery.mode == "exactly_once":
@@ -150,10 +151,3 @@ class Replica:
         except (BackendError, TimeoutError):
             return False
         return True
-
-
-def _kafka_client(kafka: KafkaSettings, dialect: Dialect) -> KafkaClient:
-    # Other dialects than Kafka's own are kafka-python's.
-    if kafka.client == "kafka-python" or dialect is not KAFKA:
-        return KafkaPython(kafka, dialect)
-    return Librdkafka(kafka)

@@ -20,6 +20,7 @@ from opentelemetry.trace import TracerProvider
 from flows.assembly import clients as backends
 from flows.assembly import rerankers
 from flows.assembly.clients import Clients, Resources
+from flows.assembly.kafka_client import of_indexing
 from flows.assembly.search import Parts, StageBounds, answers, depth, embeddings
 from flows.indexing import IndexingParts, indexing
 from flows.process.health import Check, Health
@@ -109,7 +110,7 @@ def indexing_replica(
     Raises ConfigError, DeliveryError and BackendError.
     """
     ensure_collections(settings, resources)
-    kafka = settings.kafka.model_copy(update={"group_id": f"{settings.kafka.group_id}-indexing"})
+    kafka = of_indexing(settings.kafka)
     clients = Clients.of(settings, resources)
     replica = Replica(settings, kafka, kafka.topics.documents, [kafka.topics.watermarks], clients, dialect, provider)
     analysers = Analysers(clients.qdrant, settings.qdrant)
