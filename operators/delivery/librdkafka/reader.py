@@ -4,6 +4,7 @@
 - A broker answers a connection's requests one after the other, and a fetch waits there for records: whoever asks for
   ends has a connection of its own.
 - It fetches as soon as it is assigned something: that happens at a poll, for a reader that only asks never polls.
+- Who has just become a partition's leader, as after the topic was made, isn't waited for: here it is asked again.
 - A consumer needs a group's name; neither of these joins it.
 """
 
@@ -11,15 +12,17 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.librdkafka.connection import asking, connection, failure, log
+from operators.delivery.librdkafka.connection import asking, connection, error_of, failure, log
 from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _FETCHED_KIB: Final = 4096
+_LEADERLESS: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+_RETRY: Final = 0.05
 
 
 class LibrdkafkaReader:
@@ -93,15 +96,22 @@ class LibrdkafkaReader:
         self._looked_at = time.monotonic()
 
     def _offsets(self, which: int, timeout: float, numbers: Iterable[int]) -> dict[int, int]:
-        # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
-        what, places = f"offsets of {self._topic}", [TopicPartition(self._topic, number, which) for number in numbers]
-        with asking(what):
-            found = self._asking.offsets_for_times(places, timeout)
-        for place in found:
-            if place.error is not None:
-                raise failure(what, place.error)
-            if place.offset < 0:
-                raise RetriableDelivery(f"{what}: no answer")
+        what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
+        while True:
+            # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
+            places = [TopicPartition(self._topic, number, which) for number in numbers]
+            try:
+                found = self._asking.offsets_for_times(places, timeout)
+                errors = [place.error for place in found if place.error is not None]
+            except KafkaException as error:
+                errors = [error_of(error)]
+            if not errors:
+                break
+            if errors[0].code() not in _LEADERLESS or time.monotonic() > limit:
+                raise failure(what, errors[0])
+            time.sleep(_RETRY)
+        if any(place.offset < 0 for place in found):
+            raise RetriableDelivery(f"{what}: no answer")
         return {place.partition: place.offset for place in found}
 
     def _places(self, numbers: Iterable[int]) -> list[TopicPartition]:

@@ -1,5 +1,6 @@
 """What librdkafka's consumers are asked alike: partitions and records."""
 
+from operator import methodcaller
 from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer
@@ -9,6 +10,10 @@ from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.connection import asking, failure
 
 _ALL: Final = 100_000
+
+_raw_headers: Final = methodcaller("headers")
+"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
+run often doesn't look for the latter, which would come up at some later line; this one always does."""
 
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
@@ -42,7 +47,7 @@ def consumer_record(message: Any) -> ConsumerRecord:
 
 def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
     try:
-        headers = message.headers()
+        headers = _raw_headers(message)
     except (SystemError, UnicodeDecodeError):
         # A name that isn't UTF-8.
         return None

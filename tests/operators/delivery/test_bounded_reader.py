@@ -8,23 +8,12 @@ import kafka
 import pytest
 
 from operators.delivery.client import ConsumerRecord
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.standalone import BoundedReader
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import NOW_MS, WITHIN, Make, first, member, produce
 from tests.operators.delivery.transactions import indexing
-
-
-def opened(client: KafkaClient, topic: str, *, from_end: bool = False) -> BoundedReader:
-    """A reader of a topic that was made a moment ago, and may have no leader yet."""
-    limit = time.monotonic() + WITHIN
-    while True:
-        try:
-            return client.bounded_reader(topic, from_end=from_end)
-        except RetriableDelivery:
-            assert time.monotonic() < limit
 
 
 def read(reader: BoundedReader, enough: Callable[[], bool]) -> list[ConsumerRecord]:
@@ -40,7 +29,7 @@ def read(reader: BoundedReader, enough: Callable[[], bool]) -> list[ConsumerReco
 def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings) -> None:
     """From the beginning: key, value, headers, timestamp and place of each record, in order, to the noted ends."""
     produce(settings, 3)
-    with closing(opened(make(settings), settings.topics.queries)) as reader:
+    with closing(make(settings).bounded_reader(settings.topics.queries)) as reader:
         begins, ends = reader.positions(), reader.ends()
         assert (begins, ends) == ({0: 0, 1: 0}, {0: 3, 1: 0})
         records = read(reader, lambda: reader.positions() == ends)
@@ -53,7 +42,7 @@ def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings)
 def test_from_the_end_only_what_comes_later_is_read(make: Make, settings: KafkaSettings) -> None:
     """Everything that is produced once the reader is there comes, also before its first poll, and nothing older."""
     produce(settings, 3)
-    with closing(opened(make(settings), settings.topics.queries, from_end=True)) as reader:
+    with closing(make(settings).bounded_reader(settings.topics.queries, from_end=True)) as reader:
         assert reader.positions() == {0: 3, 1: 0}
         produce(settings, 2)
         records = read(reader, lambda: reader.positions() == {0: 5, 1: 0})
@@ -67,7 +56,7 @@ def test_the_end_of_what_is_committed_is_reached(make: Make, settings: KafkaSett
         ended.commit_one(b"a", 1)
         ended.write(b"a", 2)
         ended.abort()
-        with closing(opened(make(settings), topic)) as reader:
+        with closing(make(settings).bounded_reader(topic)) as reader:
             # The marks are written a moment after the producer has its answer.
             records = read(reader, lambda: reader.positions() == {0: 4, 1: 0})
             assert [record.value for record in records] == [b"1"]
@@ -86,7 +75,7 @@ def test_the_groups_committed_offsets(make: Make, settings: KafkaSettings) -> No
     admin = kafka.KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)
     admin.delete_records({kafka.TopicPartition(settings.topics.queries, 1): 2})
     admin.close()
-    with member(client, settings) as owner, closing(opened(client, settings.topics.queries)) as reader:
+    with member(client, settings) as owner, closing(client.bounded_reader(settings.topics.queries)) as reader:
         # kafka-python may join once more right after it has joined.
         owner.poll_for(1)
         owner.until(owner.consumer.stable)

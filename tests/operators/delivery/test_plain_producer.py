@@ -12,7 +12,7 @@ from operators.delivery.standalone import PlainRecord
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import NOW_MS, Make, results
-from tests.operators.delivery.test_bounded_reader import opened, read
+from tests.operators.delivery.test_bounded_reader import read
 
 TOO_LARGE = random.Random(0).randbytes(2_000_000)
 """Bytes that don't compress: the broker measures what is sent."""
@@ -20,7 +20,7 @@ TOO_LARGE = random.Random(0).randbytes(2_000_000)
 
 def everything(client: KafkaClient, topic: str) -> list[ConsumerRecord]:
     """All records of a topic."""
-    with closing(opened(client, topic)) as reader:
+    with closing(client.bounded_reader(topic)) as reader:
         ends = reader.ends()
         return read(reader, lambda: reader.positions() == ends)
 
