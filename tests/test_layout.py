@@ -198,7 +198,6 @@ def test_an_impure_import_is_seen(planted: str) -> None:
     assert impure({"operators.stages.fuse": planted}) == []
 
 
-@pytest.mark.xfail(strict=True, reason="the commands still have clients of their own")
 def test_kafka_clients_stay_in_the_delivery() -> None:
     """Nothing but the delivery imports a Kafka client; a planted import is reported."""
     assert beside_delivery(sources(*PRODUCT)) == []

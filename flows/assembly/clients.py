@@ -14,7 +14,8 @@ from operators.clients.chat.openai import OpenAIChat
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
-from operators.clients.http.resilient import ResilientEndpoint
+from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.bisection import REFUSALS
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm.model import MiniLM
@@ -25,12 +26,15 @@ from operators.clients.rerankers import Reranker
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
-from schemas.settings.section import Backend
+from schemas.settings.section import Backend as Section
 
 ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
 _MAX_ENGINE_UPSERT = 2 * MIB
+_ANSWERS = frozenset({404, 409})
+"""Statuses by which Qdrant answers a question: there is no such collection, there is one already."""
+
 _PROBE_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 10.0
 
@@ -95,17 +99,17 @@ class Clients:
         embeds = embedder(settings, lambda: in_process.minilm)
         chat = chat_model(settings.chat)
 
-        def server(section: RerankSettings) -> ResilientEndpoint:
-            return _guarded("reranker", section.url, _bearer(_key("rerank", section)))
+        def reranking_server(section: RerankSettings) -> Backend:
+            return _server("reranker", section.url, _bearer(_key("rerank", section)))
 
-        reranks = reranker(settings, client, embeds, chat, server, lambda: in_process.cross_encoder)
+        reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
         return cls(client, embeds, reranks, chat)
 
     @property
     def connections(self) -> dict[str, Closable]:
         """The clients that hold connections. The models in this process serve its other flows, too."""
         opened: dict[str, Closable | None] = {
-            "qdrant": self.qdrant.endpoint,
+            "qdrant": self.qdrant.backend,
             "embedder": self.embedder,
             "reranker": self.reranker,
             "chat": self.chat,
@@ -118,21 +122,23 @@ class Clients:
 
         def reachable() -> bool:
             try:
-                calls.run(self.qdrant.endpoint.fetch("GET", "/readyz", timeout=_PROBE_TIMEOUT), 2 * _PROBE_TIMEOUT)
+                calls.run(
+                    self.qdrant.backend.endpoint.fetch("GET", "/readyz", timeout=_PROBE_TIMEOUT), 2 * _PROBE_TIMEOUT
+                )
             except (BackendError, TimeoutError):
                 return False
             return True
 
         for name, client in self.connections.items():
             close = partial(_close, client, calls)
-            resources.register(name, close, reachable if client is self.qdrant.endpoint else None)
+            resources.register(name, close, reachable if client is self.qdrant.backend else None)
 
 
 def _close(client: Closable, calls: EventLoopThread) -> None:
     calls.run(client.aclose(), _CLOSE_TIMEOUT)
 
 
-def _key(name: str, section: Backend) -> str | None:
+def _key(name: str, section: Section) -> str | None:
     try:
         return section.key()
     except OSError as error:
@@ -143,10 +149,10 @@ def _bearer(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _guarded(name: str, url: str | None, headers: Mapping[str, str]) -> ResilientEndpoint:
+def _server(name: str, url: str | None, headers: Mapping[str, str]) -> Backend:
     assert url is not None
     # The stages bound the calls.
-    return ResilientEndpoint(Endpoint(name, url, http_transport(max_connections=0), headers))
+    return resilient(Endpoint(name, url, http_transport(max_connections=0), headers))
 
 
 def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
@@ -158,7 +164,8 @@ def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClie
         return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT)
     key = _key("qdrant", settings)
     headers = {"api-key": key} if key else {}
-    return QdrantClient(Endpoint("qdrant", settings.url, http_transport(), headers, max_body=_MAX_QDRANT_BODY))
+    endpoint = Endpoint("qdrant", settings.url, http_transport(), headers, max_body=_MAX_QDRANT_BODY)
+    return QdrantClient(resilient(endpoint, refusals=REFUSALS | _ANSWERS))
 
 
 def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | None:
@@ -168,7 +175,7 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | Non
         return None
     if section.kind == "minilm":
         return minilm()
-    server = _guarded("embedder", section.url, _bearer(_key("embedder", section)))
+    server = _server("embedder", section.url, _bearer(_key("embedder", section)))
     dimension = settings.qdrant.dimension
     if section.kind == "openai":
         return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
@@ -181,7 +188,7 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return None
     key = _key("chat", settings)
     if settings.kind == "openai":
-        server = _guarded("chat", settings.url, _bearer(key))
+        server = _server("chat", settings.url, _bearer(key))
         return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    return AnthropicChat(_guarded("chat", settings.url, headers), settings.model, max_tokens=settings.max_tokens)
+    return AnthropicChat(_server("chat", settings.url, headers), settings.model, max_tokens=settings.max_tokens)

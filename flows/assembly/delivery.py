@@ -10,13 +10,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
+from flows.assembly.kafka_client import kafka_client
 from flows.assembly.resources import Resources
 from operators.delivery import topics, versions
-from operators.delivery.client import KafkaClient, Producer
+from operators.delivery.acknowledged import AcknowledgedProducer
+from operators.delivery.client import Producer
 from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
+from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
-from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.runtime.event_loop import EventLoopThread
@@ -90,7 +92,7 @@ def replication(
         consumer = client.consumer()
     else:
         consumer = client.consumer()
-        producer = client.acknowledged_producer(consumer, max_batch)
+        producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout)
     interval = delivery.transaction_interval or client.transaction_interval
     sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail)
@@ -105,10 +107,3 @@ def _telemetry(provider: AnyTracerProvider | None, resources: Resources) -> tupl
     if isinstance(traces, TracerProvider):
         resources.register("traces", traces.force_flush)
     return traces.get_tracer("rankstream"), meters.get_meter("rankstream")
-
-
-def kafka_client(kafka: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClient:
-    """The client that `kafka.client` names; other dialects than Kafka's own are kafka-python's."""
-    if kafka.client == "kafka-python" or dialect is not KAFKA:
-        return KafkaPython(kafka, dialect)
-    return Librdkafka(kafka)

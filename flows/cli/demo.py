@@ -22,7 +22,6 @@ from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded
 from flows.process.signals import StopSignals
-from operators.delivery.kafka_python import EMBEDDED
 from schemas.query import MAX_LIMIT
 from schemas.settings import TelemetrySettings
 
@@ -51,7 +50,8 @@ def demonstrate(
         corpus = list(docstrings.docstrings())
         indexed(running, "the standard library's docstrings", lambda: corpus, directory, console)
         kafka = running.settings.kafka
-        with running.searching(), QueryClient(kafka, EMBEDDED, provider.get_tracer("producer")) as query_client:
+        asking = QueryClient.connected(running.kafka, kafka.topics, provider.get_tracer("producer"))
+        with running.searching(), asking as query_client:
             for number, text in enumerate(queries, 1):
                 spans.clear()
                 event = {"query_id": f"demo-{number}", "text": text, "namespace": docstrings.NAMESPACE, "limit": limit}

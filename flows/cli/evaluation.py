@@ -15,7 +15,6 @@ from flows.cli.pool_ranking import find
 from flows.cli.progress import indexed
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded, embedded
-from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import evaluate
 from operators.evaluation.trec import parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -129,7 +128,7 @@ def compare(
     for variant in variants:
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: dict[str, int] = {}
-        with QueryClient(running.settings.kafka, EMBEDDED) as query_client:
+        with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, recipe=variant.recipe.name, profile=BALANCED if variant.rerank else UNRANKED)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]

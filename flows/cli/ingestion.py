@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import kafka
 import orjson
 
-from operators.delivery.kafka_python import Dialect, connection
+from operators.delivery.client import RecordTooLarge
+from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.standalone import PlainRecord
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
-from schemas.settings import KafkaSettings
 
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
@@ -42,56 +43,40 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def ingest(
-    settings: KafkaSettings,
-    group: str,
-    dialect: Dialect,
-    documents: Iterable[Mapping[str, Any]],
-    progress: Progress,
-    timeout: float,
+    client: KafkaClient, topic: str, documents: Iterable[Mapping[str, Any]], progress: Progress, timeout: float
 ) -> int:
-    """Produce the documents, keyed by id, and return their number once the group has committed every one.
+    """Produce the documents, keyed by id, and return their number once the client's group has committed every one.
 
-    Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds.
+    Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
+    a document that is too large for the topic; RetriableDelivery without the topic, or an answer of the broker.
     """
-    common = connection(settings, dialect)
-    topic = settings.topics.documents
-    producer = kafka.KafkaProducer(acks="all", linger_ms=20, metrics_enabled=False, **common)
-    reader = kafka.KafkaConsumer(
-        **{"group_id": group, "enable_auto_commit": False, "metrics_enabled": False, **common, **dialect.consumer}
-    )
-    try:
-        numbers = reader.partitions_for_topic(topic)
-        if not numbers:
-            raise FatalDelivery(f"topic {topic} doesn't exist; `rankstream topics` creates it")
-        partitions = [kafka.TopicPartition(topic, number) for number in numbers]
-        reader.assign(partitions)
-        began = sum(reader.end_offsets(partitions).values())
+    with closing(client.bounded_reader(topic)) as reader, closing(client.plain_producer()) as producer:
         produced = sent_bytes = 0
         waited = _Waiting(timeout)
         size_of: list[int] = []
         rest = iter(documents)
         document = next(rest, None)
         while True:
+            records = []
             while document is not None and sent_bytes < MAX_UNREAD_BYTES:
                 value = orjson.dumps(document)
-                producer.send(topic, key=str(document.get("id", "")).encode(), value=value)
+                records.append(PlainRecord(topic, str(document.get("id", "")).encode(), value))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 produced += 1
                 document = next(rest, None)
-            producer.flush()
-            ends = sum(reader.end_offsets(partitions).values())
-            behind = ends - sum(_committed(reader, partition) for partition in partitions)
+            try:
+                producer.send(records)
+            except RecordTooLarge as error:
+                raise FatalDelivery(f"{topic}: a document is larger than the topic takes") from error
+            behind = sum(reader.ends().values()) - sum(reader.committed().values())
             applied = max(0, produced - behind)
             sent_bytes = sum(size_of[applied:])
             progress(applied, produced)
             if document is None and behind <= 0:
                 return produced
-            waited.moved(applied + began)
+            waited.moved(applied)
             time.sleep(_POLL)
-    finally:
-        producer.close(timeout=1)
-        reader.close()
 
 
 class _Waiting:
@@ -105,8 +90,3 @@ class _Waiting:
             self._last, self._since = position, time.monotonic()
         elif time.monotonic() - self._since > self._timeout:
             raise FatalDelivery(f"no document was applied for {self._timeout:g} s: is the indexing flow running?")
-
-
-def _committed(reader: Any, partition: Any) -> int:
-    committed: int | None = reader.committed(partition)
-    return committed if committed is not None else int(reader.beginning_offsets([partition])[partition])

@@ -9,9 +9,10 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from flows.assembly.kafka_client import kafka_client
 from flows.cli.ingestion import ingest, read_jsonl
 from flows.process.embedded import Embedded
-from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect, naming
+from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
 from schemas.settings import KafkaSettings
 
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
@@ -22,7 +23,6 @@ _MARK: Final = "indexed"
 
 def fed(
     settings: KafkaSettings,
-    group: str,
     dialect: Dialect,
     name: str,
     documents: Iterable[Mapping[str, Any]],
@@ -37,8 +37,8 @@ def fed(
         def moved(applied: int, produced: int) -> None:
             bar.update(task, completed=applied, total=max(total or 0, produced))
 
-        with naming(settings.bootstrap_servers):
-            count = ingest(settings, group, dialect, documents, moved, _TIMEOUT)
+        client = kafka_client(settings.indexing, dialect)
+        count = ingest(client, settings.topics.documents, documents, moved, _TIMEOUT)
     if not console.is_terminal:
         console.print(f"indexed {count} documents of {name}")
     return count
@@ -50,7 +50,7 @@ def index_file(settings: KafkaSettings, path: Path, console: Console) -> int:
     Raises InputError naming the line that isn't an object, and DeliveryError.
     """
     total = sum(1 for _ in read_jsonl(path))
-    return fed(settings, settings.indexing.group_id, KAFKA, path.name, read_jsonl(path), total, console)
+    return fed(settings, KAFKA, path.name, read_jsonl(path), total, console)
 
 
 def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
@@ -63,7 +63,6 @@ def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, conso
     mark = directory / _MARK
     if mark.exists() and mark.read_text(encoding="ascii") == digest.hexdigest():
         return
-    kafka = running.settings.kafka
     with running.indexing():
-        fed(kafka, kafka.indexing.group_id, EMBEDDED, name, corpus(), total, console)
+        fed(running.settings.kafka, EMBEDDED, name, corpus(), total, console)
     mark.write_text(digest.hexdigest(), encoding="ascii")

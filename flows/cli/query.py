@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.assembly.kafka_client import kafka_client
 from flows.cli.answers import show
 from flows.cli.output import Config, Json
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from operators.delivery.kafka_python import KAFKA
 from operators.telemetry.provider import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
@@ -33,6 +33,7 @@ def query(
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
     given = {"namespace": namespace, "profile": profile, "recipe": recipe}
     event |= {name: value for name, value in given.items() if value is not None}
-    with QueryClient(settings.kafka, KAFKA, tracer_provider().get_tracer("rankstream.query")) as query_client:
+    kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
+    with QueryClient.connected(kafka_client(kafka), kafka.topics, tracer) as query_client:
         for result in query_client.ask([event], timeout):
             show(result, text, as_json)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from flows.assembly.kafka_client import kafka_client
 from flows.cli import replaying
 from flows.cli.output import Config, Json, emit, out, stderr
 from flows.cli.replaying import moment
@@ -49,17 +50,17 @@ def replay(
     settings = load(config)
     logs.configure(settings.telemetry)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
-    tally = replaying.Tally()
+    client, topics, tally = kafka_client(settings.kafka), settings.kafka.topics, replaying.Tally()
     try:
         if dry_run:
-            rows = replaying.rehearse(settings.kafka, wanted, limit, stderr, tally)
+            rows = replaying.rehearse(client, topics, wanted, limit, stderr, tally)
             if as_json:
                 for row in rows:
                     emit(row)
             else:
                 out.print(replaying.table(rows))
         else:
-            replaying.replay(settings.kafka, wanted, limit, rate, stderr, tally)
+            replaying.replay(client, topics, wanted, limit, rate, stderr, tally)
     finally:
         if as_json and not dry_run:
             emit(tally.report())

@@ -8,33 +8,31 @@ Rules
 - Of a letter's payload nothing is printed but its size.
 """
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
-import kafka
-from kafka.errors import MessageSizeTooLargeError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.dead_letters import DeadLetters, Moved
-from operators.delivery.kafka_python import KAFKA, connection, naming
-from operators.delivery.replay import Filter, Letter, Position, Replayed, Skip, Throttle, replayed
-from schemas.settings import KafkaSettings
+from flows.cli.dead_letters import Moved, dead_letters
+from operators.delivery.client import RecordTooLarge
+from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.standalone import PlainRecord
+from schemas.settings import Topics
 from schemas.timestamp import unix_seconds
 
 RATE: Final = 100.0
 """Records a second, unless told otherwise."""
 
-_MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 _PATIENCE: Final = 2.0
 _MESSAGE_CHARS: Final = 80
 
@@ -76,61 +74,14 @@ class Tally:
 
 def moment(text: str) -> float:
     """Read Unix seconds, or an RFC 3339 time with an offset. Raises ValueError."""
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         return unix_seconds(float(text))
     return unix_seconds(text)
 
 
-class Sender:
-    """Produces one record after the other, each acknowledged. Use as a context manager."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-
-    def __enter__(self) -> Self:
-        """Connect. Raises FatalDelivery."""
-        self._producer = self._made()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._producer.close(timeout=1)
-
-    def send(self, record: Replayed) -> bool:
-        """Whether the topic took the record; not, if it is too large for it. Raises FatalDelivery."""
-        with naming(record.topic):
-            try:
-                self._producer.send(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    headers=list(record.headers),
-                    timestamp_ms=record.timestamp_ms,
-                ).get()
-            except MessageSizeTooLargeError:
-                # An idempotent producer is of no use after a refusal: every later send would fail.
-                self._producer.close(timeout=1)
-                self._producer = self._made()
-                return False
-        return True
-
-    def _made(self) -> Any:
-        with naming(self._settings.bootstrap_servers):
-            return kafka.KafkaProducer(
-                acks="all",
-                enable_idempotence=True,
-                compression_type=self._settings.compression,
-                linger_ms=0,
-                max_request_size=_MAX_REQUEST_SIZE,
-                metrics_enabled=False,
-                **connection(self._settings, KAFKA),
-            )
-
-
 def sendable(
-    letters: DeadLetters, settings: KafkaSettings, wanted: Filter, tally: Tally
-) -> Iterator[tuple[Letter, Replayed]]:
+    letters: Iterable[Letter | None], topics: Topics, wanted: Filter, tally: Tally
+) -> Iterator[tuple[Letter, PlainRecord]]:
     """The wanted letters that can be replayed, with what they become; the others are tallied."""
     for letter in letters:
         if letter is None:
@@ -139,7 +90,7 @@ def sendable(
         if not wanted.matches(letter):
             continue
         tally.matched += 1
-        record = replayed(letter, settings.topics.queries, settings.topics.documents)
+        record = replayed(letter, topics.queries, topics.documents)
         if isinstance(record, Skip):
             tally.skipped[record] += 1
         else:
@@ -147,26 +98,34 @@ def sendable(
 
 
 def replay(
-    settings: KafkaSettings, wanted: Filter, limit: int | None, rate: float, console: Console, tally: Tally
+    client: KafkaClient,
+    topics: Topics,
+    wanted: Filter,
+    limit: int | None,
+    rate: float,
+    console: Console,
+    tally: Tally,
 ) -> None:
-    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises FatalDelivery."""
+    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises DeliveryError."""
     throttle = Throttle(rate)
-    with _bar(console) as moved, DeadLetters(settings, moved) as letters, Sender(settings) as sender:
-        for letter, record in islice(sendable(letters, settings, wanted, tally), limit):
+    with _reading(client, topics, console) as letters, closing(client.plain_producer()) as producer:
+        for letter, record in islice(sendable(letters, topics, wanted, tally), limit):
             time.sleep(throttle.wait(time.monotonic()))
-            if sender.send(record):
-                tally.sent += 1
-            else:
+            try:
+                producer.send([record])
+            except RecordTooLarge:
                 tally.refused.append(letter.place)
+            else:
+                tally.sent += 1
 
 
 def rehearse(
-    settings: KafkaSettings, wanted: Filter, limit: int | None, console: Console, tally: Tally
+    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, console: Console, tally: Tally
 ) -> Iterator[dict[str, Any]]:
-    """A row for each letter that `replay` would send, and the tally of it; sends nothing. Raises FatalDelivery."""
+    """A row for each letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
     now = time.time()
-    with _bar(console) as moved, DeadLetters(settings, moved) as letters:
-        for letter, record in islice(sendable(letters, settings, wanted, tally), limit):
+    with _reading(client, topics, console) as letters:
+        for letter, record in islice(sendable(letters, topics, wanted, tally), limit):
             tally.sent += 1
             yield {
                 "class": _printable(letter.kind),
@@ -199,7 +158,14 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-@contextlib.contextmanager
+@contextmanager
+def _reading(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[Letter | None]]:
+    """The dead letters that there are now, with a progress bar."""
+    with _bar(console) as moved, closing(client.bounded_reader(topics.dead_letters)) as reader:
+        yield dead_letters(reader, moved)
+
+
+@contextmanager
 def _bar(console: Console) -> Iterator[Moved]:
     """A progress bar, on a terminal, once it has taken _PATIENCE seconds."""
     columns = (TextColumn("reading dead letters"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

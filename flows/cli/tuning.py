@@ -16,7 +16,6 @@ from flows.cli.evaluation import ANSWER_TIMEOUT, UNRANKED, events
 from flows.cli.pool_ranking import PoolRanker, ReadPool
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded
-from operators.delivery.kafka_python import EMBEDDED
 from operators.evaluation.metrics import TABLE, evaluate
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
@@ -89,7 +88,7 @@ def tuned(
 def record(running: Embedded, queries: Path, recipe: str) -> list[bytes]:
     """The candidate pool of every query, as JSON, in the order of their ids."""
     pools = {}
-    with QueryClient(running.settings.kafka, EMBEDDED) as query_client:
+    with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
         asked = events(queries, recipe=recipe, profile=UNRANKED, record=True)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:

@@ -12,8 +12,10 @@ from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
 from flows.assembly.indexing import ensure_collections
+from flows.assembly.kafka_client import kafka_client
 from flows.process.replica import Replica, indexing_replica, search_replica
 from operators.delivery.embedded_broker import EmbeddedBroker
+from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
 from schemas.settings import Settings, load
@@ -28,6 +30,11 @@ class Embedded:
     settings: Settings
     in_process: InProcess
     provider: TracerProvider | None
+
+    @property
+    def kafka(self) -> KafkaClient:
+        """The client of the broker."""
+        return kafka_client(self.settings.kafka, EMBEDDED)
 
     @contextlib.contextmanager
     def running(self, build: Callable[..., Replica]) -> Iterator[None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from operators.delivery.tracker import Commit
+from schemas.errors import RetriableDelivery
 
 GroupMetadata = Any
 """A client's own description of its membership; only handed back to the same client."""
@@ -51,6 +52,11 @@ class RecordTooLarge(Exception):
     def __init__(self, records: Sequence["ProducerRecord"]) -> None:
         super().__init__(f"{len(records)} records too large")
         self.records = records
+
+
+def missing(topic: str) -> RetriableDelivery:
+    """The error while a topic isn't known."""
+    return RetriableDelivery(f"topic {topic} doesn't exist; `rankstream topics` creates it")
 
 
 class ProducerRecord(Protocol):
@@ -203,20 +209,20 @@ class TransactionalProducer(Protocol):
 
 
 class Tail(Protocol):
-    """All of a topic from its beginning, read without a group and with what isn't committed. One thread calls it.
-
-    What isn't committed, because an open transaction would hide what others committed after it began.
-    """
+    """A topic, read without joining a group. One thread calls it."""
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched, without headers; waits `timeout` seconds for the first.
+        """Records that have been fetched; waits `timeout` seconds for the first.
 
         Raises RetriableDelivery; some records may be lost then to this tail.
         """
         ...
 
     def positions(self) -> dict[int, int]:
-        """By partition: everything below was handed out, or isn't for readers, as the marks of transactions."""
+        """By partition: everything below was handed out, or isn't for readers, as the marks of transactions.
+
+        Before the first poll, where it begins.
+        """
         ...
 
     def ends(self, timeout: float) -> dict[int, int]:
@@ -229,37 +235,4 @@ class Tail(Protocol):
 
     def close(self) -> None:
         """Release connections."""
-        ...
-
-
-class KafkaClient(Protocol):
-    """What makes consumers and producers of one kind, and what suits that kind."""
-
-    @property
-    def name(self) -> str:
-        """What `kafka.client` calls it."""
-        ...
-
-    @property
-    def transaction_interval(self) -> float:
-        """Seconds from one transaction's begin to the next's."""
-        ...
-
-    def consumer(self) -> Consumer:
-        """A member of the group."""
-        ...
-
-    def tail(self, topic: str) -> Tail:
-        """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
-        ...
-
-    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
-        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
-
-        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
-        """
-        ...
-
-    def acknowledged_producer(self, consumer: Consumer, max_batch: int) -> Producer:
-        """A producer that commits by `consumer` what was acknowledged."""
         ...

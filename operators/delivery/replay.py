@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
+from operators.delivery.standalone import PlainRecord
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 
@@ -114,25 +115,14 @@ class Skip(StrEnum):
     OTHER_TOPIC = "other_topic"
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """The record to produce; no timestamp means the time of sending."""
-
-    topic: str
-    key: bytes | None
-    value: bytes
-    headers: Headers
-    timestamp_ms: int | None
-
-
-def replayed(letter: Letter, queries: str, documents: str) -> Replayed | Skip:
+def replayed(letter: Letter, queries: str, documents: str) -> PlainRecord | Skip:
     """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
     topic = letter.place.topic
     if topic not in {queries, documents}:
         return Skip.OTHER_TOPIC
     if letter.value is None:
         return Skip.NO_PAYLOAD
-    return Replayed(
+    return PlainRecord(
         topic, letter.key, letter.value, letter.headers, letter.timestamp_ms if topic == documents else None
     )
 

@@ -17,16 +17,20 @@ from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
 
 
-def rankstream(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; it must succeed."""
+def rankstream(config: Path, *arguments: str, client: str = "librdkafka") -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, by that Kafka client; it must succeed."""
     command = [sys.executable, "-m", "flows.cli", *arguments, "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
+    env = {**os.environ, "RANKSTREAM_KAFKA__CLIENT": client}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done
 
 
 def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
-    """Topics and collection made, a file indexed, two replicas up: a query is answered, SIGTERM ends all with 0."""
+    """Topics and collection made, a file indexed, two replicas up: a query is answered, SIGTERM ends all with 0.
+
+    Indexing and asking do the same by either Kafka client.
+    """
     roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
@@ -59,10 +63,13 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         indexing = subprocess.Popen([*command, "index", "--config", str(config)], env=own)
         running = subprocess.Popen([*command, "run", "--replicas", "2", "--config", str(config)])
         try:
-            assert "indexed 30 documents" in rankstream(config, "index", "--from", str(documents)).stdout
-            answer = json.loads(rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60").stdout)
-            assert answer["status"] == "ok"
-            assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
+            for client in ("kafka-python", "librdkafka"):
+                indexed = rankstream(config, "index", "--from", str(documents), client=client)
+                assert "indexed 30 documents" in indexed.stdout
+                asked = rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60", client=client)
+                answer = json.loads(asked.stdout)
+                assert answer["status"] == "ok"
+                assert answer["results"][0]["id"] in {f"d{n}" for n in range(30)}
             for process in (indexing, running):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE) == 0

@@ -22,12 +22,15 @@ ELSEWHERE = [json.dumps({"query_id": f"e{n}", "text": "harbor", "destination": "
 LONG = [json.dumps({"query_id": f"l{n}", "text": "y" * 3000}).encode() for n in range(4)]
 
 
-@pytest.fixture
-def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> Iterator[Deployment]:
-    """The search flow, with a bound on messages that the long queries are over."""
+@pytest.fixture(params=["kafka-python", "librdkafka"])
+def deployment(
+    request: pytest.FixtureRequest, broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
+) -> Iterator[Deployment]:
+    """The search flow, with a bound on messages that the long queries are over; all of it by either Kafka client."""
     with stub_backends() as stubs:
         sections = {"qdrant": {"url": stubs.qdrant}, "limits": {"max_message_bytes": 2000}}
         with Deployment.on(broker, tmp_path, topic_names, sections) as running:
+            running.settings["kafka"]["client"] = request.param
             yield running
 
 
@@ -147,8 +150,8 @@ def test_letters_that_cannot_go_back_are_counted(deployment: Deployment) -> None
 
 
 def test_without_the_topic_it_is_named(deployment: Deployment) -> None:
-    """A dead-letter topic that doesn't exist is named, exit 1."""
+    """A dead-letter topic that doesn't exist is named, with the command that makes it, exit 1."""
     deployment.settings["kafka"]["topics"] = {**deployment.names, "dead_letters": "nowhere"}
     done = replay(deployment, "--dry-run")
     assert done.returncode == 1
-    assert "nowhere" in done.stderr
+    assert "topic nowhere doesn't exist; `rankstream topics` creates it" in done.stderr

@@ -15,7 +15,7 @@ from bench.kafka.broker import Broker
 from bench.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 from bench.stubs import DIMENSION, stub_backends
 from operators.delivery import topics
-from operators.delivery.kafka_python import KAFKA, connection
+from operators.delivery.kafka_python.connection import KAFKA, connection
 from operators.delivery.librdkafka.security import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings

@@ -24,20 +24,7 @@
 - Unstable offsets are logged as errors at every retry, although waiting for them is what `read_committed` means.
 """
 
-from operators.delivery.kafka_python import records  # noqa: F401  mends the reading of headers
-from operators.delivery.kafka_python.connection import EMBEDDED, KAFKA, Dialect, connection, naming
-from operators.delivery.kafka_python.consumer import KafkaPythonConsumer
+from operators.delivery.kafka_python.connection import EMBEDDED, KAFKA, Dialect
 from operators.delivery.kafka_python.kafka_client import KafkaPython
-from operators.delivery.kafka_python.producer import AcknowledgedProducer, KafkaPythonTransactions
 
-__all__ = [
-    "EMBEDDED",
-    "KAFKA",
-    "AcknowledgedProducer",
-    "Dialect",
-    "KafkaPython",
-    "KafkaPythonConsumer",
-    "KafkaPythonTransactions",
-    "connection",
-    "naming",
-]
+__all__ = ["EMBEDDED", "KAFKA", "Dialect", "KafkaPython"]

@@ -12,7 +12,7 @@ from kafka.structs import OffsetAndMetadata
 from operators.delivery.client import TopicPartition
 from operators.delivery.kafka_python.security import admitted, security
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery
+from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
 PATIENCE: Final = 3.0
@@ -60,9 +60,10 @@ def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
 
 
 @contextlib.contextmanager
-def naming(what: str) -> Iterator[None]:
-    """Raise FatalDelivery, naming what was asked for, for what a broker does."""
+def asking(what: str) -> Iterator[None]:
+    """Raise RetriableDelivery, naming what was asked for, if the broker doesn't tell."""
     try:
         yield
-    except KafkaError as error:
-        raise FatalDelivery(f"{what}: {type(error).__name__}") from error
+    # A KeyError is a partition that was left out of the answer.
+    except (KafkaError, KeyError) as error:
+        raise RetriableDelivery(f"{what}: {type(error).__name__}") from error

@@ -7,17 +7,13 @@ from typing import Any, Final
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError
 
-from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
+from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
+from operators.delivery.kafka_python.connection import PATIENCE, Dialect, asking, connection, offsets
+from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
-
-_ALL: Final = 1_000_000
-_FETCH_BYTES: Final = 4 * 1024 * 1024
-"""What one fetch brings at most, and so what may wait in this process, unless a single record is larger."""
 
 
 class _UnstableOffsets(logging.Filter):
@@ -25,7 +21,12 @@ class _UnstableOffsets(logging.Filter):
         return "UnstableOffsetCommit" not in record.getMessage()
 
 
-logging.getLogger("kafka.coordinator.consumer").addFilter(_UnstableOffsets())
+_UNSTABLE_OFFSETS: Final = _UnstableOffsets()
+
+
+def quieten() -> None:
+    """Have kafka-python log no error while offsets are unstable, which is what a reader of them waits for."""
+    logging.getLogger("kafka.coordinator.consumer").addFilter(_UNSTABLE_OFFSETS)
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -42,10 +43,6 @@ class _Listener(ConsumerRebalanceListener):
         self._rebalance.lost([TopicPartition(*partition) for partition in lost])
 
 
-def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> tuple[tuple[str, bytes], ...] | None:
-    return None if headers is None else tuple((name, value or b"") for name, value in headers)
-
-
 class KafkaPythonConsumer:
     """A dynamic member of the group that reads what is committed and commits nothing by itself."""
 
@@ -59,7 +56,7 @@ class KafkaPythonConsumer:
                 "session_timeout_ms": int(settings.session_timeout * 1000),
                 "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
-                "fetch_max_bytes": _FETCH_BYTES,
+                "fetch_max_bytes": FETCH_BYTES,
                 "metadata_max_age_ms": int(METADATA_AGE * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
@@ -70,58 +67,38 @@ class KafkaPythonConsumer:
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
         """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
-        try:
+        with asking(f"metadata of {topic}"):
             known = self._consumer.partitions_for_topic(topic)
-        except KafkaError as error:
-            raise RetriableDelivery(f"metadata of {topic}: {type(error).__name__}") from error
         if not known:
-            raise RetriableDelivery(f"topic {topic} doesn't exist")
+            raise missing(topic)
         self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
         timeout = timeout if self.stable() else max(timeout, PATIENCE)
-        try:
-            fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=_ALL)
-        except KafkaError as error:
-            raise RetriableDelivery(f"poll: {type(error).__name__}") from error
+        with asking("poll"):
+            fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
         if not self.stable():
             # A rebalance that outlasted this poll is gone on with by the next, if it's told to.
             self._consumer._coordinator.request_rejoin()
-        return [
-            ConsumerRecord(
-                TopicPartition(*partition),
-                record.offset,
-                record.key,
-                record.value,
-                _headers(record.headers),
-                record.timestamp / 1000,
-            )
-            for partition, records in fetched.items()
-            for record in records
-        ]
+        return consumer_records(fetched)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         """What the group has committed, metadata included. Raises RetriableDelivery."""
         commits: dict[TopicPartition, Commit | None] = {}
         for partition in partitions:
-            try:
+            with asking("committed offsets"):
                 committed = self._consumer.committed(
                     kafka.TopicPartition(*partition), metadata=True, timeout_ms=PATIENCE * 1000
                 )
-            except KafkaError as error:
-                raise RetriableDelivery(f"committed offsets: {type(error).__name__}") from error
             commits[partition] = Commit(committed.offset, committed.metadata or "") if committed else None
         return commits
 
     def beginning(self, partition: TopicPartition) -> int:
         """The first offset that the partition still holds. Raises RetriableDelivery."""
         kafka_partition = kafka.TopicPartition(*partition)
-        try:
-            offset: int = self._consumer.beginning_offsets([kafka_partition])[kafka_partition]
-        except KafkaError as error:
-            raise RetriableDelivery(f"beginning offsets: {type(error).__name__}") from error
-        return offset
+        with asking("beginning offsets"):
+            return int(self._consumer.beginning_offsets([kafka_partition])[kafka_partition])
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets. Raises RetriableDelivery if one was taken away meanwhile."""
@@ -160,10 +137,8 @@ class KafkaPythonConsumer:
         present = self.group_metadata()
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
-        try:
+        with asking("commit"):
             self._consumer.commit(offsets(commits), timeout_ms=PATIENCE * 1000)
-        except KafkaError as error:
-            raise RetriableDelivery(f"commit: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Leave the group."""

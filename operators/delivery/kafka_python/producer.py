@@ -16,7 +16,7 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import Consumer, GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
 from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -173,45 +173,28 @@ class KafkaPythonTransactions(_Sending):
                 raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
 
 
-class AcknowledgedProducer(_Sending):
-    """Records first, then offsets: for brokers without transactions, where a crash in between answers twice."""
+class KafkaPythonProducer(_Sending):
+    """Records without a transaction, each acknowledged by all in-sync replicas."""
 
-    def __init__(self, settings: KafkaSettings, consumer: Consumer, max_batch: int, dialect: Dialect) -> None:
-        super().__init__(settings, max_batch, dialect, {"enable_idempotence": True})
-        self._consumer = consumer
-        self._failed = False
+    def __init__(self, settings: KafkaSettings, max_batch: int, dialect: Dialect) -> None:
+        own = {"enable_idempotence": True, "max_block_ms": int(settings.request_timeout * 1000)}
+        super().__init__(settings, max_batch, dialect, own)
 
-    def prepare(self) -> None:
-        """Make the producer anew after a failure: what that leaves in queues and sequence numbers disturbs later sends.
-
-        Raises RetriableDelivery and FatalDelivery.
-        """
-        if self._failed:
+    def send(self, records: Sequence[ProducerRecord]) -> None:
+        """Produce the records and wait for every acknowledgement."""
+        if self._refused:
+            # What a refusal leaves in queues and sequence numbers disturbs later sends.
             self.close()
             self._producer = self._made()
-            self._failed = False
-
-    def deliver(
-        self,
-        records: Sequence[ProducerRecord],
-        commits: Mapping[TopicPartition, Commit],
-        group: GroupMetadata,
-    ) -> None:
-        """Produce, wait for every acknowledgement, then commit."""
         try:
             self._send(records)
             self._producer.flush()
             if refused := list(self._refused.values()):
-                self._failed = True
                 raise RecordTooLarge(refused)
             self._raise_failed()
         except KafkaError as error:
-            raise RetriableDelivery(f"produce: {type(error).__name__}") from error
-        self._consumer.commit(commits, group)
-
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
-        """Commit once more: an earlier commit that arrived late may have gone over a later one."""
-        self._consumer.commit(commits, group)
+            topics = ", ".join(sorted({record.topic for record in records}))
+            raise RetriableDelivery(f"produce to {topics}: {type(error).__name__}") from error
 
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:

@@ -1,15 +1,43 @@
-"""Records with a header whose name isn't UTF-8, which other clients can produce.
+"""Records as kafka-python reads them, also those with a header whose name isn't UTF-8, which other clients can produce.
 
-kafka-python fails at the batch that holds one, at every poll anew: nothing behind it would ever be read. Once imported,
-this module has it read such a record with None in place of its headers.
+kafka-python fails at the batch that holds one, at every poll anew: nothing behind it would ever be read. After
+`read_any_headers` it reads such a record with None in place of its headers.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from operators.delivery.client import ConsumerRecord, TopicPartition
+
+ALL: Final = 1_000_000
+FETCH_BYTES: Final = 4 * 1024 * 1024
+"""What one fetch brings at most, and so what may wait in this process, unless a single record is larger."""
+
 _read: Final = DefaultRecordBatch._read_msg
+
+
+def read_any_headers() -> None:
+    """Have every consumer of this process read records whatever the names of their headers."""
+    DefaultRecordBatch._read_msg = _read_msg
+
+
+def consumer_records(fetched: Mapping[Any, Any]) -> list[ConsumerRecord]:
+    """What a poll returned."""
+    return [
+        ConsumerRecord(
+            TopicPartition(*partition),
+            record.offset,
+            record.key,
+            record.value,
+            None if record.headers is None else tuple((name, value or b"") for name, value in record.headers),
+            record.timestamp / 1000,
+        )
+        for partition, records in fetched.items()
+        for record in records
+    ]
 
 
 def _read_msg(batch: Any) -> Any:
@@ -40,6 +68,3 @@ def _without_headers(batch: Any) -> Any:
 def _nullable(buffer: bytearray, pos: int) -> tuple[bytes | None, int]:
     length, pos = decode_varint(buffer, pos)
     return (bytes(buffer[pos : pos + length]), pos + length) if length >= 0 else (None, pos)
-
-
-DefaultRecordBatch._read_msg = _read_msg

@@ -13,9 +13,6 @@
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
 
-from operators.delivery.librdkafka.connection import connection
-from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.kafka_client import Librdkafka
-from operators.delivery.librdkafka.producer import AcknowledgedProducer, LibrdkafkaTransactions
 
-__all__ = ["AcknowledgedProducer", "Librdkafka", "LibrdkafkaConsumer", "LibrdkafkaTransactions", "connection"]
+__all__ = ["Librdkafka"]

@@ -1,8 +1,9 @@
 """How every client of a broker is made, and how its errors are read."""
 
+import contextlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.security import security
 from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 PATIENCE: Final = 3.0
@@ -49,6 +51,21 @@ def error_of(exception: KafkaException) -> KafkaError:
     return error
 
 
+def failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
+    """The error that names what was asked for, and why it wasn't had."""
+    kind = FatalDelivery if error.fatal() else RetriableDelivery
+    return kind(f"{what}: {error.name()}")
+
+
+@contextlib.contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Raise RetriableDelivery or FatalDelivery, naming what was asked for, if the broker doesn't tell."""
+    try:
+        yield
+    except KafkaException as error:
+        raise failure(what, error_of(error)) from error
+
+
 class _Connections(logging.Filter):
     """Without a line a try while no broker is there: `_log_error` says it once."""
 
@@ -56,7 +73,12 @@ class _Connections(logging.Filter):
         return not record.getMessage().startswith("FAIL ")
 
 
-log.addFilter(_Connections())
+_CONNECTIONS: Final = _Connections()
+
+
+def quieten() -> None:
+    """Have librdkafka log no line a try while no broker is there."""
+    log.addFilter(_CONNECTIONS)
 
 
 class Connections:

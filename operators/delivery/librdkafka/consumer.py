@@ -6,16 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance
+from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
 from operators.delivery.client import TopicPartition as Partition
-from operators.delivery.librdkafka.connection import PATIENCE, connection, error_of, log, offsets
+from operators.delivery.librdkafka.connection import PATIENCE, asking, connection, error_of, failure, log, offsets
+from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_ALL: Final = 100_000
 _COMMIT_WAIT: Final = 0.01
 """Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
 
@@ -76,35 +76,25 @@ class LibrdkafkaConsumer:
             self._membership = None
             rebalance.lost(_named(partitions))
 
-        try:
-            known = self._consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
-        except KafkaException as error:
-            raise RetriableDelivery(f"metadata of {topic}: {error_of(error).name()}") from error
-        if known.error is not None or not known.partitions:
-            raise RetriableDelivery(f"topic {topic} doesn't exist")
+        if not partitions_of(self._consumer, topic, PATIENCE):
+            raise missing(topic)
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched. Raises RetriableDelivery and FatalDelivery."""
         self._commit_waiting()
-        try:
-            first = self._consumer.poll(min(timeout, self._longest_poll))
-            # `consume` waits until it has as many as it may return: only what is there already comes by it.
-            messages = [] if first is None else [first, *self._consumer.consume(_ALL, 0)]
-        except KafkaException as error:
-            raise _failure("poll", error_of(error)) from error
-        return [_record(message) for message in messages]
+        with asking("poll"):
+            messages = fetched(self._consumer, min(timeout, self._longest_poll))
+        return [consumer_record(message) for message in messages]
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
         """What the group has committed, metadata included. Raises RetriableDelivery."""
-        try:
+        with asking("committed offsets"):
             found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], PATIENCE)
-        except KafkaException as error:
-            raise _failure("committed offsets", error_of(error)) from error
         commits: dict[Partition, Commit | None] = {}
         for partition in found:
             if partition.error is not None:
-                raise _failure("committed offsets", partition.error)
+                raise failure("committed offsets", partition.error)
             known = partition.offset >= 0
             commits[Partition(partition.topic, partition.partition)] = (
                 Commit(partition.offset, partition.metadata or "") if known else None
@@ -113,10 +103,8 @@ class LibrdkafkaConsumer:
 
     def beginning(self, partition: Partition) -> int:
         """The first offset that the partition still holds. Raises RetriableDelivery."""
-        try:
+        with asking("beginning offsets"):
             marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), PATIENCE)
-        except KafkaException as error:
-            raise _failure("beginning offsets", error_of(error)) from error
         if marks is None:
             raise RetriableDelivery("beginning offsets: no answer")
         first: int = marks[0]
@@ -124,10 +112,8 @@ class LibrdkafkaConsumer:
 
     def start(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions, and no others, from these offsets. Raises RetriableDelivery."""
-        try:
+        with asking("assign"):
             self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
-        except KafkaException as error:
-            raise _failure("assign", error_of(error)) from error
 
     def pause(self, partitions: Sequence[Partition]) -> None:
         """Stop fetching those of `partitions` that are still assigned."""
@@ -155,7 +141,7 @@ class LibrdkafkaConsumer:
         except TimeoutError as error:
             raise RetriableDelivery("commit: nobody polls") from error
         except KafkaException as error:
-            raise _failure("commit", error_of(error)) from error
+            raise failure("commit", error_of(error)) from error
 
     def close(self) -> None:
         """Leave the group."""
@@ -186,31 +172,3 @@ class LibrdkafkaConsumer:
 
 def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:
     return [Partition(partition.topic, partition.partition) for partition in partitions]
-
-
-def _record(message: Any) -> ConsumerRecord:
-    if (error := message.error()) is not None:
-        raise _failure("poll", error)
-    kind, milliseconds = message.timestamp()
-    return ConsumerRecord(
-        Partition(message.topic(), message.partition()),
-        message.offset(),
-        message.key(),
-        message.value(),
-        _headers(message),
-        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
-    )
-
-
-def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
-    try:
-        headers = message.headers()
-    except (SystemError, UnicodeDecodeError):
-        # A name that isn't UTF-8.
-        return None
-    return tuple((name, value or b"") for name, value in headers or ())
-
-
-def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
-    kind = FatalDelivery if error.fatal() else RetriableDelivery
-    return kind(f"{what}: {error.name()}")

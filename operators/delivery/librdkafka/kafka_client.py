@@ -2,10 +2,12 @@
 
 from typing import Final
 
-from operators.delivery.client import Consumer, Producer, Tail, TransactionalProducer
+from operators.delivery.client import Consumer, Tail, TransactionalProducer
+from operators.delivery.librdkafka.connection import PATIENCE, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
-from operators.delivery.librdkafka.producer import AcknowledgedProducer, LibrdkafkaTransactions
-from operators.delivery.librdkafka.tail import LibrdkafkaTail
+from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
+from operators.delivery.librdkafka.reader import LibrdkafkaReader
+from operators.delivery.standalone import ANY_BATCH, BoundedReader, PlainProducer
 from schemas.settings import KafkaSettings
 
 
@@ -17,6 +19,7 @@ class Librdkafka:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
+        quieten()
 
     def consumer(self) -> Consumer:
         """A member of the settings' group."""
@@ -24,12 +27,19 @@ class Librdkafka:
 
     def tail(self, topic: str) -> Tail:
         """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
-        return LibrdkafkaTail(self._settings, topic)
+        # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
+        patience = min(self._settings.request_timeout, PATIENCE)
+        return LibrdkafkaReader(self._settings, topic, "read_uncommitted", patience, from_end=False)
+
+    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
+        """A reader of a topic from its beginning, or from its present end. Raises DeliveryError."""
+        patience = self._settings.request_timeout
+        return LibrdkafkaReader(self._settings, topic, "read_committed", patience, from_end=from_end)
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions; fences the predecessor of that id. Raises RetriableDelivery and FatalDelivery."""
         return LibrdkafkaTransactions(self._settings, transactional_id, max_batch)
 
-    def acknowledged_producer(self, consumer: Consumer, max_batch: int) -> Producer:
-        """A producer that commits by `consumer` what was acknowledged."""
-        return AcknowledgedProducer(self._settings, consumer, max_batch)
+    def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
+        """A producer without transactions. Raises FatalDelivery."""
+        return LibrdkafkaProducer(self._settings, max_batch)

@@ -6,8 +6,17 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import Consumer, GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
-from operators.delivery.librdkafka.connection import PATIENCE, Connections, connection, error_of, log, offsets
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
+from operators.delivery.librdkafka.connection import (
+    PATIENCE,
+    Connections,
+    asking,
+    connection,
+    error_of,
+    failure,
+    log,
+    offsets,
+)
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -166,37 +175,21 @@ class LibrdkafkaTransactions(_Sending):
                 return
 
 
-class AcknowledgedProducer(_Sending):
-    """Records first, then offsets: for brokers without transactions, where a crash in between answers twice."""
+class LibrdkafkaProducer(_Sending):
+    """Records without a transaction, each acknowledged by all in-sync replicas."""
 
-    def __init__(self, settings: KafkaSettings, consumer: Consumer, max_batch: int) -> None:
-        super().__init__(settings, max_batch, {"message.timeout.ms": int(settings.request_timeout * 1000)})
-        self._consumer = consumer
+    def __init__(self, settings: KafkaSettings, max_batch: int) -> None:
+        # What is queued is bounded by its size, however many records that is.
+        own = {"message.timeout.ms": int(settings.request_timeout * 1000), "queue.buffering.max.messages": 0}
+        super().__init__(settings, max_batch, own)
 
-    def prepare(self) -> None:
-        """Nothing: it goes on after any failure that isn't fatal."""
-
-    def deliver(
-        self,
-        records: Sequence[ProducerRecord],
-        commits: Mapping[TopicPartition, Commit],
-        group: GroupMetadata,
-    ) -> None:
-        """Produce, wait for every acknowledgement, then commit."""
-        try:
+    def send(self, records: Sequence[ProducerRecord]) -> None:
+        """Produce the records and wait for every acknowledgement; it goes on after any failure that isn't fatal."""
+        what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
+        with asking(what):
             self._send(records)
             self._producer.flush()
-        except KafkaException as error:
-            raise RetriableDelivery(f"produce: {error_of(error).name()}") from error
         if self._refused:
             raise RecordTooLarge(self._refused)
         if self._failures:
-            fatal = [error for error in self._failures if error.fatal()]
-            if fatal:
-                raise FatalDelivery(f"produce: {fatal[0].name()}")
-            raise RetriableDelivery(f"produce: {self._failures[0].name()}")
-        self._consumer.commit(commits, group)
-
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
-        """Commit once more: an earlier commit that arrived late may have gone over a later one."""
-        self._consumer.commit(commits, group)
+            raise failure(what, max(self._failures, key=KafkaError.fatal))

@@ -1,5 +1,7 @@
 """What delivery relies on of a consumer, each client's, on a real broker."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -49,19 +51,40 @@ class _NotUtf8(str):
 def test_a_header_that_is_not_text_stops_nobody(make: Make, settings: KafkaSettings) -> None:
     """A record with a header's name that isn't UTF-8 comes without headers, its neighbours as they are."""
     producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, linger_ms=100)
-    for number, name in enumerate(("ok", _NotUtf8("x"), "fine")):
+    # Often, because the interpreter looks for fewer errors in code that has run often.
+    names = ("ok", _NotUtf8("x"), "fine") * 50
+    for number, name in enumerate(names):
         producer.send(settings.topics.queries, b"%d" % number, b"key", headers=[(name, b"value")], partition=0)
     producer.flush()
     producer.close()
     with member(make(settings), settings) as reader:
         reader.start(0)
-        reader.until(lambda: len(reader.records) == 3)
+        reader.until(lambda: len(reader.records) == len(names))
         found = [(record.key, record.value, record.headers) for record in reader.records]
         assert found == [
-            (b"key", b"0", (("ok", b"value"),)),
-            (b"key", b"1", None),
-            (b"key", b"2", (("fine", b"value"),)),
+            (b"key", b"%d" % number, None if isinstance(name, _NotUtf8) else ((name, b"value"),))
+            for number, name in enumerate(names)
         ]
+
+
+def test_importing_the_clients_changes_nothing() -> None:
+    """What the clients change in Kafka's libraries and loggers is changed when one is made, not when it is imported."""
+    source = """
+import logging
+from kafka.record.default_records import DefaultRecordBatch
+read, names = DefaultRecordBatch._read_msg, ("kafka.coordinator.consumer", "librdkafka")
+from operators.delivery.kafka_python import KafkaPython
+from operators.delivery.librdkafka import Librdkafka
+from schemas.settings import KafkaSettings
+assert DefaultRecordBatch._read_msg is read
+assert not any(logging.getLogger(name).filters for name in names)
+for _ in range(2):
+    KafkaPython(KafkaSettings()), Librdkafka(KafkaSettings())
+assert DefaultRecordBatch._read_msg is not read
+assert [len(logging.getLogger(name).filters) for name in names] == [1, 1]
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_reading_starts_where_it_is_told(make: Make, settings: KafkaSettings) -> None:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from bench.kafka.broker import Broker
+from operators.delivery.acknowledged import AcknowledgedProducer
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.tracker import Commit
 from schemas.errors import DeliveryError, Fenced, RetriableDelivery
@@ -141,7 +142,7 @@ def test_acknowledged_records_come_before_their_offsets(make: Make, settings: Ka
     """Without transactions the records are acknowledged, then the offsets and their metadata are committed."""
     client = make(settings)
     with member(client, settings) as reader:
-        producer = client.acknowledged_producer(reader.consumer, MAX_BATCH)
+        producer = AcknowledgedProducer(client.plain_producer(MAX_BATCH), reader.consumer)
         commit = Commit(2, "rs1:AAE=")
         done = threading.Event()
 

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.delivery.dead_letters import dead_letter, without_payload
-from operators.delivery.replay import Filter, Letter, Position, Replayed, Skip, Throttle, replayed
+from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.standalone import PlainRecord
 from operators.query.message import Origin, Rejected
 from operators.query.message import OutputRecord as ProducerRecord
 from schemas import dead_letter as names
@@ -69,7 +70,7 @@ def test_the_message_comes_back_byte_for_byte(
     rejected = Rejected(message(value, key=key, headers=own), DeadLetterClass.INVALID, "decode", "why")
     found = read(dead_letter(rejected, "dead-letters", trace_id))
     assert found is not None
-    assert replayed(found, QUERIES, DOCUMENTS) == Replayed(QUERIES, key, value, own, None)
+    assert replayed(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
 
 
 def test_a_letter_says_where_and_why() -> None:
@@ -91,8 +92,8 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
 def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
     """An old query would be expired at once; an old document must not become the newest."""
     query, document = (replayed(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
-    assert isinstance(query, Replayed)
-    assert isinstance(document, Replayed)
+    assert isinstance(query, PlainRecord)
+    assert isinstance(document, PlainRecord)
     assert (query.topic, query.timestamp_ms) == (QUERIES, None)
     assert (document.topic, document.timestamp_ms) == (DOCUMENTS, STAMP_MS)
 

@@ -1,4 +1,4 @@
-"""All of a topic, by kafka-python.
+"""A topic read without joining a group, by kafka-python.
 
 - It counts the marks of transactions as read when it passes over them, but a poll that finds nothing else goes on
   waiting for a record: a caller who waits for a position polls for milliseconds.
@@ -7,91 +7,95 @@
 - A consumer that finds no broker when it is made leaves its thread and its sockets behind: they are closed here.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import kafka
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, TopicPartition
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection
-from schemas.errors import RetriableDelivery
+from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
+from operators.delivery.kafka_python.connection import PATIENCE, Dialect, asking, connection
+from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
+from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_ALL: Final = 1_000_000
-_FETCH_BYTES: Final = 4 * 1024 * 1024
 
-
-class KafkaPythonTail:
+class KafkaPythonReader:
     """One consumer that reads, and one that asks for offsets."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, dialect: Dialect) -> None:
-        """Begin to read. Raises RetriableDelivery, also if the topic isn't known."""
+    def __init__(
+        self, settings: KafkaSettings, topic: str, dialect: Dialect, isolation: str, patience: float, *, from_end: bool
+    ) -> None:
+        """Begin to read; `patience` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
         self._topic = topic
+        self._patience = patience
         self._positions: dict[int, int] = {}
-        self._reading = _consumer(settings, dialect, METADATA_AGE)
+        timeout = int(patience * 1000)
+        own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
+        self._reading = _consumer(settings, dialect, METADATA_AGE, own)
         try:
-            self._asking = _consumer(settings, dialect, TAIL_METADATA_AGE)
-        except RetriableDelivery:
+            self._asking = _consumer(settings, dialect, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
+        except DeliveryError:
             _close(self._reading)
             raise
         try:
-            self._take_in_added(PATIENCE)
-        except RetriableDelivery:
+            self._take_in_added(patience, from_end=from_end)
+        except DeliveryError as error:
             self.close()
-            raise
+            raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         """Records that have been fetched. Raises RetriableDelivery."""
-        try:
-            fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=_ALL)
+        with asking(f"poll of {self._topic}"):
+            fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
             for number in self._positions:
                 position = self._reading.position(self._place(number), timeout_ms=0)
                 # There is none while a position that the log has no more is put right.
                 if position is not None:
                     self._positions[number] = position
-        except KafkaError as error:
-            raise RetriableDelivery(f"poll: {type(error).__name__}") from error
-        return [
-            ConsumerRecord(TopicPartition(*place), record.offset, record.key, record.value, (), record.timestamp / 1000)
-            for place, records in fetched.items()
-            for record in records
-        ]
+        return consumer_records(fetched)
 
     def positions(self) -> dict[int, int]:
-        """By partition: everything below was handed out by `poll`."""
+        """By partition: everything below was handed out by `poll`, or isn't for readers."""
         return dict(self._positions)
 
-    def ends(self, timeout: float) -> dict[int, int]:
+    def ends(self, timeout: float | None = None) -> dict[int, int]:
         """By partition: the offset after the last record, now. Raises RetriableDelivery."""
+        timeout = self._patience if timeout is None else timeout
         self._take_in_added(timeout)
-        try:
+        with asking(f"end offsets of {self._topic}"):
             ends = self._asking.end_offsets(self._places(), timeout_ms=timeout * 1000)
-        except (KafkaError, KeyError) as error:
-            raise RetriableDelivery(f"end offsets: {type(error).__name__}") from error
         return {place.partition: end for place, end in ends.items()}
+
+    def committed(self) -> dict[int, int]:
+        """By partition: what the group has committed, or else the first offset. Raises RetriableDelivery."""
+        with asking(f"committed offsets of {self._topic}"):
+            found = self._asking.beginning_offsets(self._places())
+            for place in found:
+                if (offset := self._asking.committed(place)) is not None:
+                    found[place] = offset
+        return {place.partition: offset for place, offset in found.items()}
 
     def close(self) -> None:
         """Release connections."""
         _close(self._reading)
         _close(self._asking)
 
-    def _take_in_added(self, timeout: float) -> None:
-        try:
+    def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
+        with asking(f"partitions of {self._topic}"):
             # From its metadata, which are never old.
             known = self._asking.partitions_for_topic(self._topic)
             if not known:
-                raise RetriableDelivery(f"topic {self._topic} doesn't exist")
+                raise missing(self._topic)
             if added := [self._place(number) for number in known - self._positions.keys()]:
-                starts = self._asking.beginning_offsets(added, timeout_ms=timeout * 1000)
+                offsets = self._asking.end_offsets if from_end else self._asking.beginning_offsets
+                starts = offsets(added, timeout_ms=timeout * 1000)
                 self._positions |= {place.partition: start for place, start in starts.items()}
                 # It never polls: only what is assigned stays in its metadata.
                 self._asking.assign(self._places())
                 self._reading.assign(self._places())
                 for number, position in self._positions.items():
                     self._reading.seek(self._place(number), position)
-        except (KafkaError, KeyError) as error:
-            raise RetriableDelivery(f"partitions of {self._topic}: {type(error).__name__}") from error
 
     def _place(self, number: int) -> Any:
         return kafka.TopicPartition(self._topic, number)
@@ -100,7 +104,7 @@ class KafkaPythonTail:
         return [self._place(number) for number in self._positions]
 
 
-def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float) -> Any:
+def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, own: dict[str, Any]) -> Any:
     connected: list[Any] = []
 
     def client(**options: Any) -> Any:
@@ -112,15 +116,12 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float) ->
             **{
                 "enable_auto_commit": False,
                 "auto_offset_reset": "earliest",
-                "isolation_level": "read_uncommitted",
-                "fetch_max_bytes": _FETCH_BYTES,
+                "fetch_max_bytes": FETCH_BYTES,
                 "metadata_max_age_ms": int(metadata_age * 1000),
                 "metrics_enabled": False,
                 "kafka_client": client,
-                "bootstrap_timeout_ms": int(PATIENCE * 1000),
                 **connection(settings, dialect),
-                # Nothing here takes long: a connection that doesn't answer is given up early.
-                "request_timeout_ms": int(min(settings.request_timeout, PATIENCE) * 1000),
+                **own,
                 **dialect.consumer,
             }
         )

@@ -1,0 +1,89 @@
+"""The query client on a real broker, where a thread in place of the search flow answers."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from flows.assembly.kafka_client import kafka_client
+from flows.cli.query_client import QueryClient
+from operators.delivery.standalone import PlainRecord
+from schemas.errors import DeliveryError, FatalDelivery
+from schemas.settings import KafkaSettings
+
+WITHIN = 30.0
+QUERIES = [{"query_id": f"q{number}", "text": "harbor"} for number in range(50)]
+
+
+@contextmanager
+def answering(settings: KafkaSettings) -> Iterator[list[int]]:
+    """Answer every query, and others' too; how many were unanswered whenever some came."""
+    client = kafka_client(settings)
+    topic, ended = settings.topics.results, threading.Event()
+    unanswered: list[int] = []
+
+    def run() -> None:
+        while not ended.is_set():
+            asked = [record.value for record in reader.poll(0.02) if record.value is not None]
+            if asked:
+                unanswered.append(len(asked))
+                others = [b'{"query_id": "another"}', b'{"specversion": "1.0"}']
+                producer.send([PlainRecord(topic, None, value) for value in (*others, *asked)])
+
+    reader = client.bounded_reader(settings.topics.queries, from_end=True)
+    with closing(reader), closing(client.plain_producer()) as producer:
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield unanswered
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_every_query_has_its_own_answer(kafka_settings: KafkaSettings) -> None:
+    """Each query's result comes once, others' don't, and no more than asked for are unanswered at a time."""
+    connected = QueryClient.connected(kafka_client(kafka_settings), kafka_settings.topics)
+    with answering(kafka_settings) as unanswered, connected as query_client:
+        answers: list[Any] = list(query_client.ask(QUERIES, WITHIN, most=7))
+    assert sorted(answers, key=orjson.dumps) == sorted(QUERIES, key=orjson.dumps)
+    assert max(unanswered) <= 7
+
+
+def test_what_was_answered_before_is_not_heard(kafka_settings: KafkaSettings) -> None:
+    """A result that was there before the query client isn't taken for an answer; without one, it says so."""
+    client = kafka_client(kafka_settings)
+    with closing(client.plain_producer()) as producer:
+        producer.send([PlainRecord(kafka_settings.topics.results, None, orjson.dumps(QUERIES[0]))])
+    with (
+        QueryClient.connected(client, kafka_settings.topics) as query_client,
+        pytest.raises(FatalDelivery, match="no answer to 1 queries in 1 s"),
+    ):
+        list(query_client.ask(QUERIES[:1], 1))
+
+
+def test_a_query_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSettings) -> None:
+    """It is an error at once, not a wait for an answer that never comes."""
+    large = {"query_id": "large", "text": random.Random(0).randbytes(1_500_000).hex()}
+    began = time.monotonic()
+    with (
+        QueryClient.connected(kafka_client(kafka_settings), kafka_settings.topics) as query_client,
+        pytest.raises(FatalDelivery, match="larger than the topic takes"),
+    ):
+        list(query_client.ask([large], 10 * WITHIN))
+    assert time.monotonic() - began < 10 * WITHIN
+
+
+def test_without_the_results_topic_it_is_named(kafka_settings: KafkaSettings) -> None:
+    """The error names the topic and the command that creates it."""
+    topics = kafka_settings.topics.model_copy(update={"results": "nowhere"})
+    with (
+        pytest.raises(DeliveryError, match="topic nowhere doesn't exist; `rankstream topics`"),
+        QueryClient.connected(kafka_client(kafka_settings), topics),
+    ):
+        pass
