@@ -1,11 +1,14 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> lookup -> embed -> anchor -> recall -> retrieve -> fuse -> fetch -> rerank -> pick
-             |        |denied   |exact                      |semantic   |failed                             |
-             |        |expired  |  cache                    |   cache   |                                   v
-             |        +---------+---------------------------+-----------+---- every `.answered` --> publish -> results
-             +-- every `.dead` -> dead letters -------------------------------------------------------^
-watermarks ---------------------^ asked once a poll; publish fills the caches that lookup and recall look into
+queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse -> fetch
+             |         |denied   |exact                                       |semantic       |failed            |
+             |         |expired  |  cache                                     |   cache       |               rerank
+             |         |         |                                            |               |                  v
+             |         +---------+---- every `.answered` ---------------------+---------------+-- publish <---- pick
+             +-- every `.dead` -> dead letters -----------------------------------------------------^  |
+watermarks ----------------------^ read once a poll                                                    +-> results
+
+A stage whose backend is not configured is not built. Publish fills the caches that both lookups read.
 """
 
 from bytewax import operators as op

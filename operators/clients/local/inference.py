@@ -6,16 +6,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import BackendTimeout, BackendUnavailable
 
-# onnxruntime reports to its makers unless it is told not to before it is loaded.
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-import onnxruntime
+if TYPE_CHECKING:
+    import onnxruntime
 
 TOKEN_BUDGET = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
@@ -30,11 +29,15 @@ def cores(threads: int | None) -> int:
     return threads or os.cpu_count() or 1
 
 
-def session(path: Path, *, threads: int, optimise: bool) -> onnxruntime.InferenceSession:
+def session(path: Path, *, threads: int, optimise: bool) -> "onnxruntime.InferenceSession":
     """Load the graph `path` for passes on `threads` cores; `optimise` is for one not written fused.
 
     Raises whatever onnxruntime raises for a file that it can't run.
     """
+    # onnxruntime reports to its makers unless it is told not to before it is loaded.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     levels = onnxruntime.GraphOptimizationLevel
