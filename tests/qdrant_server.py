@@ -14,8 +14,8 @@ import httpx
 from aiohttp import web
 
 from bench.stubs import served
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from tests.qdrant_routes import ServerTransport
 
 # As Qdrant's own server has it.
 BODY_LIMIT = 32 * 1024 * 1024
@@ -23,7 +23,7 @@ BODY_LIMIT = 32 * 1024 * 1024
 
 def application(engine: Engine) -> web.Application:
     """The engine's transport as a web application."""
-    transport = EngineTransport(engine)
+    transport = ServerTransport(engine)
 
     async def answer(request: web.Request) -> web.Response:
         content = await request.read()

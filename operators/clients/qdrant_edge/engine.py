@@ -6,23 +6,17 @@ Qdrant 1.19. What the engine can't do is refused, never ignored.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.refusals import Refusal, reading
-from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES
+from operators.clients.qdrant_edge.refusals import Refusal
+from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES, Route
 from operators.clients.qdrant_edge.shards import Engine
 
-VERSION = "1.19.0"
-TEXTS: Mapping[str, str] = {
-    "/healthz": "healthz check passed",
-    "/livez": "healthz check passed",
-    "/readyz": "all shards are ready",
-    "/metrics": f'# TYPE app_info gauge\napp_info{{name="qdrant",version="{VERSION}"}} 1\n',
-}
+READY = "all shards are ready"
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
@@ -32,17 +26,18 @@ class EngineTransport(httpx.AsyncBaseTransport):
     engine and leaves it open.
     """
 
+    lookups: ClassVar[Mapping[tuple[str, str], Route]] = LOOKUPS
+    updates: ClassVar[Mapping[tuple[str, str], Route]] = UPDATES
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request, by its path, whatever its host."""
-        if request.method == "GET" and request.url.path in TEXTS:
-            return httpx.Response(200, text=TEXTS[request.url.path])
+        if request.method == "GET" and request.url.path == "/readyz":
+            return httpx.Response(200, text=READY)
         content = await request.aread()
         try:
-            if request.method == "GET" and request.url.path == "/":
-                return _json(200, {"title": "qdrant - vector search engine", "version": VERSION})
             async with asyncio.timeout(_timeout(request.url.params.get("timeout"))):
                 result = await self._answer(request, content)
         except Refusal as refusal:
@@ -58,25 +53,17 @@ class EngineTransport(httpx.AsyncBaseTransport):
     async def _answer(self, request: httpx.Request, content: bytes) -> Any:
         path = request.url.raw_path.decode().partition("?")[0]
         match [unquote(part) for part in path.strip("/").split("/")]:
-            case ["collections"] if request.method == "GET":
-                return {"collections": [{"name": name} for name in self._engine.names()]}
-            case ["collections", "aliases"] if request.method == "POST":
-                with reading():
-                    self._engine.change_aliases(_body(content)["actions"])
-                return True
             case ["collections", name, "exists"] if request.method == "GET":
                 return {"exists": self._engine.exists(name)}
             case ["collections", name] if request.method == "PUT":
                 self._engine.create(name, _body(content))
                 return True
-            case ["collections", name] if request.method == "DELETE":
-                return self._engine.drop(name)
             case ["collections", name, *rest]:
                 return await self._on_collection(name, (request.method, "/".join(rest)), content)
         raise _no_path()
 
     async def _on_collection(self, name: str, route: tuple[str, str], content: bytes) -> Any:
-        lookup, update = LOOKUPS.get(route), UPDATES.get(route)
+        lookup, update = self.lookups.get(route), self.updates.get(route)
         if lookup:
             return await lookup(self._engine.collection(name), None if route[0] == "GET" else _body(content))
         if update:

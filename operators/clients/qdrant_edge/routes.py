@@ -11,7 +11,7 @@ from typing import Any
 from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperation
 
 from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
-from operators.clients.qdrant_edge.refusals import malformed, not_found, reading
+from operators.clients.qdrant_edge.refusals import malformed, reading
 from operators.clients.qdrant_edge.searches import (
     read_count,
     read_facet,
@@ -22,7 +22,7 @@ from operators.clients.qdrant_edge.searches import (
     write_point,
 )
 from operators.clients.qdrant_edge.shards import Collection
-from operators.clients.qdrant_edge.updates import Update, read_update
+from operators.clients.qdrant_edge.updates import Read, read_delete, read_upsert
 
 SEARCHES_A_CALL = 8
 
@@ -55,16 +55,11 @@ async def create_index(collection: Collection, body: Any) -> dict[str, Any]:
     return _completed(collection)
 
 
-async def search(collection: Collection, body: Any) -> dict[str, Any]:
-    """One search."""
-    return (await _search(collection, [body]))[0]
-
-
 async def search_batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
     """Many searches: all are answered, or one that is refused refuses them all."""
     with reading():
         searches = list(body["searches"])
-    return await _search(collection, searches)
+    return await searched(collection, searches)
 
 
 async def scroll(collection: Collection, body: Any) -> dict[str, Any]:
@@ -97,23 +92,18 @@ async def facet(collection: Collection, body: Any) -> dict[str, Any]:
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits if hit.count]}
 
 
-async def update_batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
-    """Updates one after the other, until one is refused."""
-    with reading():
-        operations = [(kind, inner) for operation in body["operations"] for kind, inner in operation.items()]
-    return [await _update(collection, kind, inner) for kind, inner in operations]
+async def upsert(collection: Collection, body: Any) -> dict[str, Any]:
+    """Write points."""
+    return await updated(collection, body, read_upsert)
 
 
-def _updating(kind: str) -> Route:
-    async def update(collection: Collection, body: Any) -> dict[str, Any]:
-        return await _update(collection, kind, body)
-
-    return update
+async def delete(collection: Collection, body: Any) -> dict[str, Any]:
+    """Delete points."""
+    return await updated(collection, body, read_delete)
 
 
 LOOKUPS: Mapping[tuple[str, str], Route] = {
     ("GET", ""): info,
-    ("POST", "points/query"): search,
     ("POST", "points/query/batch"): search_batch,
     ("POST", "points/scroll"): scroll,
     ("POST", "points"): retrieve,
@@ -122,15 +112,13 @@ LOOKUPS: Mapping[tuple[str, str], Route] = {
 }
 UPDATES: Mapping[tuple[str, str], Route] = {
     ("PUT", "index"): create_index,
-    ("PUT", "points"): _updating("upsert"),
-    ("POST", "points/delete"): _updating("delete"),
-    ("POST", "points/payload"): _updating("set_payload"),
-    ("PUT", "points/vectors"): _updating("update_vectors"),
-    ("POST", "points/batch"): update_batch,
+    ("PUT", "points"): upsert,
+    ("POST", "points/delete"): delete,
 }
 
 
-async def _search(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
+async def searched(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
+    """What each of these searches finds."""
     with reading():
         requests = [read_search(body, collection.schema) for body in bodies]
     results: list[dict[str, Any]] = []
@@ -145,13 +133,13 @@ def _batch(requests: list[QueryRequest]) -> Callable[[EdgeShard], list[Any]]:
     return lambda shard: shard.query_batch(QueryBatchRequest(requests))
 
 
-async def _update(collection: Collection, kind: str, body: Any) -> dict[str, Any]:
+async def updated(collection: Collection, body: Any, read: Read) -> dict[str, Any]:
+    """Apply the operations that `read` makes of the body, one after the other."""
     with reading():
         if not isinstance(body, dict):
             raise malformed("expected an object")
-        update = await read_update(kind, body, collection.schema)
-    _require(collection, update)
-    for operation in update.operations:
+        operations = await read(body, collection.schema)
+    for operation in operations:
         await asyncio.sleep(0)
         collection.run(_applied(operation))
     return _completed(collection)
@@ -159,13 +147,6 @@ async def _update(collection: Collection, kind: str, body: Any) -> dict[str, Any
 
 def _applied(operation: UpdateOperation) -> Callable[[EdgeShard], None]:
     return lambda shard: shard.update(operation)
-
-
-def _require(collection: Collection, update: Update) -> None:
-    found = {point.id for point in collection.run(lambda shard: shard.retrieve(update.required, False, False))}
-    for identity in update.required:
-        if identity not in found:
-            raise not_found(f"No point with id {identity} found")
 
 
 def _completed(collection: Collection) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The engine's collections in one directory: a shard each, what each was created with, and their aliases.
+"""The engine's collections in one directory: a shard each, and what each was created with.
 
 `<path>/collections/<name>/shard` belongs to the engine; `collection.json` beside it is written last, so a directory
-without one is a creation that never finished; `<path>/aliases.json` maps other names to collections.
+without one is a creation that never finished.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -93,16 +93,12 @@ class Engine:
 
     def __init__(self, path: Path) -> None:
         self._root = path / "collections"
-        self._aliases_file = path / "aliases.json"
         self._lock = threading.Lock()
         self._root.mkdir(parents=True, exist_ok=True)
         self._held = _hold(path)
         self._collections = {
             record.parent.name: _open(record.parent) for record in sorted(self._root.glob("*/collection.json"))
         }
-        self._aliases: dict[str, str] = (
-            orjson.loads(self._aliases_file.read_bytes()) if self._aliases_file.exists() else {}
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -111,17 +107,17 @@ class Engine:
         self.close()
 
     def names(self) -> list[str]:
-        """The collections, without aliases."""
+        """The collections."""
         return sorted(self._collections)
 
     def exists(self, name: str) -> bool:
-        """Whether a collection or an alias has this name."""
-        return self._aliases.get(name, name) in self._collections
+        """Whether a collection has this name."""
+        return name in self._collections
 
     def collection(self, name: str) -> Collection:
-        """The collection of this name or alias; raises Refusal (404)."""
+        """The collection of this name; raises Refusal (404)."""
         try:
-            return self._collections[self._aliases.get(name, name)]
+            return self._collections[name]
         except KeyError:
             raise no_collection(name) from None
 
@@ -144,24 +140,15 @@ class Engine:
             self._collections[name] = Collection(name, directory, record, shard)
 
     def drop(self, name: str) -> bool:
-        """Delete a collection and its aliases; False if there was none."""
+        """Delete a collection; False if there was none."""
         with self._lock:
             collection = self._collections.pop(name, None)
             if collection is None:
                 return False
-            self._set_aliases({alias: target for alias, target in self._aliases.items() if target != name})
             collection.close()
             (self._root / name / "collection.json").unlink()
             shutil.rmtree(self._root / name)
             return True
-
-    def change_aliases(self, actions: Iterable[Mapping[str, Any]]) -> None:
-        """Apply all of these alias actions or none; raises Refusal."""
-        with self._lock:
-            aliases = dict(self._aliases)
-            for action in actions:
-                self._change_alias(aliases, action)
-            self._set_aliases(aliases)
 
     def flush(self) -> None:
         """Flush every collection."""
@@ -175,28 +162,6 @@ class Engine:
                 collection.close()
             self._collections = {}
             os.close(self._held)
-
-    def _change_alias(self, aliases: dict[str, str], action: Mapping[str, Any]) -> None:
-        match action:
-            case {"create_alias": {"collection_name": str(target), "alias_name": str(alias)}}:
-                if target not in self._collections:
-                    raise no_collection(target)
-                if alias in self._collections:
-                    raise Refusal(409, f"Wrong input: Collection `{alias}` already exists!")
-                aliases[alias] = target
-            case {"delete_alias": {"alias_name": str(alias)}}:
-                aliases.pop(alias, None)
-            case {"rename_alias": {"old_alias_name": str(old), "new_alias_name": str(new)}}:
-                if old not in aliases:
-                    raise not_found(f"Alias `{old}` doesn't exist!")
-                aliases[new] = aliases.pop(old)
-            case _:
-                raise wrong_input("the engine has create_alias, delete_alias and rename_alias")
-
-    def _set_aliases(self, aliases: dict[str, str]) -> None:
-        if aliases != self._aliases:
-            _write(self._aliases_file, aliases)
-            self._aliases = aliases
 
 
 def _open(directory: Path) -> Collection:

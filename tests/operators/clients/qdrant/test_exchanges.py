@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from operators.clients.http.transport import http_transport
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from tests.qdrant_routes import ServerTransport
 from tests.qdrant_server import serve
 
 EXCHANGES = orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]
@@ -46,7 +46,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     path = tmp_path_factory.mktemp("qdrant")
     if request.param == "in process":
         with Engine(path) as engine:
-            yield asyncio.run(_replay(EngineTransport(engine), "http://engine"))
+            yield asyncio.run(_replay(ServerTransport(engine), "http://engine"))
     else:
         with serve(path) as base_url:
             yield asyncio.run(_replay(http_transport(), base_url))

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from tests.qdrant_routes import ServerTransport
 
 CREATED = {
     "vectors": {
@@ -23,7 +23,7 @@ async def ask(engine: Engine, method: str, path: str, body: object = None) -> tu
     """The status and the parsed answer to one request."""
     content = b"" if body is None else orjson.dumps(body)
     request = httpx.Request(method, f"http://engine{path}", content=content)
-    response = await EngineTransport(engine).handle_async_request(request)
+    response = await ServerTransport(engine).handle_async_request(request)
     return response.status_code, orjson.loads(response.content)
 
 

@@ -22,7 +22,7 @@ def payload(engine: Engine, identity: int | str) -> Any:
 
 @pytest.mark.slow
 def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
-    """Points, vectors, indexes, the configuration and aliases outlive the engine that wrote them."""
+    """Points, vectors, indexes, and the configuration outlive the engine that wrote them."""
     point = {
         "id": UUID,
         "vector": {
@@ -38,15 +38,13 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         done(engine, "PUT", "/collections/other", CREATED)
         done(engine, "PUT", "/collections/docs/index", {"field_name": "text", "field_schema": schema})
         done(engine, "PUT", "/collections/docs/points", {"points": [point]})
-        alias = {"create_alias": {"collection_name": "docs", "alias_name": "live"}}
-        done(engine, "POST", "/collections/aliases", {"actions": [alias]})
         before = done(engine, "GET", "/collections/docs")
     with Engine(tmp_path) as engine:
         assert done(engine, "GET", "/collections/docs") == before
         assert before["config"]["params"]["vectors"] == CREATED["vectors"]
         assert before["payload_schema"]["text"] == {"data_type": "text", "params": schema, "points": 1}
         assert engine.names() == ["docs", "other"]
-        (found,) = done(engine, "POST", "/collections/live/points", {"ids": [UUID], "with_vector": True})
+        (found,) = done(engine, "POST", "/collections/docs/points", {"ids": [UUID], "with_vector": True})
         # As JSON, for which True isn't 1.
         options = orjson.OPT_SORT_KEYS
         assert orjson.dumps(found["payload"], option=options) == orjson.dumps(point["payload"], option=options)
@@ -141,35 +139,6 @@ def test_a_large_conditional_upsert_keeps_the_newer(engine: Engine) -> None:
     condition = newest(dict.fromkeys(range(50), 3))
     done(engine, "PUT", "/collections/docs/points", {"points": new, "update_filter": condition})
     assert [payload(engine, each)["_version"] for each in range(50)] == [5 if each % 2 else 3 for each in range(50)]
-
-
-def test_aliases_move_together(engine: Engine) -> None:
-    """One request moves an alias, one with a wrong action in it moves none, and a dropped collection takes its own."""
-    done(engine, "PUT", "/collections/next", CREATED)
-
-    def create(target: str) -> dict[str, Any]:
-        return {"create_alias": {"collection_name": target, "alias_name": "live"}}
-
-    def count() -> int:
-        counted: int = done(engine, "POST", "/collections/live/points/count", {})["count"]
-        return counted
-
-    done(engine, "PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": {"dense": [1.0, 2.0]}}]})
-    done(engine, "POST", "/collections/aliases", {"actions": [create("docs")]})
-    assert count() == 1
-    delete = {"delete_alias": {"alias_name": "live"}}
-    assert refusal(engine, "POST", "/collections/aliases", {"actions": [delete, create("nope")]})[0] == 404
-    assert count() == 1
-    done(engine, "POST", "/collections/aliases", {"actions": [delete, create("next")]})
-    assert count() == 0
-    rename = {"rename_alias": {"old_alias_name": "live", "new_alias_name": "current"}}
-    done(engine, "POST", "/collections/aliases", {"actions": [rename]})
-    assert not engine.exists("live")
-    assert engine.exists("current")
-    assert done(engine, "DELETE", "/collections/next") is True
-    assert done(engine, "DELETE", "/collections/next") is False
-    done(engine, "PUT", "/collections/next", CREATED)
-    assert not engine.exists("current")
 
 
 def test_a_dropped_collection_leaves_nothing(engine: Engine, tmp_path: Path) -> None:

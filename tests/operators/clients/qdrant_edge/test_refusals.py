@@ -111,18 +111,6 @@ REQUESTS: dict[str, tuple[str, str, Any, int]] = {
         {"vectors": {"size": 2, "distance": "Dot", "quantization_config": {"scalar": {"type": "int8"}}}},
         400,
     ),
-    "alias of nothing": (
-        "POST",
-        "/collections/aliases",
-        {"actions": [{"create_alias": {"collection_name": "new", "alias_name": "live"}}]},
-        404,
-    ),
-    "alias like a collection": (
-        "POST",
-        "/collections/aliases",
-        {"actions": [{"create_alias": {"collection_name": "docs", "alias_name": "docs"}}]},
-        409,
-    ),
     "time-out in words": ("POST", "/collections/docs/points/query?timeout=soon", {}, 400),
 }
 
