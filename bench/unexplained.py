@@ -1,4 +1,4 @@
-"""The ranking modules without the feature of explaining: every `if ... trail is not None` is cut out of them.
+"""The ranking modules without the feature of explaining: what explains is cut out of them.
 
 What is left is what there would be if nobody had ever asked for an explanation: the price of the feature, unused, is
 measured against it.
@@ -21,9 +21,13 @@ ORIGINAL: Final = "operators.ranking"
 
 
 class _Cut(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        explains = ast.unparse(node).startswith("run.explain(")
+        return ast.copy_location(ast.Pass(), node) if explains else self.generic_visit(node)
+
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
-        if ast.unparse(node.test) in {"run.trail is not None", "trail is not None"}:
+        if ast.unparse(node.test) in {"run.explanations is not None", "explanations is not None"}:
             return None
         return node
 

@@ -32,7 +32,7 @@ from operators.stages.temporal_expression import temporal_expression
 
 
 def search(parts: Parts) -> Dataflow:
-    """Every query in, exactly one terminal record out."""
+    """Every query in, exactly one output record out."""
     p = parts
     flow = Dataflow("search")
     queries = op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup))

@@ -49,7 +49,7 @@ class ReadPool(NamedTuple):
 class PoolRanker:
     """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
 
-    `judging` is what a recorded reranker's verdict does.
+    `judging` is what recorded rerank scores do.
     """
 
     planner: Planner

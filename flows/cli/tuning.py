@@ -72,7 +72,7 @@ def tuned(
     judged: Judgements,
     metric: str,
 ) -> Iterator[Tuned]:
-    """Tune each recipe that has all the stages of the knobs. Raises ConfigError if none has, or for no such metric."""
+    """Tune each recipe that has the stages of all of them. Raises ConfigError if none has, or for no such metric."""
     if metric not in TABLE:
         raise ConfigError(f"metric {metric}: not one of {', '.join(TABLE)}")
     wanted = {hyperparameter.stage for hyperparameter in hyperparameters}
@@ -106,7 +106,7 @@ def tune(
 ) -> Tuned:
     """The combination with the best `metric` on every second query, judged on the others.
 
-    Of equals the first in the order of the knobs' values. Raises ConfigError for a parameter that the recipe lacks.
+    Of equals the first in the order of the values. Raises ConfigError for a parameter that the recipe lacks.
     """
     read = [ranker.read(pool) for pool in pools]
     chosen_on, judged_on = read[::2], read[1::2]

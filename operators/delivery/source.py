@@ -67,7 +67,7 @@ class ConsumerLoop:
         self._closing = False
         self._failure: BaseException | None = None
         self._drained = False
-        self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
         self._flush: Callable[[float], None] = lambda _: None
         self.moved_at = time.monotonic()
         """When the engine last called `take`, on the monotonic clock."""

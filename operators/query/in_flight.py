@@ -1,4 +1,4 @@
-"""The query in flight: the one type that travels through the flow, from the message to its terminal record."""
+"""The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -128,7 +128,7 @@ class Answers:
         return query.cache.waiters
 
     def _renew(self, generation: int) -> None:
-        """In another era than the last one nothing holds that was answered, or is under way."""
+        """In a new generation nothing holds that was answered, or is under way."""
         self._generation = generation
         self._cache.clear()
         self._leaders = Coalescer()

@@ -1,4 +1,4 @@
-"""Publish: every query and every dead letter becomes its one terminal record.
+"""Publish: every query and every dead letter becomes its one output record.
 
 The answer of a query goes to those that followed it, too, each with what is its own, and into the caches. A record
 that is too large for its topic is shortened, and says so. What would be too large even then is a dead letter without
@@ -170,7 +170,7 @@ class Finaliser:
     tracer: Tracer
 
     def answered(self, query: InFlight) -> list[OutputRecord]:
-        """The records of a query that is answered and of its followers; who can't be written is a dead letter."""
+        """The records of an answered query and of its waiters; a result that can't be written is a dead letter."""
         waiters = self.answers.finish(query.message.origin)
         try:
             cached = query.cache.cached

@@ -1,4 +1,4 @@
-"""Time anchors by a chat model: when does a query place its answer?"""
+"""Temporal expressions read by a chat model: when does a query place its answer?"""
 
 import json
 import re
@@ -50,7 +50,7 @@ class TemporalExtractor(Protocol):
 
 
 class ChatTemporalExtractor:
-    """An AnchorExtractor that asks a chat model, in any language; a query decides on its own anchor alone."""
+    """A TemporalExtractor that asks a chat model, in any language; a query decides on its own time alone."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.model = chat.model

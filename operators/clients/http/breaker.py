@@ -31,7 +31,7 @@ class Breaker:
     __slots__ = ("_failures", "_generation", "_opened", "_probing")
 
     def __init__(self) -> None:
-        # A permit is the era it was given in. Every change of state begins another, which makes the old ones void.
+        # A permit is the generation it was given in. Every change of state begins another, which voids the old ones.
         self._generation = 0
         self._failures = 0
         self._opened: float | None = None

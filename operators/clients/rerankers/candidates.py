@@ -15,7 +15,7 @@ FRAME: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """A Gathering of documents: a call is filled to its capacity, with parts of queries if need be.
+    """The batching policy of rerankers: a call is filled to its capacity, with parts of queries if need be.
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
     query's and the frame's; else these two count once. The first document goes in whatever it costs: who plans the

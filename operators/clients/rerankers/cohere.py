@@ -18,7 +18,7 @@ class CohereReranker(QueryReranker):
 
     def body(self, query: str, texts: list[str]) -> dict[str, Any]:
         """{model, query, documents, top_n}."""
-        # Asking for all of them makes what the answer leaves out the model's verdict, not our cut.
+        # Asking for all of them makes what the answer leaves out the model's decision, not our cut.
         return {"model": self.model, "query": query, "documents": texts, "top_n": len(texts)}
 
     def relevances(self, answer: object, count: int) -> dict[int, float]:

@@ -6,7 +6,7 @@ the model, and of its answer nothing but numbers of the list and the word `none`
 that wasn't asked about, none twice, and nothing at all of another query's, its status or its filters.
 
 The limit of that: a model that obeys what stands in quotes can still be told what to say of the list that it was
-given: another order, fewer documents, `none`, which is a verdict like any other and drops all of that query's list, or
+given: another order, fewer documents, `none`, which is an answer like any other and drops all of that query's list, or
 what can't be read, which leaves the query unranked.
 
 Reading an answer:
@@ -60,7 +60,7 @@ _NONE: Final = re.compile(r"(?<![^\W_])none(?![^\W_])", re.IGNORECASE)
 async def named(chat: ChatModel, system: str, request: RerankRequest, *, whole: bool, timeout: float) -> list[str]:
     """Return the ids that the chat model names of the request's, in its order, within `timeout` seconds, by one call.
 
-    None named is its verdict that none is relevant. `whole`: an answer that was cut is a bad response, for nobody
+    None named means that none is relevant. `whole`: an answer that was cut is a bad response, for nobody
     judged what it would have gone on to name. Raises BackendError.
     """
     ids = list(request.documents)

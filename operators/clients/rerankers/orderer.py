@@ -1,7 +1,7 @@
 """The chat model that puts a query's candidates in order; see `numbered` for what a text can't do to it.
 
 A model that obeys a planted text can order the query's own documents otherwise, or leave out some or all of them: what
-it leaves out is judged irrelevant, and `none` is a verdict.
+it leaves out is judged irrelevant, and `none` is an answer.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The chat model that picks one best document of a query's candidates; see `numbered` for what a text can't do to it.
 
-A model that obeys a planted text can pick another of the query's own documents or none; `none` is a verdict.
+A model that obeys a planted text can pick another of the query's own documents or none; `none` is an answer.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, asking, connection, offsets
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, offsets
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -75,7 +75,7 @@ class KafkaPythonConsumer:
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
-        timeout = timeout if self.stable() else max(timeout, PATIENCE)
+        timeout = timeout if self.stable() else max(timeout, CALL_TIMEOUT)
         with asking("poll"):
             fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
         if not self.stable():
@@ -89,7 +89,7 @@ class KafkaPythonConsumer:
         for partition in partitions:
             with asking("committed offsets"):
                 committed = self._consumer.committed(
-                    kafka.TopicPartition(*partition), metadata=True, timeout_ms=PATIENCE * 1000
+                    kafka.TopicPartition(*partition), metadata=True, timeout_ms=CALL_TIMEOUT * 1000
                 )
             commits[partition] = Commit(committed.offset, committed.metadata or "") if committed else None
         return commits
@@ -138,8 +138,8 @@ class KafkaPythonConsumer:
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
         with asking("commit"):
-            self._consumer.commit(offsets(commits), timeout_ms=PATIENCE * 1000)
+            self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
 
     def close(self) -> None:
         """Leave the group."""
-        self._consumer.close(autocommit=False, timeout_ms=PATIENCE * 1000)
+        self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)

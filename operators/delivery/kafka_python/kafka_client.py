@@ -3,7 +3,7 @@
 from typing import Final
 
 from operators.delivery.client import Consumer, Tail, TransactionalProducer
-from operators.delivery.kafka_python.connection import KAFKA, PATIENCE, Dialect
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, KAFKA, Dialect
 from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, quieten
 from operators.delivery.kafka_python.producer import KafkaPythonProducer, KafkaPythonTransactions
 from operators.delivery.kafka_python.reader import KafkaPythonReader
@@ -31,13 +31,15 @@ class KafkaPython:
     def tail(self, topic: str) -> Tail:
         """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
-        patience = min(self._settings.request_timeout, PATIENCE)
-        return KafkaPythonReader(self._settings, topic, self._dialect, "read_uncommitted", patience, from_end=False)
+        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
+        return KafkaPythonReader(self._settings, topic, self._dialect, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
         """A reader of a topic from its beginning, or from its present end. Raises DeliveryError."""
-        patience = self._settings.request_timeout
-        return KafkaPythonReader(self._settings, topic, self._dialect, "read_committed", patience, from_end=from_end)
+        call_timeout = self._settings.request_timeout
+        return KafkaPythonReader(
+            self._settings, topic, self._dialect, "read_committed", call_timeout, from_end=from_end
+        )
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions; fences the predecessor of that id. Raises RetriableDelivery and FatalDelivery."""

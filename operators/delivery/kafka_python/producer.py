@@ -17,7 +17,7 @@ from kafka.errors import (
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, connection, offsets
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -59,7 +59,7 @@ class _Sending:
             "retry_backoff_ms": _RETRY_BACKOFF_MS,
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
-            "bootstrap_timeout_ms": int(PATIENCE * 1000),
+            "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
             **connection(settings, dialect),
             **own,
         }

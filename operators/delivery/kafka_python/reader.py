@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.kafka_python.connection import PATIENCE, Dialect, asking, connection
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -24,13 +24,20 @@ class KafkaPythonReader:
     """One consumer that reads, and one that asks for offsets."""
 
     def __init__(
-        self, settings: KafkaSettings, topic: str, dialect: Dialect, isolation: str, patience: float, *, from_end: bool
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        dialect: Dialect,
+        isolation: str,
+        call_timeout: float,
+        *,
+        from_end: bool,
     ) -> None:
-        """Begin to read; `patience` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
+        """Begin to read; `call_timeout` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
         self._topic = topic
-        self._patience = patience
+        self._call_timeout = call_timeout
         self._positions: dict[int, int] = {}
-        timeout = int(patience * 1000)
+        timeout = int(call_timeout * 1000)
         own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
         self._reading = _consumer(settings, dialect, METADATA_AGE, own)
         try:
@@ -39,7 +46,7 @@ class KafkaPythonReader:
             _close(self._reading)
             raise
         try:
-            self._take_in_added(patience, from_end=from_end)
+            self._take_in_added(call_timeout, from_end=from_end)
         except DeliveryError as error:
             self.close()
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
@@ -61,7 +68,7 @@ class KafkaPythonReader:
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
         """By partition: the offset after the last record, now. Raises RetriableDelivery."""
-        timeout = self._patience if timeout is None else timeout
+        timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
         with asking(f"end offsets of {self._topic}"):
             ends = self._asking.end_offsets(self._places(), timeout_ms=timeout * 1000)
@@ -132,4 +139,4 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, ow
 
 
 def _close(consumer: Any) -> None:
-    consumer.close(autocommit=False, timeout_ms=PATIENCE * 1000)
+    consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)

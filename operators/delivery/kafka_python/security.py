@@ -57,7 +57,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
 def admitted(settings: KafkaSettings) -> None:
     """Connect once a process; FatalDelivery names the symptom if we don't trust the broker or it doesn't take us.
 
-    A broker that can't be reached is left to the clients' own patience.
+    A broker that can't be reached is left to the clients' own timeouts.
     """
     door = (settings.bootstrap_servers, settings.security_protocol, settings.tls, settings.sasl)
     if door not in _open:

@@ -14,7 +14,7 @@ from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-PATIENCE: Final = 3.0
+CALL_TIMEOUT: Final = 3.0
 """Seconds for what a broker answers at once."""
 
 log = logging.getLogger("librdkafka")

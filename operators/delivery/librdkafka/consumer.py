@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
 from operators.delivery.client import TopicPartition as Partition
-from operators.delivery.librdkafka.connection import PATIENCE, asking, connection, error_of, failure, log, offsets
+from operators.delivery.librdkafka.connection import CALL_TIMEOUT, asking, connection, error_of, failure, log, offsets
 from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -76,7 +76,7 @@ class LibrdkafkaConsumer:
             self._membership = None
             rebalance.lost(_named(partitions))
 
-        if not partitions_of(self._consumer, topic, PATIENCE):
+        if not partitions_of(self._consumer, topic, CALL_TIMEOUT):
             raise missing(topic)
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
@@ -90,7 +90,7 @@ class LibrdkafkaConsumer:
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
         """What the group has committed, metadata included. Raises RetriableDelivery."""
         with asking("committed offsets"):
-            found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], PATIENCE)
+            found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
         commits: dict[Partition, Commit | None] = {}
         for partition in found:
             if partition.error is not None:
@@ -104,7 +104,7 @@ class LibrdkafkaConsumer:
     def beginning(self, partition: Partition) -> int:
         """The first offset that the partition still holds. Raises RetriableDelivery."""
         with asking("beginning offsets"):
-            marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), PATIENCE)
+            marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT)
         if marks is None:
             raise RetriableDelivery("beginning offsets: no answer")
         first: int = marks[0]
@@ -137,7 +137,7 @@ class LibrdkafkaConsumer:
         asked = _Commit(commits, group)
         self._commits.put(asked)
         try:
-            asked.done.result(PATIENCE)
+            asked.done.result(CALL_TIMEOUT)
         except TimeoutError as error:
             raise RetriableDelivery("commit: nobody polls") from error
         except KafkaException as error:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from operators.delivery.client import Consumer, Tail, TransactionalProducer
-from operators.delivery.librdkafka.connection import PATIENCE, quieten
+from operators.delivery.librdkafka.connection import CALL_TIMEOUT, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
 from operators.delivery.librdkafka.reader import LibrdkafkaReader
@@ -28,13 +28,13 @@ class Librdkafka:
     def tail(self, topic: str) -> Tail:
         """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
-        patience = min(self._settings.request_timeout, PATIENCE)
-        return LibrdkafkaReader(self._settings, topic, "read_uncommitted", patience, from_end=False)
+        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
+        return LibrdkafkaReader(self._settings, topic, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
         """A reader of a topic from its beginning, or from its present end. Raises DeliveryError."""
-        patience = self._settings.request_timeout
-        return LibrdkafkaReader(self._settings, topic, "read_committed", patience, from_end=from_end)
+        call_timeout = self._settings.request_timeout
+        return LibrdkafkaReader(self._settings, topic, "read_committed", call_timeout, from_end=from_end)
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions; fences the predecessor of that id. Raises RetriableDelivery and FatalDelivery."""

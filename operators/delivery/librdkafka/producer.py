@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
 from operators.delivery.librdkafka.connection import (
-    PATIENCE,
+    CALL_TIMEOUT,
     Connections,
     asking,
     connection,
@@ -106,7 +106,7 @@ class LibrdkafkaTransactions(_Sending):
         super().__init__(settings, max_batch, own, self._connections)
         try:
             # Without a connection yet, it would look for its coordinator only half a second later.
-            self._producer.list_topics(settings.topics.dead_letters, PATIENCE)
+            self._producer.list_topics(settings.topics.dead_letters, CALL_TIMEOUT)
         except KafkaException as error:
             self.close()
             raise RetriableDelivery(f"metadata: {error_of(error).name()}") from error
@@ -165,7 +165,7 @@ class LibrdkafkaTransactions(_Sending):
     def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
         while True:
             try:
-                call(*arguments, PATIENCE)
+                call(*arguments, CALL_TIMEOUT)
             except KafkaException as error:
                 reason = error_of(error)
                 if reason.fatal() or reason.txn_requires_abort() or not reason.retriable():

@@ -28,16 +28,18 @@ _RETRY: Final = 0.05
 class LibrdkafkaReader:
     """One consumer that reads, and one that asks for offsets."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, isolation: str, patience: float, *, from_end: bool) -> None:
-        """Begin to read; `patience` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
+    def __init__(
+        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
+    ) -> None:
+        """Begin to read; `call_timeout` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
         self._topic = topic
-        self._patience = patience
-        self._reading = _consumer(settings, isolation, patience)
-        self._asking = _consumer(settings, isolation, patience)
+        self._call_timeout = call_timeout
+        self._reading = _consumer(settings, isolation, call_timeout)
+        self._asking = _consumer(settings, isolation, call_timeout)
         self._positions: dict[int, int] = {}
         self._unassigned: dict[int, int] = {}
         try:
-            self._take_in_added(patience, from_end=from_end)
+            self._take_in_added(call_timeout, from_end=from_end)
         except DeliveryError as error:
             self.close()
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
@@ -63,16 +65,16 @@ class LibrdkafkaReader:
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
         """By partition: the offset after the last record, now. Raises RetriableDelivery."""
-        timeout = self._patience if timeout is None else timeout
+        timeout = self._call_timeout if timeout is None else timeout
         if time.monotonic() - self._looked_at > TAIL_METADATA_AGE:
             self._take_in_added(timeout)
         return self._offsets(OFFSET_END, timeout, self._positions)
 
     def committed(self) -> dict[int, int]:
         """By partition: what the group has committed, or else the first offset. Raises RetriableDelivery."""
-        offsets = self._offsets(OFFSET_BEGINNING, self._patience, self._positions)
+        offsets = self._offsets(OFFSET_BEGINNING, self._call_timeout, self._positions)
         with asking(f"committed offsets of {self._topic}"):
-            found = self._asking.committed(self._places(self._positions), self._patience)
+            found = self._asking.committed(self._places(self._positions), self._call_timeout)
         for place in found:
             if place.error is not None:
                 raise failure(f"committed offsets of {self._topic}", place.error)
@@ -118,7 +120,7 @@ class LibrdkafkaReader:
         return [TopicPartition(self._topic, number) for number in numbers]
 
 
-def _consumer(settings: KafkaSettings, isolation: str, patience: float) -> Consumer:
+def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> Consumer:
     return Consumer(
         {
             **connection(settings),
@@ -129,7 +131,7 @@ def _consumer(settings: KafkaSettings, isolation: str, patience: float) -> Consu
             "isolation.level": isolation,
             "queued.max.messages.kbytes": _FETCHED_KIB,
             "fetch.queue.backoff.ms": 5,
-            "socket.timeout.ms": int(patience * 1000),
+            "socket.timeout.ms": int(call_timeout * 1000),
         },
         logger=log,
     )

@@ -24,7 +24,7 @@ def test_a_flush_does_not_gather() -> None:
 
 
 def test_a_flush_waits_no_longer_than_it_may() -> None:
-    """A broker that doesn't take what is queued holds a flush up for its patience only, and loses nothing."""
+    """A broker that doesn't take what is queued holds a flush up for its time-out only, and loses nothing."""
     ledger, answers = read(1)
     away = threading.Event()
     away.set()

@@ -22,7 +22,7 @@ from tests.operators.delivery.conftest import MAKERS
 from tests.operators.delivery.members import NOW_MS, WITHIN, Make
 from tests.operators.delivery.transactions import indexing
 
-PATIENCE = 10.0
+CALL_TIMEOUT = 10.0
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def started(client: KafkaClient, topic: str) -> Tail:
 
 def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[ConsumerRecord]:
     """What comes until the position is where the end is now, or until something else is reached."""
-    ends = tail.ends(PATIENCE)
+    ends = tail.ends(CALL_TIMEOUT)
     records: list[ConsumerRecord] = []
     limit = time.monotonic() + WITHIN
     while not (_passed(tail, ends) if reached is None else reached()):
@@ -78,7 +78,7 @@ def test_all_is_read_from_the_beginning(make: Make, settings: KafkaSettings) -> 
         assert (before.partition, before.offset, before.key, before.value) == ((topic, 1), 0, b"a|b|0", b"1")
         assert (after.offset, after.key, after.value) == (1, b"a|b|0", None)
         assert before.timestamp == NOW_MS / 1000
-        assert tail.positions() == tail.ends(PATIENCE) == {0: 0, 1: 2}
+        assert tail.positions() == tail.ends(CALL_TIMEOUT) == {0: 0, 1: 2}
     producer.close()
 
 
@@ -87,7 +87,7 @@ def test_ends_are_of_now(tail: Tail, settings: KafkaSettings) -> None:
     producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
     for count in range(1, 101):
         producer.send(settings.topics.watermarks, b"1", b"a|b|0", partition=count % 2).get(WITHIN)
-        assert sum(tail.ends(PATIENCE).values()) == count
+        assert sum(tail.ends(CALL_TIMEOUT).values()) == count
     producer.close()
 
 
@@ -101,7 +101,7 @@ def test_the_marks_of_transactions_are_passed(tail: Tail, settings: KafkaSetting
         indexer.abort()
         # The marks are written a moment after the producer has its answer.
         read(tail, lambda: tail.positions() == {0: 8, 1: 0})
-        assert tail.ends(PATIENCE) == {0: 8, 1: 0}
+        assert tail.ends(CALL_TIMEOUT) == {0: 8, 1: 0}
 
 
 def test_an_open_transaction_hides_nothing(tail: Tail, settings: KafkaSettings) -> None:
@@ -109,7 +109,7 @@ def test_an_open_transaction_hides_nothing(tail: Tail, settings: KafkaSettings) 
     with indexing(settings) as slow, indexing(settings) as quick:
         slow.write(b"a|slow|0", 1)
         quick.commit_one(b"a|quick|0", 2)
-        assert tail.ends(PATIENCE)[0] >= 2
+        assert tail.ends(CALL_TIMEOUT)[0] >= 2
         assert values(read(tail)) == [b"1", b"2"]
         slow.abort()
 
@@ -126,13 +126,13 @@ def test_what_was_deleted_is_not_waited_for(make: Make, settings: KafkaSettings)
     admin.close()
     producer.close()
     with closing(started(make(settings), topic)) as tail:
-        assert tail.positions() == tail.ends(PATIENCE) == {0: 3, 1: 0}
+        assert tail.positions() == tail.ends(CALL_TIMEOUT) == {0: 3, 1: 0}
 
 
 def added(tail: Tail) -> bool:
     """Whether the third partition is there and has a leader."""
     try:
-        return 2 in tail.ends(PATIENCE)
+        return 2 in tail.ends(CALL_TIMEOUT)
     except RetriableDelivery:
         return False
 
@@ -194,9 +194,9 @@ def test_the_embedded_broker_has_tails() -> None:
         broker.create_topic("marks")
         producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **EMBEDDED.every)
         with closing(started(KafkaPython(settings, EMBEDDED), "marks")) as tail:
-            assert tail.positions() == tail.ends(PATIENCE) == dict.fromkeys(range(PARTITIONS), 0)
+            assert tail.positions() == tail.ends(CALL_TIMEOUT) == dict.fromkeys(range(PARTITIONS), 0)
             for number in range(20):
                 producer.send("marks", b"%d" % number, b"a|b|0", partition=number % 2).get(WITHIN)
-            assert tail.ends(PATIENCE) == {0: 10, 1: 10, 2: 0, 3: 0}
+            assert tail.ends(CALL_TIMEOUT) == {0: 10, 1: 10, 2: 0, 3: 0}
             assert sorted(int(value or b"") for value in values(read(tail))) == list(range(20))
         producer.close()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 WRITERS = 3
 COMMITS = 300
-PATIENCE = 0.3
+CALL_TIMEOUT = 0.3
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def test_an_outage_is_survived(behind_a_proxy: tuple[Broker, Proxy], refused_soc
 
     @on_a_loop
     async def survive() -> None:
-        with indexing(direct) as indexer, reading_twice(through, PATIENCE) as readers:
+        with indexing(direct) as indexer, reading_twice(through, CALL_TIMEOUT) as readers:
             indexer.commit_one(b"c|n|0", 1)
             for reader in readers:
                 await recovered(reader)
@@ -181,7 +181,7 @@ def test_a_topic_that_is_made_anew_is_read_anew(settings: KafkaSettings) -> None
 
     @on_a_loop
     async def follow() -> None:
-        with reading_twice(settings, PATIENCE) as readers:
+        with reading_twice(settings, CALL_TIMEOUT) as readers:
             with indexing(settings) as indexer:
                 for offset in range(5):
                     indexer.commit_one(b"c|n|0", offset)

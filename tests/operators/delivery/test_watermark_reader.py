@@ -144,7 +144,7 @@ async def test_calls_share_only_questions_that_begin_after_them() -> None:
 
 @on_a_loop
 async def test_nobody_waits_for_what_is_down() -> None:
-    """The first call has its patience, those after it none, until the broker answers again."""
+    """The first call has its time-out, those after it none, until the broker answers again."""
     topic = Topic()
     with reading(topic, timeout=0.1) as reader:
         await recovered(reader)
@@ -163,7 +163,7 @@ async def test_nobody_waits_for_what_is_down() -> None:
 
 @on_a_loop
 async def test_a_question_that_fails_ends_all_calls() -> None:
-    """Those that wait for it, and those that wait for the next, long before their own patience ends."""
+    """Those that wait for it, and those that wait for the next, long before their own time-out ends."""
     topic = Topic()
     with reading(topic) as reader:
         await recovered(reader)
@@ -182,7 +182,7 @@ async def test_a_question_that_fails_ends_all_calls() -> None:
 
 @on_a_loop
 async def test_a_short_deadline_blames_nobody() -> None:
-    """A query with less time than the patience fails by its own deadline, and leaves the reader as it is."""
+    """A query with less time than the time-out fails by its own deadline, and leaves the reader as it is."""
     topic = Topic()
     with reading(topic) as reader:
         await recovered(reader)
@@ -195,7 +195,7 @@ async def test_a_short_deadline_blames_nobody() -> None:
 
 @on_a_loop
 async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
-    """Ends that aren't reached in time fail the calls, at once after the patience of one; reading goes on."""
+    """Ends that aren't reached in time fail the calls, at once after the time-out of one; reading goes on."""
     topic = Topic()
     with reading(topic, timeout=0.1) as reader:
         await recovered(reader)
