@@ -1,4 +1,4 @@
-"""Feeding: document events to the documents topic, and the wait until the indexing flow has applied them."""
+"""Ingestion: document events to the documents topic, and the wait until the indexing flow has applied them."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

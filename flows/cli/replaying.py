@@ -98,13 +98,7 @@ def sendable(
 
 
 def replay(
-    client: KafkaClient,
-    topics: Topics,
-    wanted: Filter,
-    limit: int | None,
-    rate: float,
-    console: Console,
-    tally: Tally,
+    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, rate: float, console: Console, tally: Tally
 ) -> None:
     """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises DeliveryError."""
     throttle = Throttle(rate)

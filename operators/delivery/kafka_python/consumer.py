@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import kafka
@@ -111,18 +112,14 @@ class KafkaPythonConsumer:
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop fetching those of `partitions` that are still assigned."""
         for partition in partitions:
-            try:
+            with suppress(KeyError):
                 self._consumer.pause(kafka.TopicPartition(*partition))
-            except KeyError:
-                continue
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch those of `partitions` that are still assigned."""
         for partition in partitions:
-            try:
+            with suppress(KeyError):
                 self._consumer.resume(kafka.TopicPartition(*partition))
-            except KeyError:
-                continue
 
     def stable(self) -> bool:
         """Whether the member has joined and no rebalance is under way."""
