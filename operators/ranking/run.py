@@ -66,7 +66,11 @@ class ScoreExplanations:
         self, stage: RecipeStage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
     ) -> None:
         """Note a candidate's score before and after a stage, and the values that it was computed from."""
-        self.noted(candidate.id, stage.name, before, after, self._parameters.get(stage.name, {}), values)
+        self.noted(candidate.id, stage.name, before, after, self.parameters(stage), values)
+
+    def parameters(self, stage: RecipeStage) -> Mapping[str, Any]:
+        """The parameters by which the stage runs."""
+        return self._parameters.get(stage.name, {})
 
     def noted(
         self,
@@ -106,10 +110,13 @@ class Run:
         """
         if self.explanations is None:
             return
+        note, name, parameters = self.explanations.noted, stage.name, self.explanations.parameters(stage)
         scores = repeat(None, len(candidates)) if before is None else before
-        for candidate, score, *values in zip(candidates, scores, *columns.values(), strict=True):
-            own = dict(zip(columns, values, strict=True))
-            self.explanations.step(stage, candidate, score, candidate.score, {**own, **shared})
+        rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
+        for candidate, score, row in zip(candidates, scores, rows, strict=True):
+            values = dict(zip(columns, row, strict=True))
+            values.update(shared)
+            note(candidate.id, name, score, candidate.score, parameters, values)
 
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""
