@@ -55,7 +55,7 @@ def async_io(
     step_id: str,
     up: Stream[list[T]],
     calls: EventLoopThread,
-    plan: Callable[[T], Mapping[BatchKey, Q]],
+    requests: Callable[[T], Mapping[BatchKey, Q]],
     call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
     deadline: Callable[[T], float],
     bounds: Bounds,
@@ -64,19 +64,19 @@ def async_io(
 ) -> Stream[list[Finished[T, R]]]:
     """Make each item's requests, batched by key, and pass the item on with their outcomes; order is not kept.
 
-    `plan` maps an item to its requests by batch key; an item without requests passes at once. `call` makes one call for
-    many requests of a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock.
-    `batching` decides which requests a call carries; default: up to `bounds.max_batch`. `in_flight` is called with a
-    batch key and its calls under way whenever their number changes.
+    `requests` maps an item to its requests by batch key; an item without requests passes at once. `call` makes one call
+    for many requests of a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic
+    clock. `batching` decides which requests a call carries; default: up to `bounds.max_batch`. `in_flight` is called
+    with a batch key and its calls under way whenever their number changes.
 
-    Threads: `plan`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls` only,
-    so none of them may block, and they need no locks among themselves. The engine's worker calls none of them. What
-    `plan` raises is raised on the worker, where the next step reads the item's outcomes.
+    Threads: `requests`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls`
+    only, so none of them may block, and they need no locks among themselves. The engine's worker calls none of them.
+    What `requests` raises is raised on the worker, where the next step reads the item's outcomes.
     """
 
     def logic(_: None) -> _Logic[T, Q, R]:
         select = batching if batching is not None else Whole(bounds.max_batch)
-        return _Logic(Dispatcher(calls, plan, call, deadline, bounds, select, in_flight))
+        return _Logic(Dispatcher(calls, requests, call, deadline, bounds, select, in_flight))
 
     keyed = op.map("key", up, lambda batch: (_BATCH_KEY, batch))
     done = op.stateful_batch("calls", keyed, logic)

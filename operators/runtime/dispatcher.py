@@ -12,7 +12,7 @@ Rules
   DeadlinePassed if the item's own time is over. No call is made for it afterwards; a call is cancelled with its last
   request.
 - An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `plan` raises
+  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `requests` raises
   for an item is raised where its outcomes are read.
 - An item leaves when its last request has an outcome.
 """
@@ -69,7 +69,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T, R]):
-    """An item and the outcomes of its requests, unless `plan` failed for it."""
+    """An item and the outcomes of its requests, unless `requests` failed for it."""
 
     item: T
     results: Mapping[BatchKey, R | BackendError]
@@ -77,7 +77,7 @@ class Finished(Generic[T, R]):
 
     @property
     def outcomes(self) -> Mapping[BatchKey, R | BackendError]:
-        """The outcomes of the requests, by batch key. Raises what `plan` raised."""
+        """The outcomes of the requests, by batch key. Raises what `requests` raised."""
         if self.defect is not None:
             raise self.defect
         return self.results
@@ -116,7 +116,7 @@ class Dispatcher(Generic[T, Q, R]):
     def __init__(
         self,
         calls: EventLoopThread,
-        plan: Callable[[T], Mapping[BatchKey, Q]],
+        requests: Callable[[T], Mapping[BatchKey, Q]],
         call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
         deadline: Callable[[T], float],
         bounds: Bounds,
@@ -124,7 +124,7 @@ class Dispatcher(Generic[T, Q, R]):
         in_flight: Callable[[BatchKey, int], None] | None = None,
     ) -> None:
         self._calls = calls
-        self._plan = plan
+        self._requests = requests
         self._call = call
         self._deadline = deadline
         self._bounds = bounds
@@ -160,10 +160,10 @@ class Dispatcher(Generic[T, Q, R]):
         latest = time.monotonic() + self._bounds.timeout
         deadlines = [min(self._deadline(item), latest) for item in items]
         for item, deadline in zip(items, deadlines, strict=True):
-            if (queries := self._planned(item)) is not None:
+            if (queries := self._requested(item)) is not None:
                 self._enqueue(item, queries, deadline)
         for item in refused:
-            if (queries := self._planned(item)) is not None:
+            if (queries := self._requested(item)) is not None:
                 error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
                 self._finished.append(Finished(item, dict.fromkeys(queries, error)))
         for batch_key in list(self._backlogs):
@@ -173,9 +173,9 @@ class Dispatcher(Generic[T, Q, R]):
         if self._finished:
             self._calls.wakeup.set()
 
-    def _planned(self, item: T) -> Mapping[BatchKey, Q] | None:
+    def _requested(self, item: T) -> Mapping[BatchKey, Q] | None:
         try:
-            return self._plan(item)
+            return self._requests(item)
         except Exception as error:  # noqa: BLE001  it is raised where the item's outcomes are asked for
             self._finished.append(Finished(item, {}, error))
             return None

@@ -271,7 +271,7 @@ def test_a_defect_of_a_call_is_its_requests_outcome(call: Call) -> None:
 
 
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:
-    """What `plan` raises for an item is raised where its outcomes are asked for; its neighbours have theirs."""
+    """What `requests` raises for an item is raised where its outcomes are asked for; its neighbours have theirs."""
 
     def plan(item: Item) -> Mapping[BatchKey, Any]:
         if item.number == 1:
