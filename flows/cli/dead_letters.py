@@ -1,6 +1,6 @@
 """The dead-letter topic, read once: from its beginning to the end that it has at the start, and in no group.
 
-So whoever reads it comes to an end, also when its own doing adds to the topic, and disturbs nobody.
+So reading comes to an end, even if it adds to the topic itself, and disturbs no group.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -28,7 +28,7 @@ Event = Mapping[str, Any]
 
 
 class QueryClient:
-    """Asks queries and reads their answers, whoever else does the same."""
+    """Asks queries and reads their results, beside any other client that does the same."""
 
     def __init__(self, producer: PlainProducer, reader: BoundedReader, queries: str, tracer: Tracer) -> None:
         self._producer = producer

@@ -21,7 +21,7 @@ class StopSignals:
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        # Both ends are kept: a collected socket would leave the descriptor to somebody else.
+        # Both ends are kept: a collected socket would leave the descriptor to another user.
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)

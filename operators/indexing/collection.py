@@ -80,8 +80,8 @@ def _text() -> models.TextIndexParams:
 async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> list[str]:
     """Create the collections that don't exist, with their indexes; the names of those.
 
-    A collection keeps the parameters of its analyser as metadata, for whoever makes its terms later. One that exists
-    gets the indexes that it lacks: who made it may have been stopped before the last one. Raises BackendError, and
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later. One that exists
+    gets the indexes that it lacks: its creation may have been stopped before the last one. Raises BackendError, and
     ConfigError if there is an index of another type.
     """
     created = []

@@ -6,7 +6,7 @@ Rules
   the message is a plain one. Names of headers are case-blind, as those of traces are.
 - An envelope is held to the specification, whether we need the attribute or not: an InputError names the attribute and
   its value.
-- A result is answered in kind: who asked by a binary event reads a binary one, and so on.
+- A result is answered in kind: the result of a binary event is a binary one, and so on.
 - A trace's own header counts before the envelope's extension.
 """
 

@@ -1,4 +1,4 @@
-"""Normalise: an event becomes its canonical query, with who asks it, what that source may, and how it is ranked."""
+"""Normalise: an event becomes its canonical query, with its source, what that source may see, and how it is ranked."""
 
 import hashlib
 import json

@@ -35,7 +35,7 @@ class RankingPlan:
     include_reflections: bool
 
     def extractor(self, asked: Canonical) -> str | None:
-        """Who reads the time in the query, if a stage that runs wants it."""
+        """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
         temporal = self.recipe.stage(Temporal)
         wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None

@@ -1,4 +1,4 @@
-"""Admit: who may ask this, and what can be asked for it, decided before anybody is called."""
+"""Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -73,7 +73,7 @@ class Answers:
         bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
         cache.scope = replace(cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket)
         self._check(query)
-        # Without a watermark nobody says when the namespace changes.
+        # Without a watermark nothing says when the namespace changes.
         if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:
             return query
         cache.key = exact_key(cache.scope, asked.text, asked.vector)

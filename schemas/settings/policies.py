@@ -1,4 +1,4 @@
-"""Sections `policies` and `firewall`: who asks, what a source may ask, and which documents it may see."""
+"""Sections `policies` and `firewall`: how a source is known, what it may ask, and which documents it may see."""
 
 import hashlib
 from collections.abc import Mapping

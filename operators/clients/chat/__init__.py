@@ -11,7 +11,7 @@ class Completion(NamedTuple):
 
 
 class ChatModel(Protocol):
-    """What those who ask a chat model ask of it."""
+    """What rankstream asks of a chat model."""
 
     @property
     def model(self) -> str:

@@ -1,8 +1,8 @@
 """The chat model of Anthropic's Messages API: `POST {base}/messages`.
 
 An answer of another shape speaks against the server. A refusal speaks against the texts that it was asked about: it is
-a bad response, too, but none that the server's breaker counts, or whoever plants a text that models refuse could shut
-the server off for everybody.
+a bad response, too, but none that the server's breaker counts, or a planted text that models refuse could shut the
+server off for all queries.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from schemas.errors import BackendBadResponse
 MAX_DAYS: Final = 36_500
 MAX_TOLERANCE: Final = 3_650
 MAX_ANSWER: Final = 20_000
-"""Of how many characters an answer is read at all: a longer one could hold up everybody else, brace by brace."""
+"""Of how many characters an answer is read at all: a longer one could hold up all other queries, brace by brace."""
 
 SYSTEM: Final = f"""\
 You read when something happened that a search query asks about.

@@ -1,6 +1,6 @@
 """When a backend that keeps failing is left alone, and when it is asked again.
 
-A pure state machine: it makes no call and reads no clock. Who calls the backend asks for a permit before each call, and
+A pure state machine: it makes no call and reads no clock. The caller asks for a permit before each call, and
 says afterwards what became of it. Times are seconds of one monotonic clock.
 
 Rules

@@ -57,7 +57,7 @@ class _HttpTransport(AiohttpTransport):
         try:
             return await super().handle_async_request(request)
         except asyncio.CancelledError:
-            # A closing pool cancels those that wait for a connection; nobody cancelled their tasks.
+            # A closing pool cancels those that wait for a connection; their tasks were not cancelled.
             task = asyncio.current_task()
             if self._closed() and task is not None and not task.cancelling():
                 raise httpx.ConnectError("the transport was closed") from None

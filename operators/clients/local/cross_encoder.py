@@ -86,7 +86,7 @@ class CrossEncoder:
 
         def forward(batch: list[int]) -> None:
             if abandoned():
-                raise BackendTimeout("reranker: nobody waits any more")
+                raise BackendTimeout("reranker: the request was abandoned")
             try:
                 logits[batch] = self._exported.forward([pairs[index] for index in batch])
             except BackendBadResponse as error:

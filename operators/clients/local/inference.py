@@ -21,7 +21,7 @@ TOKEN_BUDGET = 256
 
 T = TypeVar("T")
 Abandoned = Callable[[], bool]
-"""Whether nobody waits any more for the work that asks: it timed out or was cancelled."""
+"""Whether the result is not waited for any more: the request timed out or was cancelled."""
 
 
 def cores(threads: int | None) -> int:
@@ -92,7 +92,7 @@ class Worker:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[Abandoned], T], *, timeout: float) -> T:
-        """Return what `work` returns, called in the thread with a function that tells whether somebody still waits.
+        """Return what `work` returns, called in the thread with a function that tells whether the result is abandoned.
 
         Raises BackendTimeout if that takes longer than `timeout` seconds; what has not begun by then never begins.
         Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.

@@ -35,7 +35,7 @@ from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
 if TYPE_CHECKING:
-    # The models take 1.5 s to import; whoever makes a collection has paid for them, a search flow never does.
+    # The models take 1.5 s to import; only the code that makes a collection pays for that.
     from qdrant_client.http import models
 
     IndexSchema = (
@@ -196,7 +196,7 @@ class QdrantClient:
         left = deadline - _now()
         if left <= 0:
             raise BackendTimeout(f"{self.backend.name}: no time left to ask")
-        # The server counts whole seconds, from one on: it stops working on what nobody waits for any more.
+        # The server counts whole seconds, from one on: it stops working on what is not waited for any more.
         bounds = f"?timeout={math.ceil(left)}" + ("&wait=true" if wait else "")
 
         def result(answer: Any) -> T:

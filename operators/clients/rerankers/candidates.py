@@ -18,8 +18,8 @@ class Candidates:
     """The batching policy of rerankers: a call is filled to its capacity, with parts of queries if need be.
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
-    query's and the frame's; else these two count once. The first document goes in whatever it costs: who plans the
-    requests cuts documents to `room`.
+    query's and the frame's; else these two count once. The first document goes in whatever it costs: the stage
+    has cut documents to `room`.
     """
 
     capacity: Capacity

@@ -141,7 +141,7 @@ class LateInteraction:
         if not others:
             return scores
         if self._on_the_fly is None:
-            # Leaving them out would judge them irrelevant, and nobody has read them.
+            # Leaving them out would judge them irrelevant, and they were not read.
             return BackendBadResponse(
                 f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
             )

@@ -12,7 +12,7 @@ what can't be read, which leaves the query unranked.
 Reading an answer:
 - A document's number is a run of the digits 0-9 from 1 to the length of the list; brackets, `>`, commas, words and a
   point at its end make no difference, so that `[3] > [1] > [2]`, `3, 1, 2`, `[3,1,2]` and `3. 1. 2.` are all 3 1 2.
-- Signed numbers, numbers with a fraction or an exponent, other scripts' digits and numbers out of range are nobody's;
+- Signed numbers, numbers with a fraction or an exponent, other scripts' digits and numbers out of range name nothing;
   of a repeated number the first counts.
 - A model may number its own answer: where `1. 4`, `2. 7`, `3. 1` begin lines or follow each other in one, and their
   first numbers run from 1 without a gap, these are places and the second numbers the documents: 4 7 1. Nothing else in
@@ -60,8 +60,8 @@ _NONE: Final = re.compile(r"(?<![^\W_])none(?![^\W_])", re.IGNORECASE)
 async def named(chat: ChatModel, system: str, request: RerankRequest, *, whole: bool, timeout: float) -> list[str]:
     """Return the ids that the chat model names of the request's, in its order, within `timeout` seconds, by one call.
 
-    None named means that none is relevant. `whole`: an answer that was cut is a bad response, for nobody
-    judged what it would have gone on to name. Raises BackendError.
+    None named means that none is relevant. `whole`: an answer that was cut is a bad response, for
+    what it would have gone on to name was not judged. Raises BackendError.
     """
     ids = list(request.documents)
     answer = await chat.complete(system, numbered(request), timeout=timeout)
@@ -108,6 +108,6 @@ def _places(answer: str) -> list[str]:
 
 
 def _integer(text: str) -> int:
-    # Python refuses to read very long ones; a sign, a fraction or another script's digits make it nobody's number.
+    # Python refuses to read very long ones; a sign, a fraction or another script's digits make it no document's number.
     digits = text.lstrip("0")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else 0

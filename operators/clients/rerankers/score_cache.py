@@ -11,7 +11,7 @@ from operators.query.rerank_scores import Scores
 class ScoreCache:
     """The scores of one model, at most `size` pairs of query and text, those of the query longest unused leave first.
 
-    A text is known by its hash, whoever's document it is: a score tells of nothing but the query and the text. That a
+    A text is known by its hash, whatever document it is in: a score tells of nothing but the query and the text. That a
     document was left out is not kept, for it was left out beside others; once a model has left one out, a query's
     scores are known all or not at all, so that it always has them before it together.
     """

@@ -3,9 +3,9 @@
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
 - a namespace's weights tell of no other namespace's documents;
 - the counts of a namespace are asked for anew when its watermark has moved, after a rest of several times what the last
-  lookup took, and once in a time to live; by one lookup at a time, which goes on when nobody waits for it any more, and
+  lookup took, and once in a time to live; by one lookup at a time, which goes on when it isn't waited for, and
   what it finds is kept;
-- nobody waits where counts are known: the old ones serve until the new ones are there;
+- no query waits where counts are known: the old ones serve until the new ones are there;
 - where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
   in its place would make scores differ from replica to replica;
 - a collection without an index on the pieces weighs all tokens alike.
@@ -74,7 +74,7 @@ class Frequencies:
 
     @classmethod
     def of(cls, documents: int, facet: Mapping[str | int, int]) -> Self:
-        """From Qdrant's counts; a value that is no vocabulary id is nobody's token."""
+        """From Qdrant's counts; a value that is no vocabulary id is no token."""
         found = {piece: count for piece, count in facet.items() if isinstance(piece, int) and 0 <= piece < VOCABULARY}
         counts = np.zeros(max(found, default=-1) + 1, np.uint32)
         # Documents written between the two requests are in one of them only, and no count is that large otherwise.

@@ -14,12 +14,12 @@
 - A record that can't be tried again any more fails without failing its transaction, which would commit the offsets and
   not the answer: every record's own outcome is looked at before the offsets are sent.
 - After a failed commit `abort_transaction` tells the two kinds apart: it succeeds where another try may, and raises
-  where nobody knows whether it was committed.
+  where it is not known whether it was committed.
 - That a connection broke is seen by the requests that it left without an answer: the producer is given a client that
   notes them.
 - One header name that isn't UTF-8 would stop its partition for ever: see `records`.
 - The default `retry_backoff_ms` makes a transaction 74 ms instead of 10.
-- A transactional call can wait for ever after the coordinator's connection broke: whoever calls watches the time.
+- A transactional call can wait for ever after the coordinator's connection broke: the caller watches the time.
 - Out of the group, the metadata names no generation, and the broker would take such a commit unfenced: refused here.
 - Unstable offsets are logged as errors at every retry, although waiting for them is what `read_committed` means.
 """

@@ -143,7 +143,7 @@ class KafkaPythonTransactions(_Sending):
     ) -> None:
         """Produce and commit in one transaction."""
         if group.generation_id < 0:
-            # The broker takes offsets of nobody's generation without fencing them.
+            # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
         committing = False
         try:

@@ -1,8 +1,8 @@
 """A topic read without joining a group, by kafka-python.
 
 - It counts the marks of transactions as read when it passes over them, but a poll that finds nothing else goes on
-  waiting for a record: a caller who waits for a position polls for milliseconds.
-- A broker answers a connection's requests one after the other, and a fetch waits there for records: whoever asks for
+  waiting for a record: a caller that waits for a position polls for milliseconds.
+- A broker answers a connection's requests one after the other, and a fetch waits there for records: one that asks for
   ends has a connection of its own.
 - A consumer that finds no broker when it is made leaves its thread and its sockets behind: they are closed here.
 """

@@ -139,7 +139,7 @@ class LibrdkafkaConsumer:
         try:
             asked.done.result(CALL_TIMEOUT)
         except TimeoutError as error:
-            raise RetriableDelivery("commit: nobody polls") from error
+            raise RetriableDelivery("commit: the consumer is not polled") from error
         except KafkaException as error:
             raise failure("commit", error_of(error)) from error
 

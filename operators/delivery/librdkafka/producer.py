@@ -129,7 +129,7 @@ class LibrdkafkaTransactions(_Sending):
     ) -> None:
         """Produce and commit in one transaction."""
         if group is None:
-            # The broker takes offsets of nobody's generation without fencing them.
+            # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
         try:
             self._producer.begin_transaction()

@@ -1,10 +1,10 @@
 """A topic read without joining a group, by librdkafka.
 
 - It counts the marks of transactions as read when it passes over them: a position gets to the end by itself.
-- A broker answers a connection's requests one after the other, and a fetch waits there for records: whoever asks for
+- A broker answers a connection's requests one after the other, and a fetch waits there for records: one that asks for
   ends has a connection of its own.
 - It fetches as soon as it is assigned something: that happens at a poll, for a reader that only asks never polls.
-- Who has just become a partition's leader, as after the topic was made, isn't waited for: here it is asked again.
+- A broker that has just become a partition's leader, as after the topic was made, isn't waited for: it is asked again.
 - A consumer needs a group's name; neither of these joins it.
 """
 
