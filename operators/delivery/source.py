@@ -246,14 +246,14 @@ class ConsumerLoop:
 
 class _Partition(StatelessSourcePartition[list[Message]]):
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
-        self._intake = consumer_loop
+        self._loop = consumer_loop
         self._wakeup = wakeup
 
     def next_batch(self) -> list[list[Message]]:
-        batches = self._intake.take()
+        batches = self._loop.take()
         if not batches:
             self._wakeup.wait()
-            batches = self._intake.take()
+            batches = self._loop.take()
         return batches
 
     def next_awake(self) -> datetime:
@@ -264,11 +264,11 @@ class MessageSource(DynamicSource[list[Message]]):
     """A source of the lists of messages that single polls brought. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
-        self._intake = consumer_loop
+        self._loop = consumer_loop
         self._wakeup = wakeup
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
         """The only partition."""
         if worker_count != 1:
             raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
-        return _Partition(self._intake, self._wakeup)
+        return _Partition(self._loop, self._wakeup)
