@@ -20,8 +20,6 @@ REASONS: Final = {
     "garbage": "bad_response",
     "flapping": "unavailable",
 }
-BEHIND_BREAKER: Final = {"embedder", "reranker"}
-
 _SPARED: Final = "unavailable"
 """What an open breaker gives as its reason."""
 
@@ -45,8 +43,8 @@ def hurt(trial: Trial, backend: str, fault: str) -> None:
     if degraded:
         stages = Counter(stage for answer in degraded for stage, _ in answer.degraded)
         reasons = Counter(reason for answer in degraded for _, reason in answer.degraded)
-        if backend in BEHIND_BREAKER and REASONS[fault] != _SPARED:
-            # An open breaker spares the backend most of them.
+        if REASONS[fault] != _SPARED:
+            # An open breaker spares the backend most of the queries.
             del reasons[_SPARED]
         # At its two ends a fault can look like another: what most answers say is what counts.
         assert stages.most_common(1)[0][0] in STAGES[backend], f"{dict(stages)} with the {backend} hurt"
