@@ -98,13 +98,16 @@ def test_a_lost_leg_leaves_the_other(
 
 @pytest.mark.parametrize(("fault", "reason"), REASONS.items())
 def test_a_lost_qdrant_is_a_failed_answer(answers: Answers, fault: str, reason: str) -> None:
-    """With both legs lost the answer is `failed`, without results: not the same as nothing found."""
-    for result in answers("qdrant", fault):
+    """With both legs lost the answer is `failed`, without results: not the same as nothing found. Once Qdrant is left
+    alone, which the flow's own questions at its start may bring about, the reason is that it is unavailable.
+    """
+    results = answers("qdrant", fault)
+    reasons = {part["reason"] for result in results for part in result["degraded"]}
+    assert reasons
+    assert reasons <= {reason, "unavailable"}
+    for result in results:
         assert result["status"] == "failed"
-        assert {(part["stage"], part["reason"]) for part in result["degraded"]} == {
-            ("vector", reason),
-            ("keyword", reason),
-        }
+        assert {part["stage"] for part in result["degraded"]} == {"vector", "keyword"}
         assert result["results"] == []
 
 
