@@ -69,3 +69,5 @@ def configure(settings: TelemetrySettings) -> None:
         logging.getLogger(name).setLevel(
             logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
         )
+    # Its warnings are about its own loop: a connection made on a busy machine is one.
+    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR if root.level > logging.DEBUG else logging.NOTSET)

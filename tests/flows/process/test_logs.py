@@ -47,3 +47,26 @@ def test_each_line_is_an_object_with_an_event() -> None:
 def test_no_line_quotes_a_message(log_format: str) -> None:
     """Neither a header that can't be read nor an exception's own words are in the log."""
     assert CANARY not in "\n".join(logged(log_format))
+
+
+SLOW_TURN = """
+import logging, time
+from flows.process import logs
+from kafka.net.selector import NetworkSelector
+from schemas.settings import TelemetrySettings
+
+logs.configure(TelemetrySettings(log_level="{}"))
+selector = NetworkSelector()
+
+async def slow():
+    time.sleep(0.2)
+
+selector.run(slow)
+"""
+
+
+@pytest.mark.parametrize(("level", "lines"), [("info", 0), ("debug", 1)])
+def test_a_slow_turn_of_the_kafka_client_is_no_warning(level: str, lines: int) -> None:
+    """That kafka-python's own loop was held up for a moment is said at debug level alone."""
+    done = subprocess.run([sys.executable, "-c", SLOW_TURN.format(level)], capture_output=True, text=True, check=True)
+    assert done.stderr.count("blocking the event loop") == lines
