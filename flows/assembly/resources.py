@@ -1,15 +1,13 @@
 """Resources: what a process or a flow holds, with how each is closed and how it is asked whether it works."""
 
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
 import structlog
 
 log = structlog.stdlib.get_logger(__name__)
 
 Ping = Callable[[], bool]
-
-_NEVER: Final[Callable[[], None]] = lambda: None  # noqa: E731
 
 
 class Resources:
@@ -22,7 +20,7 @@ class Resources:
         self._held: list[tuple[str, Callable[[], object]]] = []
         self.pings: dict[str, Ping] = {}
 
-    def register(self, name: str, close: Callable[[], object] = _NEVER, ping: Ping | None = None) -> None:
+    def register(self, name: str, close: Callable[[], object], ping: Ping | None = None) -> None:
         """Hold a resource: `close` releases it, `ping` says whether it works now."""
         self._held.append((name, close))
         if ping is not None:

@@ -12,7 +12,6 @@ from time import monotonic
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
-from operators.access import post_filter as post_filter
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
 from operators.query.canonical import Shape

@@ -61,7 +61,7 @@ def test_a_ping_is_asked_each_time() -> None:
     """Whether a resource works is what its ping says now; one without a ping isn't asked."""
     works = [False, True]
     resources = Resources()
-    resources.register("qdrant", ping=lambda: works.pop())
-    resources.register("metrics")
+    resources.register("qdrant", lambda: None, ping=lambda: works.pop())
+    resources.register("metrics", lambda: None)
     assert resources.pings.keys() == {"qdrant"}
     assert (resources.pings["qdrant"](), resources.pings["qdrant"]()) == (True, False)

@@ -1,9 +1,8 @@
 """Ingestion into a topic of a real broker, where a member of the group in place of the indexing flow commits."""
 
 import random
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import kafka
 import pytest
@@ -12,6 +11,7 @@ from flows.assembly.kafka_client import kafka_client
 from flows.cli.ingestion import ingest
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
+from tests.repeated import repeated
 
 WITHIN = 60.0
 
@@ -20,30 +20,22 @@ WITHIN = 60.0
 def applying(settings: KafkaSettings) -> Iterator[list[bytes]]:
     """Read the documents as the group, and commit; their keys."""
     keys: list[bytes] = []
-    ended = threading.Event()
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=settings.bootstrap_servers,
+        group_id=settings.group_id,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    consumer.assign([kafka.TopicPartition(settings.topics.documents, number) for number in range(2)])
 
-    def run() -> None:
-        consumer = kafka.KafkaConsumer(
-            bootstrap_servers=settings.bootstrap_servers,
-            group_id=settings.group_id,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        consumer.assign([kafka.TopicPartition(settings.topics.documents, number) for number in range(2)])
-        while not ended.is_set():
-            polled = consumer.poll(timeout_ms=100)
-            keys.extend(record.key for records in polled.values() for record in records)
-            if polled:
-                consumer.commit()
-        consumer.close()
+    def apply() -> None:
+        polled = consumer.poll(timeout_ms=100)
+        keys.extend(record.key for records in polled.values() for record in records)
+        if polled:
+            consumer.commit()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with closing(consumer), repeated(apply):
         yield keys
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettings) -> None:

@@ -1,7 +1,6 @@
 """The query client on a real broker, where a thread in place of the search flow answers."""
 
 import random
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ from flows.cli.query_client import QueryClient
 from operators.delivery.standalone import PlainRecord
 from schemas.errors import DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings
+from tests.repeated import repeated
 
 WITHIN = 30.0
 QUERIES = [{"query_id": f"q{number}", "text": "harbor"} for number in range(50)]
@@ -24,26 +24,19 @@ QUERIES = [{"query_id": f"q{number}", "text": "harbor"} for number in range(50)]
 def answering(settings: KafkaSettings) -> Iterator[list[int]]:
     """Answer every query, and others' too; how many were unanswered whenever some came."""
     client = kafka_client(settings)
-    topic, ended = settings.topics.results, threading.Event()
+    topic = settings.topics.results
     unanswered: list[int] = []
 
-    def run() -> None:
-        while not ended.is_set():
-            asked = [record.value for record in reader.poll(0.02) if record.value is not None]
-            if asked:
-                unanswered.append(len(asked))
-                others = [b'{"query_id": "another"}', b'{"specversion": "1.0"}']
-                producer.send([PlainRecord(topic, None, value) for value in (*others, *asked)])
+    def answer() -> None:
+        asked = [record.value for record in reader.poll(0.02) if record.value is not None]
+        if asked:
+            unanswered.append(len(asked))
+            others = [b'{"query_id": "another"}', b'{"specversion": "1.0"}']
+            producer.send([PlainRecord(topic, None, value) for value in (*others, *asked)])
 
     reader = client.bounded_reader(settings.topics.queries, from_end=True)
-    with closing(reader), closing(client.plain_producer()) as producer:
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield unanswered
-        finally:
-            ended.set()
-            thread.join()
+    with closing(reader), closing(client.plain_producer()) as producer, repeated(answer):
+        yield unanswered
 
 
 def test_every_query_has_its_own_answer(kafka_settings: KafkaSettings) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.access import post_filter as post_filter
 from operators.access.firewall import AccessFilter
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Leg

@@ -1,9 +1,8 @@
 """Members of a group on a real broker, and what they read and deliver."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 
 import kafka
@@ -15,6 +14,7 @@ from operators.query.message import OutputRecord
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.samples import output_record
+from tests.repeated import repeated
 
 Make = Callable[[KafkaSettings], KafkaClient]
 
@@ -91,15 +91,9 @@ def member_beside(client: KafkaClient, settings: KafkaSettings, beside: Member) 
     """A second member, which has joined; the first is polled meanwhile."""
     consumer = client.consumer()
     second = Member(consumer, settings.topics.queries)
-    polling = threading.Event()
-    keeper = threading.Thread(target=keep_polling, args=(beside, polling))
-    keeper.start()
-    try:
+    with polled(beside):
         second.join()
         second.until(lambda: len(beside.owned) == len(second.owned) == 1 and beside.consumer.stable())
-    finally:
-        polling.set()
-        keeper.join()
     yield second
     consumer.close()
 
@@ -154,10 +148,13 @@ def first(settings: KafkaSettings) -> TopicPartition:
     return TopicPartition(settings.topics.queries, 0)
 
 
-def keep_polling(reader: Member, enough: threading.Event) -> None:
-    """Poll until it is enough."""
-    while not enough.is_set():
+def polled(reader: Member) -> AbstractContextManager[None]:
+    """The member is polled until the block is left."""
+
+    def poll() -> None:
         reader.records += reader.consumer.poll(0.05)
+
+    return repeated(poll)
 
 
 def forgiving(reader: Member) -> Callable[[Callable[[], object]], None]:

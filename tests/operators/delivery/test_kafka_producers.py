@@ -20,9 +20,9 @@ from tests.operators.delivery.members import (
     answers,
     fenced,
     first,
-    keep_polling,
     member,
     member_beside,
+    polled,
     produce,
     results,
 )
@@ -120,18 +120,13 @@ def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSetti
         limit = time.monotonic() + WITHIN
         while not delivered:
             assert time.monotonic() < limit
-            polling = threading.Event()
-            keeper = threading.Thread(target=keep_polling, args=(reader, polling))
-            keeper.start()
-            try:
-                producer.prepare()
-                producer.deliver(records, {first(settings): Commit(1, "")}, group)
-                delivered = True
-            except RetriableDelivery:
-                time.sleep(0.2)
-            finally:
-                polling.set()
-                keeper.join()
+            with polled(reader):
+                try:
+                    producer.prepare()
+                    producer.deliver(records, {first(settings): Commit(1, "")}, group)
+                    delivered = True
+                except RetriableDelivery:
+                    time.sleep(0.2)
         created.join()
         assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(1, "")}
     producer.close()
