@@ -64,6 +64,5 @@ def asking(what: str) -> Iterator[None]:
     """Raise RetriableDelivery, naming what was asked for, if the broker doesn't tell."""
     try:
         yield
-    # A KeyError is a partition that was left out of the answer.
-    except (KafkaError, KeyError) as error:
+    except KafkaError as error:
         raise RetriableDelivery(f"{what}: {type(error).__name__}") from error

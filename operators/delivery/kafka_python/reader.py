@@ -7,6 +7,8 @@
 - A consumer that finds no broker when it is made leaves its thread and its sockets behind: they are closed here.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import kafka
@@ -70,13 +72,13 @@ class KafkaPythonReader:
         """By partition: the offset after the last record, now. Raises RetriableDelivery."""
         timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
-        with asking(f"end offsets of {self._topic}"):
+        with _asking_offsets(f"end offsets of {self._topic}"):
             ends = self._asking.end_offsets(self._places(), timeout_ms=timeout * 1000)
         return {place.partition: end for place, end in ends.items()}
 
     def committed(self) -> dict[int, int]:
         """By partition: what the group has committed, or else the first offset. Raises RetriableDelivery."""
-        with asking(f"committed offsets of {self._topic}"):
+        with _asking_offsets(f"committed offsets of {self._topic}"):
             found = self._asking.beginning_offsets(self._places())
             for place in found:
                 if (offset := self._asking.committed(place)) is not None:
@@ -89,7 +91,7 @@ class KafkaPythonReader:
         _close(self._asking)
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
-        with asking(f"partitions of {self._topic}"):
+        with _asking_offsets(f"partitions of {self._topic}"):
             # From its metadata, which are never old.
             known = self._asking.partitions_for_topic(self._topic)
             if not known:
@@ -109,6 +111,16 @@ class KafkaPythonReader:
 
     def _places(self) -> list[Any]:
         return [self._place(number) for number in self._positions]
+
+
+@contextmanager
+def _asking_offsets(what: str) -> Iterator[None]:
+    with asking(what):
+        try:
+            yield
+        except KeyError as error:
+            # A partition was left out of the answer.
+            raise RetriableDelivery(f"{what}: {type(error).__name__}") from error
 
 
 def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, own: dict[str, Any]) -> Any:
