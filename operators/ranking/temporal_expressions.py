@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 from operators.ranking.calendar_phrases import dated
 
@@ -45,8 +45,23 @@ class TemporalExpression:
     tolerance: int
 
 
-def _row(phrase: str, days: int, tolerance: int) -> tuple[re.Pattern[str], int, int]:
-    return re.compile(rf"\b(?:{phrase})\b"), days, tolerance
+class _Row(NamedTuple):
+    """A phrase, its days and tolerance; where the phrase has a number, the days of one unit. `grows`: the tolerance,
+    too, is that of one unit.
+    """
+
+    pattern: re.Pattern[str]
+    days: int
+    tolerance: int
+    grows: bool = False
+
+    def expression(self, count: int) -> "TemporalExpression":
+        """The time of so many units."""
+        return TemporalExpression(self.days * count, self.tolerance * (max(count, 1) if self.grows else 1))
+
+
+def _row(phrase: str, days: int, tolerance: int, *, grows: bool = False) -> _Row:
+    return _Row(re.compile(rf"\b(?:{phrase})\b"), days, tolerance, grows)
 
 
 _ROWS: Final = (
@@ -55,12 +70,24 @@ _ROWS: Final = (
     _row("yesterday", 1, 1),
     _row(f"{_N} weeks? ago", 7, 5),
     _row("a week ago|last week", 7, 3),
+    _row(f"{_N} years? ago", 365, 30, grows=True),
+    _row("a couple (?:of )?years ago", 730, 60),
+    _row("a few years ago", 1095, 90),
+    _row("a couple (?:of )?weeks ago", 14, 5),
+    _row("a few weeks ago", 21, 5),
+    _row("half a year ago|a half[ -]year ago", 182, 20),
     _row(f"{_N} months? ago", 30, 10),
     _row("a month ago|last month", 30, 7),
     _row("a year ago|last year", 365, 30),
-    _row("recently", 14, 14),
+    _row("a few days ago", 3, 2),
+    _row("a couple (?:of )?months ago", 60, 10),
+    _row("a few months ago", 90, 15),
 )
-"""Pattern, days (of one unit where the pattern takes a number) and tolerance; the first that matches wins."""
+"""The first that matches wins."""
+
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_LAST_WEEKDAY: Final = re.compile(rf"\blast ({'|'.join(_WEEKDAYS)})\b")
+_LATELY: Final = re.compile(r"\brecently\b")
 
 
 def temporal_expression(query: str, now: float) -> TemporalExpression | None:
@@ -69,18 +96,27 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
     `now` is in Unix seconds within the years 1 to 9999 and its date the UTC calendar's; a date after it gives negative
     days. An ISO date is read in a text of any language. The time taken is linear in the text's length.
 
-    Source: memini's `search.RegexAnchorExtractor` for the relative phrases; number words and dates are our own.
+    Source: memini's `search.RegexAnchorExtractor` for days, weeks, months, one year and recently; number
+    words, the other phrases and dates are our own.
     """
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = " ".join(query.upper().lower().split())
-    for pattern, unit, tolerance in _ROWS:
-        found = pattern.search(text)
+    for row in _ROWS:
+        found = row.pattern.search(text)
         if found is None:
             continue
-        count = _number(found[1]) if pattern.groups else 1
+        count = _number(found[1]) if row.pattern.groups else 1
         if count is not None:
-            return TemporalExpression(count * unit, tolerance)
-    return _absolute(text, now)
+            return row.expression(count)
+    if found := _LAST_WEEKDAY.search(text):
+        return TemporalExpression(_days_since(found[1], now), 1)
+    return TemporalExpression(14, 14) if _LATELY.search(text) else _absolute(text, now)
+
+
+def _days_since(weekday: str, now: float) -> int:
+    """To the latest such day before today, 1 to 7."""
+    today = date.fromordinal(_today(now)).weekday()
+    return (today - _WEEKDAYS.index(weekday) - 1) % len(_WEEKDAYS) + 1
 
 
 def _number(words: str) -> int | None:
@@ -88,6 +124,10 @@ def _number(words: str) -> int | None:
 
 
 def _absolute(text: str, now: float) -> TemporalExpression | None:
-    today = int(now // _DAY) + _EPOCH
+    today = _today(now)
     found = dated(text, date.fromordinal(today))
     return found and TemporalExpression(today - found[0].toordinal(), found[1])
+
+
+def _today(now: float) -> int:
+    return int(now // _DAY) + _EPOCH

@@ -1,7 +1,7 @@
 """Relative time anchors: every row of the table, which row wins, what is no time, and that any text is answered."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -93,6 +93,32 @@ def work(query: str) -> float:
         ("a year ago", 365, 30),
         ("last year", 365, 30),
         ("recently", 14, 14),
+        ("two years ago", 730, 60),
+        ("2 years ago", 730, 60),
+        ("1 year ago", 365, 30),
+        ("one year ago", 365, 30),
+        ("ten years ago", 3650, 300),
+        ("0 years ago", 0, 30),
+        ("a couple years ago", 730, 60),
+        ("a couple of years ago", 730, 60),
+        ("a few years ago", 1095, 90),
+        ("a couple weeks ago", 14, 5),
+        ("a couple of weeks ago", 14, 5),
+        ("a few weeks ago", 21, 5),
+        ("half a year ago", 182, 20),
+        ("a half-year ago", 182, 20),
+        ("a few days ago", 3, 2),
+        ("a couple months ago", 60, 10),
+        ("a couple of months ago", 60, 10),
+        ("a few months ago", 90, 15),
+        # NOW is a Monday.
+        ("last Monday", 7, 1),
+        ("last Tuesday", 6, 1),
+        ("last Wednesday", 5, 1),
+        ("last Thursday", 4, 1),
+        ("last Friday", 3, 1),
+        ("last Saturday", 2, 1),
+        ("last Sunday", 1, 1),
     ],
 )
 def test_each_row_by_hand(phrase: str, days: int, tolerance: int) -> None:
@@ -124,6 +150,9 @@ def test_any_white_space_parts_words(space: str) -> None:
         ("recently or last year", 365, 30),
         ("on 7 May 2023, as you recently said", 14, 14),
         ("2 weeks ago, 3 weeks ago", 14, 5),
+        ("last year, no, half a year ago", 182, 20),
+        ("recently, last Friday", 3, 1),
+        ("last Friday, a few days ago", 3, 2),
     ],
 )
 def test_the_first_row_wins_wherever_it_stands(query: str, days: int, tolerance: int) -> None:
@@ -145,14 +174,17 @@ def test_the_first_row_wins_wherever_it_stands(query: str, days: int, tolerance:
         "last weeks",
         "at last yearly",
         "blast week",
-        "a couple of weeks ago",
-        "a few days ago",
+        "a few",
+        "last mondays",
+        "last mon",
+        "half a year",
+        "a couple ago",
         "days ago",
         "3 days agog",
         "3 daysago",
         "3 days",
         "in 3 days",
-        "three years ago",
+        "three decades ago",
         "most recent",
         "unrecently",
     ],
@@ -274,10 +306,10 @@ def test_n_units_ago_is_n_units(number: int, unit: tuple[str, int, int], plural:
 
 @pytest.mark.parametrize("number", range(101))
 def test_number_words_are_their_digits(number: int) -> None:
-    """Every word from zero to one hundred, hyphen or space, in each of the three rows."""
+    """Every word from zero to one hundred, hyphen or space, in each row with a number."""
     word = spelled(number)
     for written in (word, word.replace("-", " ")):
-        for unit in ("day", "weeks", "months"):
+        for unit in ("day", "weeks", "months", "years"):
             assert temporal_expression(f"{written} {unit} ago", NOW) == temporal_expression(f"{number} {unit} ago", NOW)
 
 
@@ -285,3 +317,21 @@ def test_number_words_are_their_digits(number: int) -> None:
 def test_a_relative_time_does_not_depend_on_now(now: float) -> None:
     """Days before now are the same for any now."""
     assert temporal_expression("three weeks ago", now) == TemporalExpression(21, 5)
+
+
+@given(st.datetimes(datetime(1, 1, 8), datetime(9999, 12, 31), timezones=st.just(UTC)), st.integers(0, 6))
+def test_last_weekday_is_the_latest_such_day_before_today(now: datetime, weekday: int) -> None:
+    """The named day lies 1 to 7 days back on the calendar, and is of that name."""
+    name = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")[weekday]
+    found = temporal_expression(f"what was decided last {name}?", now.timestamp())
+    assert found is not None
+    assert 1 <= found.days <= 7
+    assert (now - timedelta(days=found.days)).weekday() == weekday
+    assert found.tolerance == 1
+
+
+@given(st.integers(0, 9999))
+def test_the_tolerance_of_years_grows_with_them(number: int) -> None:
+    """N years ago is 365 N days, plus or minus 30 days a year."""
+    found = temporal_expression(f"{number} years ago", NOW)
+    assert found == TemporalExpression(365 * number, 30 * max(number, 1))
