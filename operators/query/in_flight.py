@@ -28,10 +28,11 @@ from schemas.errors import Reason
 
 
 class Found(NamedTuple):
-    """What a leg found, best first, and by what a lookup ordered it."""
+    """What a leg found, best first, by what a lookup ordered it, and what it has to say of it."""
 
     hits: Hits
     values: Sequence[OrderValue] = ()
+    warnings: Sequence[str] = ()
 
 
 class Step(NamedTuple):

@@ -10,6 +10,8 @@ from operators.query.canonical import Canonical, Shape
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import OrderValue
+from operators.query.syntax.expression import Expression
+from operators.query.syntax.keyword_filter import Ending, Endings, unfinished
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.trace import Trace
 from schemas.document import (
@@ -70,6 +72,18 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A request to the keyword leg that can be written only when the endings of its phrases are known.
+
+    `endings` has for each the filter of the documents that may hold it.
+    """
+
+    endings: Mapping[Ending, Mapping[str, Any]]
+    trace: Trace
+    finished: Callable[[Endings], Search]
+
+
+@dataclass(frozen=True, slots=True)
 class Searches:
     """Writes each query's requests under one configuration."""
 
@@ -79,11 +93,11 @@ class Searches:
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, query: InFlight) -> dict[Hashable, Search]:
+    def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
         seen = self._seen(query)
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
-        searches: dict[str, Search] = {}
+        searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
             if leg == VECTOR and (vector := vector_of(query)) is not None:
                 body = {"query": vector, "using": self.dense, "filter": seen, **common}
@@ -96,11 +110,21 @@ class Searches:
                 searches[leg] = self._structured(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
-    def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
+    def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search | Unfinished:
+        parsed = query.retrieval.parsed
+        expression = parsed.expression if parsed is not None else None
+
+        def finished(endings: Endings) -> Search:
+            return self._by_keywords(query, _narrowed(seen, expression, endings), common)
+
+        open_ended = unfinished(expression, COLUMNS) if expression is not None else {}
+        if not open_ended:
+            return finished({})
+        where = {ending: {**seen, "must": [*seen["must"], condition]} for ending, condition in open_ended.items()}
+        return Unfinished(where, query.trace, finished)
+
+    def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
-        expression = retrieval.parsed.expression if retrieval.parsed is not None else None
-        if expression is not None:
-            seen = {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS)]}
         body = None
         if retrieval.terms is not None:
             terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
@@ -135,6 +159,12 @@ class Searches:
         if query.asked.canonical.reflections_only:
             return {"must": [*must, reflections]}
         return {"must": must} if query.asked.plan.include_reflections else {"must": must, "must_not": [reflections]}
+
+
+def _narrowed(seen: Mapping[str, Any], expression: Expression | None, endings: Endings) -> Mapping[str, Any]:
+    if expression is None:
+        return seen
+    return {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS, endings)]}
 
 
 def legs(query: InFlight) -> tuple[str, ...]:

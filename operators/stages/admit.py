@@ -70,8 +70,7 @@ class Admission:
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
-        if parsed.warning is not None:
-            query.outcome.warnings.append(parsed.warning)
+        query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append("the text has no terms for the keyword leg")
 

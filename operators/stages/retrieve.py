@@ -8,17 +8,19 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Final
 
 from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
+from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.query.canonical import Shape
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
-from operators.query.search_bodies import MOST, Search, Searches, legs
+from operators.query.search_bodies import MOST, Search, Searches, Unfinished, legs
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
@@ -28,6 +30,9 @@ from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
+
+
+_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: the commonest are"
 
 
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
@@ -43,6 +48,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
             query.lose(name, outcome.reason)
         elif outcome is not None:
             query.outcome.legs[name] = _found(query, name, outcome)
+            query.outcome.warnings += outcome.warnings
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
     query.check_found()
@@ -91,7 +97,7 @@ class Retriever:
     bounds: Bounds
 
     async def __call__(
-        self, batch_key: BatchKey, searches: Sequence[Search], timeout: float
+        self, batch_key: BatchKey, searches: Sequence[Search | Unfinished], timeout: float
     ) -> Sequence[Found | BackendError]:
         """One outcome a search, within `timeout` seconds."""
         assert isinstance(batch_key, tuple)
@@ -119,17 +125,35 @@ class Retriever:
         return outcomes
 
     async def _ask(
-        self, leg: str, collection: str, searches: Sequence[Search], timeout: float
+        self, leg: str, collection: str, searches: Sequence[Search | Unfinished], timeout: float
     ) -> Sequence[Found | BackendError]:
+        ready = [each for each in searches if isinstance(each, Search)]
+        if len(ready) < len(searches):
+            alone = (self._finish(collection, each, timeout) for each in searches if isinstance(each, Unfinished))
+            found, *finished = await asyncio.gather(self._ask(leg, collection, ready, timeout), *alone)
+            answered, endings = iter(found), iter(finished)
+            return [next(answered) if isinstance(each, Search) else next(endings) for each in searches]
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
-            lookups = (looked_up(self.qdrant, collection, each, timeout) for each in searches)
+            lookups = (looked_up(self.qdrant, collection, each, timeout) for each in ready)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
-        asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
+        if not ready:
+            return []
+        asked = [body for search in ready for body in (search.body, search.rest) if body is not None]
         answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
-        return [_joined(search, answers) for search in searches]
+        return [_joined(search, answers) for search in ready]
+
+    async def _finish(self, collection: str, search: Unfinished, timeout: float) -> Found | BackendError:
+        """Look the endings up, then search; alone, so that no other query waits for them."""
+        deadline = monotonic() + timeout
+        try:
+            endings, cut = await phrase_endings(self.qdrant, collection, search.endings, timeout=timeout)
+        except BackendError as error:
+            return error
+        [found] = await self._ask(KEYWORD, collection, [search.finished(endings)], deadline - monotonic())
+        return found._replace(warnings=(_CUT,)) if cut and isinstance(found, Found) else found
 
 
 def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:

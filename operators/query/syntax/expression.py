@@ -1,16 +1,27 @@
 """The keyword syntax: a query's text as an expression over words, or as a bare query.
 
-A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column before a word.
-Then side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
-nothing. `AND NOT` is NOT, which needs something before it. What is malformed is read as a bare query, with a warning.
+A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column filter. Then side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
+nothing. `AND NOT` is NOT, which needs something before it. A filter within another's parentheses can only take columns
+away. What is malformed is read as a bare query, and what FTS5 has beyond this as plain words, either with a warning.
 Nothing raises, and the time is linear in the text's length.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from operators.query.syntax.lexer import Leaf, Malformed, Operator, Parenthesis, Phrase, Prefix, Token, lex
+from operators.query.syntax.lexer import (
+    Columns,
+    Leaf,
+    Malformed,
+    Open,
+    Operator,
+    Parenthesis,
+    Phrase,
+    Prefix,
+    Token,
+    lex,
+)
 
 DEEPEST: Final = 40
 """Levels of an expression at most: each is two levels of JSON, which readers of JSON bound."""
@@ -59,7 +70,7 @@ class Parsed:
     """
 
     expression: Expression | None
-    warning: str | None
+    warnings: tuple[str, ...]
     terms: str
     uncovered: bool
     leaves: tuple[str, ...]
@@ -71,21 +82,35 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
         read = lex(text, columns)
         expression = _expression(read.tokens) if read.expert else None
     except Malformed as error:
-        return _bare(text, f"the keyword syntax is malformed ({error}): the text is read as words")
+        return _bare(text, (f"the keyword syntax is malformed ({error}): the text is read as words",))
+    warnings = tuple(f"the keyword syntax has no {name}: it is read as a word" for name in read.unsupported)
     if expression is None:
-        return _bare(text, None)
+        return _bare(text, warnings)
     leaves = tuple(leaf.text for leaf in _ranking(expression))
-    return Parsed(expression, None, " ".join(leaves), not _covered(expression), leaves)
+    return Parsed(expression, warnings, " ".join(leaves), not _covered(expression), leaves)
 
 
-def _bare(text: str, warning: str | None) -> Parsed:
-    return Parsed(None, warning, text, uncovered=False, leaves=())
+def leaves(expression: Expression) -> Iterator[Leaf]:
+    """All words, phrases and prefixes of an expression, also what it excludes."""
+    parts = _parts(expression)
+    if not isinstance(expression, All | Any | Not):
+        yield expression
+    for part in parts:
+        yield from leaves(part)
+
+
+def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
+    return Parsed(None, warnings, text, uncovered=False, leaves=())
 
 
 class _Group:
-    """What stands between two parentheses, as far as it is read: the operands of each binding, the loosest first."""
+    """What stands between two parentheses, as far as it is read: the operands of each binding, the loosest first.
 
-    def __init__(self) -> None:
+    `columns` are those that it is looked for in.
+    """
+
+    def __init__(self, columns: Columns | None = None) -> None:
+        self.columns = columns
         self._either: list[Expression] = []
         self._both: list[Expression] = []
         self._without: list[Expression] = []
@@ -114,9 +139,9 @@ def _expression(tokens: Sequence[Token]) -> Expression:
     outer: list[_Group] = []
     group, leaves = _Group(), 0
     for token in tokens:
-        if token is Parenthesis.OPEN:
+        if isinstance(token, Open):
             outer.append(group)
-            group = _Group()
+            group = _Group(_narrowed(group.columns, token.columns))
             if len(outer) > _NESTED:
                 raise Malformed("too many parentheses in each other")
         elif token is Parenthesis.CLOSE:
@@ -130,13 +155,19 @@ def _expression(tokens: Sequence[Token]) -> Expression:
             leaves += 1
             if leaves > MOST:
                 raise Malformed("too many words")
-            group.beside.append(token)
+            group.beside.append(replace(token, columns=_narrowed(group.columns, token.columns)))
     if outer:
         raise Malformed("unbalanced parentheses")
     expression = group.whole()
     if _depth(expression) > DEEPEST:
         raise Malformed("nested too deep")
     return expression
+
+
+def _narrowed(outer: Columns | None, inner: Columns | None) -> Columns | None:
+    if outer is None or inner is None:
+        return inner if outer is None else outer
+    return tuple(column for column in inner if column in outer)
 
 
 def _beside(operands: list[Expression]) -> Expression:
@@ -182,7 +213,7 @@ def _depth(expression: Expression) -> int:
 
 
 def _ranking(expression: Expression) -> Iterator[Leaf]:
-    """The words and phrases that aren't under a NOT."""
+    """The words and phrases that aren't under a NOT; of a phrase that ends in a prefix the whole words."""
     if isinstance(expression, Not):
         yield from _ranking(expression.wanted)
     elif isinstance(expression, All | Any):

@@ -1,47 +1,79 @@
 """An expression of the keyword syntax as a condition of a Qdrant filter.
 
-Words and phrases are matched on the columns' text indexes, prefixes on the keyword arrays of the columns' words.
-Without a column any of them may hold it; no phrase goes from one into another.
+Words and phrases are matched on the columns' text indexes, prefixes on the keyword arrays of the columns' words. No
+index tells which words follow a phrase, so the endings of a phrase that ends in a prefix are looked up first, and each
+makes a phrase. Without a column any of them may hold it; no phrase goes from one into another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any as Json
 
-from operators.query.syntax.expression import All, Any, Expression, Not
-from operators.query.syntax.lexer import Phrase, Prefix, Word
+from operators.query.syntax.expression import All, Any, Expression, Not, leaves
+from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
 from schemas.document import WORDS
 
+Condition = dict[str, Json]
+Ending = tuple[PhrasePrefix, str]
+"""A phrase that ends in a prefix, and the column that it is looked for in."""
 
-def conditions(expression: Expression, fields: Sequence[str]) -> dict[str, Json]:
+Endings = Mapping[Ending, Sequence[str]]
+"""The words that each prefix may stand for."""
+
+
+def conditions(expression: Expression, fields: Sequence[str], endings: Endings) -> Condition:
     """The condition that matches exactly what the expression does; `fields` are the columns to look in.
 
     It is nested at most twice the expression's depth and two levels, so 82 for what `parse` makes.
     """
     match expression:
         case All(parts):
-            return {"must": [conditions(part, fields) for part in parts]}
+            return {"must": [conditions(part, fields, endings) for part in parts]}
         case Any(parts):
-            return {"should": [conditions(part, fields) for part in parts]}
+            return {"should": [conditions(part, fields, endings) for part in parts]}
         case Not(wanted, unwanted):
             return {
-                "must": [conditions(wanted, fields)],
-                "must_not": [conditions(part, fields) for part in unwanted],
+                "must": [conditions(wanted, fields, endings)],
+                "must_not": [conditions(part, fields, endings) for part in unwanted],
             }
         case Phrase(()):
-            # An empty list of conditions would match everything.
-            return {"has_id": []}
-    columns = fields if expression.column is None else (expression.column,)
-    matches = [_match(expression, column) for column in columns]
+            return _nothing()
+    columns = fields if expression.columns is None else expression.columns
+    matches = [match for column in columns for match in _matches(expression, column, endings)]
+    if not matches:
+        return _nothing()
     return matches[0] if len(matches) == 1 else {"should": matches}
 
 
-def _match(leaf: Word | Phrase | Prefix, column: str) -> dict[str, Json]:
-    match: Mapping[str, str]
+def unfinished(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
+    """The endings that must be known, each with the condition of all documents that may hold one of them."""
+    return {
+        (leaf, column): {"must": [_text(column, leaf.words), _prefix(column, leaf.prefix)]}
+        for leaf in leaves(expression)
+        if isinstance(leaf, PhrasePrefix)
+        for column in (fields if leaf.columns is None else leaf.columns)
+    }
+
+
+def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings) -> Iterator[Condition]:
     match leaf:
         case Word(text):
-            match = {"text": text}
-        case Phrase():
-            match = {"phrase": leaf.text}
+            yield _text(column, (text,))
+        case Phrase(words):
+            yield _text(column, words)
         case Prefix(text):
-            return {"key": WORDS[column], "match": {"prefix": text.lower()}}
-    return {"key": column, "match": match}
+            yield _prefix(column, text)
+        case PhrasePrefix(words):
+            yield from (_text(column, (*words, ending)) for ending in endings[leaf, column])
+
+
+def _text(column: str, words: Sequence[str]) -> Condition:
+    return {"key": column, "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]}}
+
+
+def _prefix(column: str, text: str) -> Condition:
+    return {"key": WORDS[column], "match": {"prefix": text.lower()}}
+
+
+def _nothing() -> Condition:
+    # An empty list of conditions would match everything.
+    return {"has_id": []}

@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from operators.query.syntax.expression import NOTHING, All, Any, Expression, Not
-from operators.query.syntax.lexer import Phrase, Prefix, Word
+from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
 
 OPERATORS = ("AND", "OR", "NOT")
 COLUMNS = {"title": "title", "text": "text"}
@@ -13,11 +13,12 @@ COLUMNS = {"title": "title", "text": "text"}
 _words = st.sampled_from([*OPERATORS, "title", "a", "Sister", "été", "पानी", "12"]) | st.text(
     st.characters(categories=("L", "N")), min_size=1, max_size=5
 )
-_columns = st.sampled_from([None, None, "title", "text"])
+_columns = st.sampled_from([None, None, ("title",), ("text",), ("title", "text")])
 _leaves: st.SearchStrategy[Expression] = st.one_of(
     st.builds(Word, _words, _columns),
     st.builds(Prefix, _words, _columns),
     st.builds(Phrase, st.lists(_words, min_size=2, max_size=3).map(tuple), _columns),
+    st.builds(PhrasePrefix, st.lists(_words, min_size=1, max_size=2).map(tuple), _words, _columns),
     st.just(NOTHING),
 )
 
@@ -50,6 +51,13 @@ _token_ids = st.sampled_from(
         " AND NOT ",
         "title:",
         "text:",
+        "-title : ",
+        "{title text}:",
+        "{text",
+        "title: (",
+        '"a b"*',
+        '"a b" *',
+        "a *",
         "a",
         "b ",
         "a*",
@@ -66,12 +74,14 @@ texts = st.lists(_token_ids | _token_ids | _characters, max_size=25).map("".join
 def spelled(expression: Expression, conjunction: str = " AND ") -> str:
     """The expression as a text; side by side can't hold a phrase without words."""
     match expression:
-        case Word(text, column):
-            return _in(column, f'"{text}"' if text in OPERATORS or column is None else text)
-        case Prefix(text, column):
-            return _in(column, f"{text}*")
-        case Phrase(_, column):
-            return _in(column, f'"{expression.text}"')
+        case Word(text, columns):
+            return _in(columns, f'"{text}"' if text in OPERATORS or columns is None else text)
+        case Prefix(text, columns):
+            return _in(columns, f"{text}*")
+        case PhrasePrefix(_, prefix, columns):
+            return _in(columns, f'"{expression.text} {prefix}"*')
+        case Phrase(_, columns):
+            return _in(columns, f'"{expression.text}"')
         case All(parts):
             joined = " AND " if NOTHING in parts else conjunction
             return joined.join(_part(part, conjunction) for part in parts)
@@ -81,8 +91,10 @@ def spelled(expression: Expression, conjunction: str = " AND ") -> str:
             return " NOT ".join(_part(part, conjunction) for part in (wanted, *unwanted))
 
 
-def _in(column: str | None, leaf: str) -> str:
-    return leaf if column is None else f"{column}:{leaf}"
+def _in(columns: tuple[str, ...] | None, leaf: str) -> str:
+    if columns is None:
+        return leaf
+    return f"{columns[0]}:{leaf}" if len(columns) == 1 else f"{{{' '.join(columns)}}}: {leaf}"
 
 
 def _part(expression: Expression, conjunction: str) -> str:

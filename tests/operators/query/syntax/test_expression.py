@@ -3,7 +3,7 @@
 import pytest
 
 from operators.query.syntax.expression import DEEPEST, MOST, NOTHING, All, Any, Expression, Not, Parsed, parse
-from operators.query.syntax.lexer import Phrase, Prefix, Word
+from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
 A, B, C, D = (Word(name) for name in "abcd")
@@ -12,7 +12,7 @@ A, B, C, D = (Word(name) for name in "abcd")
 def read(text: str) -> Expression:
     """The expression that a text is."""
     parsed = parse(text, COLUMNS)
-    assert parsed.warning is None
+    assert parsed.warnings == ()
     assert parsed.expression is not None
     return parsed.expression
 
@@ -20,7 +20,7 @@ def read(text: str) -> Expression:
 def bare(text: str) -> Parsed:
     """A text that is read as a bare query."""
     parsed = parse(text, COLUMNS)
-    assert parsed == Parsed(None, parsed.warning, text, uncovered=False, leaves=())
+    assert parsed == Parsed(None, parsed.warnings, text, uncovered=False, leaves=())
     return parsed
 
 
@@ -32,22 +32,21 @@ def bare(text: str) -> Parsed:
         "sister's dog",
         "salt and pepper or not",
         "(a) b) :( ()",
-        "NEAR(a b)",
-        "^a + b - c",
+        "NEAR a b, NEARBY(a b)",
+        "a ^ 2, b + - c++, C++",
         "http://example.com:80/x 12:30",
-        "title: a title :a",
-        "subtitle:a my-title:a",
-        "title:(a b)",
-        "SELECT * FROM t, a *b",
+        "title: , the title :",
+        "subtitle:a my-title:a -subtitle: a",
+        "{a b}: c {} : d {title, b}: e {title",
+        "2 + , * 3 ** b",
         "R&D AND-gates, NOT. OR's ANDROID",
-        "title :a TITLE : b",
         "“curly quotes”",
         "\ud800 \udfff",
     ],
 )
 def test_a_text_without_syntax_is_bare(text: str) -> None:
     """All its words rank, nothing filters, and there is nothing to warn of."""
-    assert bare(text).warning is None
+    assert bare(text).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -67,22 +66,49 @@ def test_a_text_without_syntax_is_bare(text: str) -> None:
         pytest.param("pre*", Prefix("pre"), id="a prefix"),
         pytest.param("a*b", All((Prefix("a"), B)), id="a prefix ends at its star"),
         pytest.param("AND* OR*", All((Prefix("AND"), Prefix("OR"))), id="prefixes of an operator's letters"),
-        pytest.param("title*:a", All((Prefix("title"), A)), id="a prefix of a column's name"),
+        pytest.param("title*:a", All((Prefix(("title",)), A)), id="a prefix of a column's name"),
         pytest.param("a** (* b)", All((Prefix("a"), B)), id="another star says nothing"),
-        pytest.param("title:a", Word("a", "title"), id="a column"),
-        pytest.param("TITLE:a Content:b", All((Word("a", "title"), Word("b", "text"))), id="its name in any case"),
-        pytest.param('title:"a b" c', All((Phrase(("a", "b"), "title"), C)), id="a column of a phrase"),
-        pytest.param('title:"a"b', All((Word("a", "title"), B)), id="a column ends with its phrase"),
-        pytest.param("title:pre* a", All((Prefix("pre", "title"), A)), id="a column of a prefix"),
+        pytest.param("title:a", Word("a", ("title",)), id="a column"),
         pytest.param(
-            "title:a's b", All((Word("a", "title"), Word("s", "title"), B)), id="a column of a word cut in two"
+            "TITLE:a Content:b", All((Word("a", ("title",)), Word("b", ("text",)))), id="its name in any case"
+        ),
+        pytest.param('title:"a b" c', All((Phrase(("a", "b"), ("title",)), C)), id="a column of a phrase"),
+        pytest.param('title:"a"b', All((Word("a", ("title",)), B)), id="a column ends with its phrase"),
+        pytest.param("title:pre* a", All((Prefix("pre", ("title",)), A)), id="a column of a prefix"),
+        pytest.param(
+            "title:a's b", All((Word("a", ("title",)), Word("s", ("title",)), B)), id="a column of a word cut in two"
         ),
         pytest.param(
-            "title:AND text:a:b", All((Word("AND", "title"), Word("a", "text"), Word("b", "text"))), id="colons"
+            "title:AND text:a:b",
+            All((Word("AND", ("title",)), Word("a", ("text",)), Word("b", ("text",)))),
+            id="colons",
         ),
         pytest.param("a* http://b 1:2", All((Prefix("a"), Word("http"), B, Word("1"), Word("2"))), id="plain colons"),
         pytest.param('"a" sister\'s', All((A, Word("sister"), Word("s"))), id="punctuation cuts"),
-        pytest.param('NEAR(a b) + ^c "d"', All((Word("NEAR"), A, B, C, D)), id="words of other syntaxes"),
+        pytest.param('"machine lear"*', PhrasePrefix(("machine",), "lear"), id="a phrase that ends in a prefix"),
+        pytest.param('"a b pre" *', PhrasePrefix(("a", "b"), "pre"), id="with a space before its star"),
+        pytest.param('"pre"*', Prefix("pre"), id="a prefix in quotes"),
+        pytest.param('""* a', A, id="a prefix of nothing"),
+        pytest.param("neur *", Prefix("neur"), id="a space before the star"),
+        pytest.param(
+            "SELECT * FROM t", All((Prefix("SELECT"), Word("FROM"), Word("t"))), id="a star that stands alone"
+        ),
+        pytest.param("title: a title :a", All((Word("a", ("title",)),) * 2), id="a space beside the colon"),
+        pytest.param("content : a b", All((Word("a", ("text",)), B)), id="spaces around the colon"),
+        pytest.param(
+            "content:(a OR b)", Any((Word("a", ("text",)), Word("b", ("text",)))), id="a column of parentheses"
+        ),
+        pytest.param("{title content}: a", Word("a", ("title", "text")), id="two columns"),
+        pytest.param("{content TITLE}:(a)", Word("a", ("title", "text")), id="in the order of the configuration"),
+        pytest.param("-title:a", Word("a", ("text",)), id="all columns but one"),
+        pytest.param("- title : a b", All((Word("a", ("text",)), B)), id="with spaces"),
+        pytest.param("-{title content}: a", Word("a", ()), id="all columns but all"),
+        pytest.param(
+            "{title text}:(a content:(b))", All((Word("a", ("title", "text")), Word("b", ("text",)))), id="nested"
+        ),
+        pytest.param("title:(content:a)", Word("a", ()), id="nested, of other columns"),
+        pytest.param("(title: a)", Word("a", ("title",)), id="in parentheses"),
+        pytest.param("title:NOT b", All((Word("NOT", ("title",)), B)), id="a column of an operator's letters"),
     ],
 )
 def test_a_text_with_syntax_is_an_expression(text: str, expression: Expression) -> None:
@@ -130,6 +156,9 @@ def test_side_by_side_binds_tightest_then_not_and_or(text: str, expression: Expr
         "a AND ()",
         "a AND (b",
         "a) AND b",
+        "Title: NOT FOUND",
+        "title: content: a",
+        "title : -content:a",
         "a AND (b OR)",
         'a AND "b',
         '5" screen',
@@ -139,8 +168,7 @@ def test_side_by_side_binds_tightest_then_not_and_or(text: str, expression: Expr
 )
 def test_a_malformed_text_is_bare_with_a_warning(text: str) -> None:
     """A leading NOT, an operator without operands, what is unbalanced and what is too large; it isn't quoted."""
-    warning = bare(text).warning
-    assert warning is not None
+    [warning] = bare(text).warnings
     assert warning.startswith("the keyword syntax is malformed (")
     assert '"' not in warning
     assert text not in warning
@@ -173,6 +201,9 @@ def test_a_phrase_without_words_is_not_there_but_between_operators(text: str, ex
         ("(a pre*) NOT b*", ("a",), False),
         ("pre* NOT a", (), True),
         ('"" OR a', ("a",), False),
+        ('"a b pre"*', ("a b",), False),
+        ('"a pre"* OR b', ("a", "b"), False),
+        ('x NOT "a pre"*', ("x",), False),
     ],
 )
 def test_positive_words_and_phrases_rank(text: str, leaves: tuple[str, ...], uncovered: bool) -> None:
@@ -184,7 +215,7 @@ def test_positive_words_and_phrases_rank(text: str, leaves: tuple[str, ...], unc
 def test_only_configured_columns_are_columns() -> None:
     """Another configuration has other names."""
     assert parse("title:a", {"heading": "title"}).expression is None
-    assert parse("Heading:a", {"heading": "title"}).expression == Word("a", "title")
+    assert parse("Heading:a", {"heading": "title"}).expression == Word("a", ("title",))
 
 
 def test_an_expression_is_bounded_in_depth() -> None:
@@ -194,4 +225,28 @@ def test_an_expression_is_bounded_in_depth() -> None:
         return "(x OR a NOT " * groups + "b" + ")" * groups
 
     assert read(nested(DEEPEST // 2 - 1))
-    assert bare(nested(DEEPEST // 2)).warning
+    assert bare(nested(DEEPEST // 2)).warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("NEAR(a b)", "NEAR"),
+        ('a NEAR ("b" c, 5)', "NEAR"),
+        ("^a", "^"),
+        ("title: ^ a", "^"),
+        ('"one" + "two"', "+"),
+        ("a+b", "+"),
+        ("a* + b", "+"),
+    ],
+)
+def test_what_fts5_has_beyond_this_is_named(text: str, named: str) -> None:
+    """Its words are read as words, which a warning says."""
+    parsed = parse(text, COLUMNS)
+    assert parsed.warnings == (f"the keyword syntax has no {named}: it is read as a word",)
+
+
+def test_what_stands_in_a_phrase_is_no_construct() -> None:
+    """Nor is punctuation that FTS5 itself would not read so."""
+    assert read('"NEAR(a)" AND "a + ^b"')
+    assert parse("c++, ^, a^b and near(a)", COLUMNS).warnings == ()

@@ -16,7 +16,7 @@ LONGEST = 8192
 def test_an_expression_that_is_spelled_out_is_read_as_itself(expression: Expression, conjunction: str) -> None:
     """With AND as with white space, whatever words it holds."""
     parsed = parse(spelled(expression, conjunction), COLUMNS)
-    assert (parsed.expression, parsed.warning) == (expression, None)
+    assert (parsed.expression, parsed.warnings) == (expression, ())
 
 
 @given(texts)
@@ -26,7 +26,7 @@ def test_any_text_is_read(text: str) -> None:
     if parsed.expression is None:
         assert (parsed.terms, parsed.leaves, parsed.uncovered) == (text, (), False)
     else:
-        assert parsed.warning is None
+        assert not any("malformed" in each for each in parsed.warnings)
         assert parsed.terms == " ".join(parsed.leaves)
 
 

@@ -38,7 +38,8 @@ class Writer:
     def _operand(self, depth: int) -> Spelled:
         if depth and self._draw.random() < 0.3:
             ours, theirs = self.expression(depth - 1)
-            return f"({ours})", f"({theirs})"
+            column, same = self._columns() if self._draw.random() < 0.4 else ("", "")
+            return f"{column}({ours})", f"{same}({theirs})"
         if depth and self._draw.random() < 0.1:
             group, leaf = self.expression(depth - 1), self._leaf(empty=False)
             if parse(group[0], COLUMNS).expression == NOTHING:
@@ -50,23 +51,34 @@ class Writer:
 
     def _leaf(self, *, empty: bool) -> Spelled:
         word = self._draw.choice
-        column = word(("", "", "", "title:", "text:", "content:"))
-        theirs = column.replace("content", "text")
-        match self._draw.randrange(10 if empty else 9):
+        column, theirs = self._columns() if self._draw.random() < 0.5 else ("", "")
+        star = word(("*", "*", " *", "  *"))
+        match self._draw.randrange(11 if empty else 10):
             case 0 | 1 | 2 | 3:
                 one = self._cased(word(WORDS))
                 return f"{column}{one}", f"{theirs}{one}"
-            case 4 | 5 | 6:
+            case 4 | 5:
                 phrase = word((" ", ", ", "-")).join(self._cased(word(WORDS)) for _ in range(self._draw.randint(1, 3)))
                 return f'{column}"{phrase}"', f'{theirs}"{phrase}"'
-            case 7:
-                prefix = self._cased(word(PREFIXES))
-                return f"{column}{prefix}*", f"{theirs}{prefix}*"
+            case 6 | 7:
+                whole = [self._cased(word(WORDS)) for _ in range(self._draw.randint(0, 2))]
+                phrase = " ".join([*whole, self._cased(word(PREFIXES))])
+                return f'{column}"{phrase}"{star}', f'{theirs}"{phrase}"{star}'
             case 8:
+                prefix = self._cased(word(PREFIXES))
+                return f"{column}{prefix}{star}", f"{theirs}{prefix}{star}"
+            case 9:
                 first, second = self._cased(word(WORDS)), self._cased(word(WORDS))
                 return f"{column}{first}'{second}", f"{theirs}{first} {theirs}{second}"
         nothing = word(('""', '"..."'))
         return column + nothing, theirs + nothing
+
+    def _columns(self) -> Spelled:
+        """A column filter: one column or several, or all but these, with or without spaces around its colon."""
+        word = self._draw.choice
+        named = word(("title", "text", "content", "{title}", "{title content}", "{ text title }"))
+        written = word(("", "", "-", "- ")) + named + word((":", ":", ": ", " : ", " :"))
+        return written, written.replace("content", "text")
 
     def _cased(self, word: str) -> str:
         # Upper case would make operators of some.
