@@ -1,12 +1,12 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse -> fetch
-             |         |denied   |exact                                       |semantic       |failed            |
-             |         |expired  |  cache                                     |   cache       |               rerank
-             |         |         |                                            |               |                  v
-             |         +---------+---- every `.answered` ---------------------+---------------+-- publish <---- pick
-             +-- every `.dead` -> dead letters -----------------------------------------------------^  |
-watermarks ----------------------^ read once a poll                                                    +-> results
+queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse -> texts
+             |         |denied   |exact                                       |semantic       |failed             |
+             |         |expired  |  cache                                     |   cache       |          rank <- rerank
+             |         |         |                                            |               |            v
+             |         +---------+---- every `.answered` ---------------------+---------------+- publish   page -> pick
+             +-- every `.dead` -> dead letters -------------------------------------------------^   ^--------------|
+watermarks ----------------------^ read once a poll                                             +-> results
 
 A stage whose backend is not configured is not built. Publish fills the caches that both lookups read.
 """
@@ -25,6 +25,7 @@ from operators.stages.fetch import fetch
 from operators.stages.fuse import fuse
 from operators.stages.lookup import lookup
 from operators.stages.publish import publish
+from operators.stages.rank import rank
 from operators.stages.rerank import rerank
 from operators.stages.retrieve import retrieve
 from operators.stages.semantic_lookup import semantic_lookup
@@ -45,13 +46,16 @@ def search(parts: Parts) -> Dataflow:
     similar = semantic_lookup("semantic_lookup", dated.on, p.answers)
     retrieved = retrieve("retrieve", similar.on, p.retriever, p.calls)
     fused = fuse("fuse", retrieved.on)
-    fetched = fetch("fetch", fused.on, p.fetching, p.calls)
-    reranked = rerank("rerank", fetched.on, p.reranking, p.calls)
-    picked = rerank("pick", reranked.on, p.picking, p.calls)
+    texts = fetch("texts", fused.on, p.texts, p.calls)
+    reranked = rerank("rerank", texts.on, p.reranking, p.calls)
+    ranked = rank("rank", reranked.on)
+    page = fetch("page", ranked.on, p.page, p.calls)
+    picked = rerank("pick", page.on, p.picking, p.calls)
 
-    stages = (decoded, admitted, looked_up, embedded, dated, similar, retrieved, fused, fetched, reranked, picked)
-    answered = merge("answered", picked.on, *(stage.answered for stage in stages))
-    dead = merge("dead", *(stage.dead for stage in stages))
+    looking = (decoded, admitted, looked_up, embedded, dated, similar)
+    ranking = (retrieved, fused, texts, reranked, ranked, page, picked)
+    answered = merge("answered", picked.on, *(stage.answered for stage in looking + ranking))
+    dead = merge("dead", *(stage.dead for stage in looking + ranking))
 
     output_records = publish("publish", answered, dead, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))

@@ -27,6 +27,7 @@ class PoolLeg(_Strict):
 
     name: Name
     hits: list[PoolHit]
+    more: bool = Field(default=False, description="Whether it returned as many as it was asked for.")
 
 
 class CandidatePool(_Strict):

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal, Self
 
 import orjson
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -43,6 +44,14 @@ Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
+def _missing_if_empty(value: str | None) -> str | None:
+    return value or None
+
+
+MaybeName = Annotated[Annotated[str, StringConstraints(max_length=256)] | None, AfterValidator(_missing_if_empty)]
+"""A name; the empty string counts as missing."""
+
+
 class QueryEvent(BaseModel):
     """One query. Unknown fields are an error."""
 
@@ -52,35 +61,39 @@ class QueryEvent(BaseModel):
     query_id: Annotated[str, StringConstraints(min_length=1, max_length=512)] = Field(
         description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
     )
-    text: str | None = Field(default=None, description="Search text, which may be a keyword expression.")
+    text: str | None = Field(
+        default=None, description="Search text, which may be a keyword expression; blank text counts as none."
+    )
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
-    namespace: Name | None = Field(default=None, description="Tenant; missing: the configured default, never all.")
+    namespace: MaybeName = Field(default=None, description="Tenant; missing: the configured default, never all.")
     destination: Name | None = Field(default=None, description="Logical store, mapped to a Qdrant collection.")
-    collection: Name | None = Field(default=None, description="Part of the destination, mapped likewise.")
+    collection: MaybeName = Field(default=None, description="Part of the destination, mapped likewise.")
     source: Name | None = Field(
         default=None,
         description="Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic.",
     )
-    subject: Name | None = Field(default=None, description="Return only documents of this subject.")
-    actor_type: Name | None = Field(default=None, description="Return only documents of this type of actor.")
+    subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
+    actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
     order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
     )
-    cursor: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
-        default=None, description="`next_cursor` of a result; with the same query it asks for the next page."
+    cursor: Annotated[
+        Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(_missing_if_empty)
+    ] = Field(
+        default=None,
+        description="`next_cursor` of a result; with the same query it asks for the next page. limit, explain, debug, "
+        "timeout_ms and metadata may differ from page to page.",
     )
-    profile: Name | None = Field(
+    profile: MaybeName = Field(
         default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
     )
-    recipe: Name | None = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
+    recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
     overrides: dict[str, JsonValue] | None = Field(
         default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
     )
-    rerank: bool = Field(
-        default=True, description="false skips the distance stages and the reranker; the other stages run."
-    )
+    rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
     explain: bool = Field(default=False, description="Return a score explanation with each result.")
     debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")
     record: bool = Field(default=False, description="Return the candidate pool, for offline ranking.")
@@ -89,12 +102,13 @@ class QueryEvent(BaseModel):
     )
     reflections_only: bool = Field(default=False, description="Rank all reflections, and no other documents.")
     reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Factor for the scores of reflections; the recipe needs the stage `reflections`."
+        default=None, description="Factor for the scores of reflections, with any recipe."
     )
     now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
     current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
         default=None,
-        description="Clock of the query in cycles, for the recency of the stage `weighted`; not together with `now`.",
+        description="Clock of the query in cycles, for the recency of the stage `weighted` and with "
+        "`reflections_only`; not together with `now`.",
     )
     timeout_ms: Annotated[int, Field(gt=0)] | None = Field(
         default=None, description="Milliseconds from sending until the query's deadline; missing: limits.timeout."
@@ -117,8 +131,9 @@ class QueryEvent(BaseModel):
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
         searched = self.vector is not None or bool(self.text and self.text.strip())
-        if not (searched or self.filters or self.subject is not None or self.actor_type is not None):
-            raise ValueError("text, vector, filters, subject or actor_type must be given")
+        asked = (self.text, self.vector, self.subject, self.actor_type)
+        if not (self.filters or self.reflections_only or any(each is not None for each in asked)):
+            raise ValueError("text, vector, filters, subject, actor_type or reflections_only must be given")
         if self.order_by is not None and (searched or self.reflections_only):
             raise ValueError("order_by is for lookups: text, vector and reflections are in the recipe's order")
         if self.now is not None and self.current_cycle is not None:

@@ -45,6 +45,13 @@ class LegStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+class TotalRelation(StrEnum):
+    """How `total` relates to the number of documents that match: equal to it, or a lower bound of it."""
+
+    EQ = "eq"
+    GTE = "gte"
+
+
 Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -185,12 +192,17 @@ class ResultEvent(_Strict):
     )
     results: list[Hit]
     total: Annotated[int, Field(ge=0)] = Field(
-        description="Candidates after ranking; for a lookup, the results on this page."
+        description="Results on all pages; for a lookup, the results on this page."
+    )
+    total_relation: TotalRelation = Field(
+        description="eq: `total` is all that matches; gte: a leg had more candidates than its query was to rank."
     )
     has_more: bool
     next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
     backends_used: list[str]
-    reranked: Literal[True] | None = Field(default=None, description="Present if a reranker or a distance stage ran.")
+    reranked: Literal[True] | None = Field(
+        default=None, description="Present if a model or a distance stage changed a score."
+    )
     semantic_unavailable: bool
     legs: list[LegReport]
     degraded: list[Degradation]

@@ -7,7 +7,6 @@ from opentelemetry.trace import Tracer
 from operators.indexing.decode import DocumentDecoder
 from operators.query.cursor import CursorCodec
 from operators.query.destinations import Destinations
-from operators.query.judging import Judging
 from operators.query.normalise import Normaliser
 from operators.query.plan import Planner
 from operators.query.search_bodies import ORDERED, Searches
@@ -54,9 +53,9 @@ def planner(settings: Settings) -> Planner:
     return Planner(settings.profiles, settings.recipes, settings.limits.overrides, settings.decay, chat)
 
 
-def judging(settings: RerankSettings) -> Judging:
-    """What rerank scores do to the order."""
-    return Judging(settings.weight, settings.kind == "chat" and settings.mode == "pick")
+def selects(settings: RerankSettings) -> bool:
+    """Whether the reranker only says which candidate is the best."""
+    return settings.kind == "chat" and settings.mode == "pick"
 
 
 def normaliser(settings: Settings) -> Normaliser:

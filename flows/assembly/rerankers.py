@@ -5,7 +5,7 @@ from typing import Final
 
 from opentelemetry.metrics import Meter
 
-from flows.assembly.query import judging
+from flows.assembly.query import selects
 from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.http.backend import Backend
@@ -88,7 +88,7 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
     return Reranking(
         reranker,
         Bounds(timeout, section.documents, calls),
-        judging(section),
+        selects=selects(section),
         max_doc_chars=section.max_doc_chars,
         cache=ScoreCache(section.cache) if pointwise and section.cache else None,
         report=rerank_in_flight(meter, "rerank", calls),
@@ -96,9 +96,11 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
 
 
 def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranking | None:
-    """The pick stage, if there is a chat model: for recipes that have it pick."""
+    """The pick stage, if there is a chat model: for recipes with the stage `llm_rerank`."""
     if chat is None:
         return None
     calls = settings.chat.max_concurrency
     bounds = Bounds(settings.chat.timeout, 1, calls)
-    return Reranking(ChatSelector(chat), bounds, picking=True, report=rerank_in_flight(meter, "pick", calls))
+    return Reranking(
+        ChatSelector(chat), bounds, picking=True, selects=True, report=rerank_in_flight(meter, "pick", calls)
+    )

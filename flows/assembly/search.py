@@ -1,7 +1,6 @@
 """What the search flow is built from, made of the settings."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
@@ -58,8 +57,9 @@ class Parts:
     embeddings: Embeddings | None
     temporal_expressions: ByChatModel | None
     retriever: Retriever
-    fetching: Fetching
+    texts: Fetching | None
     reranking: Reranking | None
+    page: Fetching
     picking: Reranking | None
     finaliser: Finaliser
 
@@ -98,8 +98,9 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant),
-        fetching=Fetching(clients.qdrant, depth(reranking, picking), qdrant),
+        texts=Fetching(clients.qdrant, partial(read, reranking), qdrant) if reranking is not None else None,
         reranking=reranking,
+        page=Fetching(clients.qdrant, partial(shown, picking), qdrant),
         picking=picking,
         finaliser=Finaliser(publisher, cached, given.tracer),
     )
@@ -126,21 +127,26 @@ def answers(settings: CacheSettings) -> Answers:
     return Answers(AnswerCache(exact, semantic), settings.clock_bucket)
 
 
-def depth(*stages: Reranking | None) -> Callable[[InFlight], int]:
-    """How many candidates of a query are fetched: up to the page's end, and what is reranked."""
-    built = [stage for stage in stages if stage is not None]
+def read(reranking: Reranking, query: InFlight) -> int:
+    """How many candidates are fetched for the reranker; with the page, where no stage behind changes the order."""
+    top = reranking.top(query)
+    asked = query.asked.canonical
+    return max(top, asked.skip + asked.limit) if top and not query.asked.plan.recipe.behind else top
 
-    def of(query: InFlight) -> int:
-        asked = query.asked.canonical
-        return max(asked.skip + asked.limit, *(stage.depth(query) for stage in built), 0)
 
-    return of
+def shown(picking: Reranking | None, query: InFlight) -> int:
+    """How many candidates are fetched in the end: up to the page's end, and what the chat model selects from."""
+    asked = query.asked.canonical
+    return max(asked.skip + asked.limit, picking.top(query) if picking is not None else 0)
 
 
 def _warn(settings: Settings) -> None:
     """Say what protects less than it may seem to."""
     if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
         log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
+    selecting = sorted(name for name, recipe in settings.recipes.items() if recipe.picking is not None)
+    if selecting and settings.chat.kind == "none":
+        log.warning("chat.kind is none: the stage llm_rerank is skipped", recipes=selecting)
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)

@@ -7,6 +7,7 @@ import typer
 
 from flows.cli import evaluation, tuning
 from flows.cli.output import Json, emit, out, stderr
+from flows.cli.pool_ranking import find
 from flows.process import logs
 from schemas.recipes import SHIPPED
 from schemas.settings import TelemetrySettings
@@ -40,14 +41,15 @@ def evaluate(
 ) -> None:
     """Measure recipes on judged queries: index documents in this process, run the queries, print metrics per recipe.
 
-    Each recipe runs without and with the reranker. With --tune, parameters are tuned on one half of the queries.
+    Each recipe runs without its model, and with it if it has one. With --tune, parameters are tuned on one half of the
+    queries.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     variants = evaluation.variants(recipe or SHIPPED, stages=stages)
     judged = evaluation.judgements(qrels)
     with evaluation.searched(documents, index_dir, [variant.recipe for variant in variants], stderr) as running:
         if tune:
-            whole = [variant.recipe for variant in variants if variant.rerank]
+            whole = [find(name, SHIPPED) for name in recipe or SHIPPED]
             for tuned in tuning.tuned(running, queries, whole, tune, judged, metric):
                 emit(tuned.report()) if as_json else out.print(tuning.table(tuned))
             return

@@ -20,16 +20,12 @@ from operators.evaluation.trec import parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
-from schemas.settings.ranking import BALANCED
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
 """Results asked for a query."""
 
 ANSWER_TIMEOUT: Final = 120.0
-
-UNRANKED: Final = "unranked"
-"""A profile without a reranker: `rerank: false` would leave out the recipe's own stages on distance, too."""
 
 _EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
 
@@ -45,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to rank: a recipe, with or without the reranker."""
+    """One way to rank: a recipe, with or without its model."""
 
     recipe: Recipe
     rerank: bool
@@ -70,7 +66,7 @@ def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
 
 
 def variants(names: Iterable[str], *, stages: bool) -> list[Variant]:
-    """Recipes without and with the reranker, shipped ones or YAML files; with `stages` first their beginnings.
+    """Recipes without and with their model, shipped ones or YAML files; with `stages` first their beginnings.
 
     Raises ConfigError.
     """
@@ -81,7 +77,8 @@ def variants(names: Iterable[str], *, stages: bool) -> list[Variant]:
             if like is not None and like.recipe.hash != beginning.hash:
                 beginning = replace(beginning, name=f"{recipe.name}: {beginning.name}")
             found.setdefault(beginning.name, Variant(beginning, False))
-        for variant in (Variant(recipe, False), Variant(recipe, True)):
+        model = [Variant(recipe, True)] if recipe.reranking is not None or recipe.picking is not None else []
+        for variant in (Variant(recipe, False), *model):
             if variant.name in found and found[variant.name].recipe.hash != recipe.hash:
                 raise ConfigError(f"two recipes are called {recipe.name}")
             found[variant.name] = variant
@@ -104,8 +101,7 @@ def searched(documents: Path, index: Path | None, recipes: Iterable[Recipe], con
     with contextlib.ExitStack() as stack:
         directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         definitions = {recipe.name: recipe.definition for recipe in recipes}
-        profiles = {UNRANKED: {"rerank_top": 0}}
-        running = stack.enter_context(embedded(directory, {"recipes": definitions, "profiles": profiles}))
+        running = stack.enter_context(embedded(directory, {"recipes": definitions}))
         indexed(running, documents.name, lambda: read_jsonl(documents), directory, console)
         stack.enter_context(running.searching())
         yield running
@@ -129,7 +125,7 @@ def compare(
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: dict[str, int] = {}
         with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
-            asked = events(queries, recipe=variant.recipe.name, profile=BALANCED if variant.rerank else UNRANKED)
+            asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
                 answered[result["status"]] = answered.get(result["status"], 0) + 1

@@ -5,7 +5,7 @@ What production saw can be ranked again: by another recipe, with explanations, o
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -14,13 +14,13 @@ from operators.delivery.event import json_object, validated
 from operators.query.canonical import Canonical, Shape, canonical
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
-from operators.query.judging import Judging, judged
 from operators.query.outcome import Outcome
 from operators.query.plan import Planner
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import clock, page, result
-from operators.ranking.candidate import Candidate, Leg, union
-from operators.ranking.pipeline import in_order, rank
+from operators.query.search_bodies import MOST
+from operators.ranking.candidate import Leg, union
+from operators.ranking.pipeline import first_phase, in_order
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, Reason, invalid
@@ -49,13 +49,13 @@ class ReadPool(NamedTuple):
 class PoolRanker:
     """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
 
-    `judging` is what recorded rerank scores do.
+    `selects`: recorded rerank scores only say which candidate is the best.
     """
 
     planner: Planner
     limits: Limits
     destination: str = DESTINATION
-    judging: Judging = field(default_factory=Judging)
+    selects: bool = False
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -72,7 +72,7 @@ class PoolRanker:
                 replace(query_assembly.planner(settings), chat=True),
                 settings.limits,
                 settings.defaults.destination,
-                query_assembly.judging(settings.rerank),
+                query_assembly.selects(settings.rerank),
                 settings.config_hash(),
             )
         named = None if recipe is None else find(recipe, known)
@@ -121,9 +121,11 @@ class PoolRanker:
         return answer
 
     def _ranked(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
-        outcome = Outcome(rerank_scores=RerankScores("", pool.rerank) if pool.rerank is not None else None)
+        said = RerankScores("", pool.rerank, self.selects) if pool.rerank is not None else None
+        outcome = Outcome(rerank_scores=said)
         canonical = self._canonical(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
+        canonical = plan.settled(canonical)
         asked = Query(canonical, plan)
         _take_legs(asked, outcome, pool)
         found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
@@ -142,34 +144,28 @@ class PoolRanker:
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
-        outcome.rank(rank(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
-        self._rerank(asked, outcome)
+        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
+        self._by_model(asked, outcome)
         return asked, outcome
 
-    def _rerank(self, asked: Query, outcome: Outcome) -> None:
-        top = asked.plan.reranks(asked.canonical)
-        if outcome.rerank_scores is None or not top or not outcome.candidates:
-            return
-        offered, scores = outcome.candidates, outcome.rerank_scores.scores
-        if self.recipe is not None:
-            offered, top = self._offered(asked.plan.recipe, offered, scores)
-        outcome.candidates = judged(asked.plan.recipe, outcome, offered, scores, top, self.judging)
-        outcome.reranked = True
+    def _by_model(self, asked: Query, outcome: Outcome) -> None:
+        """Rank on by what the recorded scores say, if the query's plan asks a model."""
+        plan, said = asked.plan, outcome.rerank_scores
+        picked = plan.picks(asked.canonical)
+        top = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
+        if top < 2:
+            # One candidate needs no model.
+            outcome.rerank_scores = None
+        elif said is not None and self.recipe is not None and not (picked or said.selects):
+            top = _read_first(outcome, said)
+        outcome.rerank(plan.recipe, top)
+        if plan.picking is not None and picked:
+            outcome.pick(plan.picking, len(outcome.candidates) if self.recipe is not None else top)
 
     def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
         now = pool.clock if pool.clock is not None else 0.0
-        earlier = Cursor(b"", None, now, Offset(pool.skip)) if pool.skip else None
+        earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
         return canonical(event, event.source, self.destination, Defaults().namespace, now, earlier)
-
-    def _offered(
-        self, recipe: Recipe, candidates: list[Candidate], scores: Mapping[str, float]
-    ) -> tuple[list[Candidate], int]:
-        """The candidates as another recipe offers them to the recorded scores, and how many of them have a score."""
-        if self.judging.picks or recipe.picking is not None:
-            return candidates, len(candidates)
-        # The recipe may put candidates first that the reranker never read.
-        read = [candidate for candidate in candidates if candidate.id in scores]
-        return read + [candidate for candidate in candidates if candidate.id not in scores], len(read)
 
 
 def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
@@ -185,13 +181,28 @@ def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def _read_first(outcome: Outcome, said: RerankScores) -> int:
+    """Put the candidates first that the reranker has scored, and count them.
+
+    Another recipe may put candidates first that the reranker never read.
+    """
+    read = [candidate for candidate in outcome.candidates if candidate.id in said.scores]
+    outcome.candidates = read + [candidate for candidate in outcome.candidates if candidate.id not in said.scores]
+    if not read:
+        outcome.rerank_scores = None
+    return len(read)
+
+
 def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
     if asked.canonical.shape is not Shape.SEARCH:
         legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
-    wanted = reflections if asked.canonical.reflections_only else asked.plan.recipe.fusion.legs
+    fusion = asked.plan.recipe.fusion
+    wanted = reflections if asked.canonical.reflections_only else fusion.legs
+    if fusion.unasked and offered.keys().isdisjoint(wanted):
+        wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
         used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
         if used and name in offered:
@@ -207,6 +218,5 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
 
 def _leg(leg: PoolLeg) -> Leg:
     hits = leg.hits
-    return Leg(
-        leg.name, LegStatus.OK, [hit.id for hit in hits], [hit.score for hit in hits], [hit.payload for hit in hits]
-    )
+    scores, payloads = [hit.score for hit in hits], [hit.payload for hit in hits]
+    return Leg(leg.name, LegStatus.OK, [hit.id for hit in hits], scores, payloads, more=leg.more)

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import orjson
 from rich.table import Table
 
-from flows.cli.evaluation import ANSWER_TIMEOUT, UNRANKED, events
+from flows.cli.evaluation import ANSWER_TIMEOUT, events
 from flows.cli.pool_ranking import PoolRanker, ReadPool
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded
@@ -20,7 +20,7 @@ from operators.evaluation.metrics import TABLE, evaluate
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import Recipe
-from schemas.settings import Limits, Profile
+from schemas.settings import Limits
 from schemas.settings.ranking import PROFILES
 
 _UNANSWERED: Final = 8
@@ -80,8 +80,7 @@ def tuned(
     if not fitting:
         raise ConfigError(f"no recipe has the stages {', '.join(sorted(wanted))}")
     for recipe in fitting:
-        profiles = {**PROFILES, UNRANKED: Profile(rerank_top=0)}
-        ranker = PoolRanker(Planner(profiles), Limits(), recipe=recipe)
+        ranker = PoolRanker(Planner(PROFILES), Limits(), recipe=recipe)
         yield tune(ranker, record(running, queries, recipe.name), hyperparameters, judged, metric)
 
 
@@ -89,7 +88,7 @@ def record(running: Embedded, queries: Path, recipe: str) -> list[bytes]:
     """The candidate pool of every query, as JSON, in the order of their ids."""
     pools = {}
     with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
-        asked = events(queries, recipe=recipe, profile=UNRANKED, record=True)
+        asked = events(queries, recipe=recipe, rerank=False, record=True)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")

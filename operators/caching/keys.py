@@ -62,7 +62,7 @@ class Scope:
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
 _STATE: Final = ("config_hash", "policy_hash", "watermark", "analyser")
-_MOVING: Final = frozenset({"cursor", "clock", "now", *_STATE})
+_MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "explain", "debug", *_STATE})
 """What may differ between the pages of one query."""
 
 _everything: Final[Callable[[Scope], _Values]] = attrgetter(*_EVERYTHING)
@@ -84,7 +84,7 @@ def scope_key(scope: Scope, vector: str) -> bytes:
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
-    """The query that a cursor continues: 16 bytes over all but the cursor, the clocks and the state."""
+    """The query that a cursor continues: 16 bytes over all but what may differ between its pages."""
     return _query("query", _lasting(scope), text, vector)[:_BRIEF]
 
 

@@ -60,6 +60,12 @@ class Canonical:
         return position.skip if isinstance(position, Offset) else 0
 
     @property
+    def pool_depth(self) -> int | None:
+        """The depth of the pool that earlier pages were cut from; None on the first page."""
+        position = self.cursor.position if self.cursor is not None else None
+        return position.depth if isinstance(position, Offset) else None
+
+    @property
     def after(self) -> After:
         """Where an ordered lookup goes on."""
         position = self.cursor.position if self.cursor is not None else None
@@ -106,10 +112,11 @@ def canonical(
 def shape(event: QueryEvent) -> Shape:
     """How the event is answered: by its shape alone, without an opt-in.
 
-    Reflections alone are ranked, whatever they are found by.
+    Reflections alone are ranked, whatever they are found by. Blank text alone is a search that finds nothing.
     """
     searched = event.vector is not None or bool(event.text and event.text.strip())
-    if searched or event.reflections_only:
+    looked_up = event.filters or event.subject is not None or event.actor_type is not None or event.order_by is not None
+    if searched or event.reflections_only or not looked_up:
         return Shape.SEARCH
     plain = not event.filters and event.actor_type is None and event.cursor is None and event.order_by is None
     return Shape.FAST_PATH if plain and event.subject is not None else Shape.LOOKUP

@@ -1,8 +1,9 @@
 """Cursors: where the next page of a query begins, in a form that a client can carry but not change.
 
 URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
-last order value (8, where there is one), the state (16, where there is one), and 16 bytes of HMAC-SHA256 over all
-before. All big-endian. `kind` says what is there, so each cursor has one spelling, and what isn't one is rejected.
+depth of the pool (2) or the last order value (8, where there is one), the state (16, where there is one), and 16 bytes
+of HMAC-SHA256 over all before. All big-endian. `kind` says what is there, so each cursor has one spelling, and what
+isn't one is rejected.
 
 Without a secret the key is public: that finds what was damaged, not what was forged.
 """
@@ -17,18 +18,19 @@ from typing import Final
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.timestamp import unix_seconds
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _PUBLIC: Final = b"rankstream cursor, without a secret"
 _TAG: Final = 16
 _DIGEST: Final = 16
 """Bytes of a query and of a state."""
 
 _HEAD: Final = struct.Struct(f">BB{_DIGEST}sdI")
+_DEPTH: Final = struct.Struct(">H")
 _INTEGER: Final = struct.Struct(">q")
 _FLOAT: Final = struct.Struct(">d")
 _OFFSET, _AFTER_NONE, _AFTER_INTEGER, _AFTER_FLOAT = range(4)
-_VALUE: Final = {_OFFSET: 0, _AFTER_NONE: 0, _AFTER_INTEGER: _INTEGER.size, _AFTER_FLOAT: _FLOAT.size}
-"""Kind of position -> bytes of its order value."""
+_VALUE: Final = {_OFFSET: _DEPTH.size, _AFTER_NONE: 0, _AFTER_INTEGER: _INTEGER.size, _AFTER_FLOAT: _FLOAT.size}
+"""Kind of position -> bytes of its depth, or of its order value."""
 
 _STATED: Final = 0x10
 """The bit of `kind` that says that there is a state."""
@@ -39,9 +41,13 @@ _LONGEST: Final = ((_HEAD.size + _INTEGER.size + _DIGEST + _TAG) * 4 + 2) // 3
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A slice of a merged pool: `skip` records were given."""
+    """A slice of a merged pool: `skip` records were given, and each leg was asked for `depth`.
+
+    A page with another limit is cut from a pool of the same depth: another pool would have other scores.
+    """
 
     skip: int
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ class CursorCodec:
     def write(self, cursor: Cursor) -> str:
         """The cursor's one spelling.
 
-        Integers are of 64 bits, signed, counts of 32, unsigned; floats are finite. Raises ValueError for any other.
+        Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite. Raises
+        ValueError for any other.
         """
         kind, count, value = _packed(cursor.position)
         state = cursor.state
@@ -117,7 +124,9 @@ class CursorCodec:
 
 def _packed(position: Offset | After) -> tuple[int, int, bytes]:
     if isinstance(position, Offset):
-        return _OFFSET, position.skip, b""
+        if not 0 < position.depth < 2**16:
+            raise ValueError("a cursor's depth has 16 bits, and is not 0")
+        return _OFFSET, position.skip, _DEPTH.pack(position.depth)
     if position.value is None:
         return _AFTER_NONE, position.seen, b""
     if isinstance(position.value, float):
@@ -141,7 +150,10 @@ def _parsed(body: bytes) -> Cursor | None:
         return None
     position: Offset | After
     if kind == _OFFSET:
-        position = Offset(count)
+        (depth,) = _DEPTH.unpack_from(body, _HEAD.size)
+        if not depth:
+            return None
+        position = Offset(count, depth)
     elif kind == _AFTER_NONE:
         position = After(None, count)
     else:

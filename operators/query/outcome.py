@@ -1,14 +1,17 @@
 """The outcome of a query: what was found, how it was ranked, and what was lost. The same in the flow and offline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import Ranked
-from operators.ranking.run import ScoreExplanations
+from operators.ranking.distance import pick
+from operators.ranking.pipeline import Ranked, second_phase
+from operators.ranking.run import ModelScores, ScoreExplanations
 from schemas.errors import Reason
+from schemas.recipes import Recipe
+from schemas.recipes.stages import LlmRerank
 
 
 @dataclass(slots=True)
@@ -23,23 +26,50 @@ class Outcome:
     candidates: list[Candidate] = field(default_factory=list)
     ranked: Ranked | None = None
     rerank_scores: RerankScores | None = None
-    payloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
     more: bool = False
     expired: bool = False
     failed: bool = False
-    reranked: bool = False
 
     def rank(self, ranked: Ranked) -> None:
-        """Take over what the recipe made of the legs."""
+        """Take over the order that a phase of the ranking gave."""
         self.ranked = ranked
         self.candidates = ranked.candidates
-        self.reranked = ranked.reranked
-        self.warnings += ranked.warnings
+
+    def rerank(self, recipe: Recipe, top: int) -> None:
+        """Rank on, by what the reranker said of the first `top` candidates, if it was asked and not lost."""
+        if self.ranked is None:
+            return
+        said = self.rerank_scores
+        model = ModelScores(said.scores, top, said.selects) if said is not None else None
+        self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model))
+
+    def pick(self, stage: LlmRerank, top: int) -> None:
+        """Put the candidate first that the chat model selected of the first `top`."""
+        if self.ranked is None or self.rerank_scores is None:
+            return
+        model = ModelScores(self.rerank_scores.scores, top, selects=True)
+        self.candidates = pick(self.candidates, model, stage, self.ranked.run)
 
     @property
     def explanations(self) -> ScoreExplanations | None:
         """How each candidate came to its score, if that is to be explained."""
-        return self.ranked.explanations if self.ranked is not None else None
+        return self.ranked.run.explanations if self.ranked is not None else None
+
+    @property
+    def reranked(self) -> bool:
+        """Whether a model or a distance stage changed a score."""
+        return self.ranked is not None and self.ranked.run.reranked
+
+    @property
+    def backends(self) -> Sequence[str]:
+        """The backends that had a part in the ranking, beside the legs."""
+        return self.ranked.run.backends if self.ranked is not None else ()
+
+    @property
+    def ranking_warnings(self) -> Sequence[str]:
+        """What the ranking has to say."""
+        return self.ranked.run.warnings() if self.ranked is not None else ()

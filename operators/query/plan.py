@@ -3,21 +3,23 @@
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from operators.query.canonical import Canonical
+from operators.query.canonical import Canonical, Shape
 from operators.ranking.run import Facts
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.stages import Reflections, Temporal
+from schemas.recipes.stages import LlmRerank, Reflections, Temporal
 from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
 
 _ANYBODY: Final = SourcePolicy()
+
+_BOOST: Final = "reflection_boost"
 
 _KEPT: Final = 1024
 _KEPT_BYTES: Final = 1024
@@ -26,11 +28,12 @@ _KEPT_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RankingPlan:
-    """How one query is ranked."""
+    """How one query is ranked. `picking`: the recipe's stage `llm_rerank`, if a chat model is there for it."""
 
     name: str
     profile: Profile
     recipe: Recipe
+    picking: LlmRerank | None
     decay: tuple[DecayTier, ...]
     include_reflections: bool
 
@@ -40,12 +43,22 @@ class RankingPlan:
         wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
+    def settled(self, asked: Canonical) -> Canonical:
+        """The query as this plan answers it: a recipe that needs no legs ranks what others only look up."""
+        ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
+        return replace(asked, shape=Shape.SEARCH) if ranked else asked
+
     def reranks(self, asked: Canonical) -> int:
-        """How many candidates are reranked. Reflections alone are ranked by cosine, and a chat model's pick is one."""
-        if not asked.rerank or asked.reflections_only:
-            return 0
-        picking = self.recipe.picking
-        return picking.top_k if picking is not None else self.profile.rerank_top
+        """How many candidates the reranker reads. Reflections alone are ranked by cosine."""
+        wanted = self._by_model(asked) and self.recipe.reranking is not None
+        return self.profile.rerank_top if wanted else 0
+
+    def picks(self, asked: Canonical) -> int:
+        """From how many candidates the chat model selects one."""
+        return self.picking.top_k if self.picking is not None and self._by_model(asked) else 0
+
+    def _by_model(self, asked: Canonical) -> bool:
+        return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
 
     def facts(self, asked: Canonical, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
         """What the stages of the recipe may know of the query; `now` in Unix seconds, None if it has no clock."""
@@ -56,7 +69,6 @@ class RankingPlan:
             temporal_expression=temporal_expression,
             include_reflections=self.include_reflections,
             reflections_only=asked.reflections_only,
-            distance=asked.rerank,
             decay=self.decay,
             decay_half_life=self.profile.half_life_days,
             explain=asked.explain,
@@ -94,13 +106,17 @@ class Planner:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         profile = self.profiles[name]
         chosen = recipe if recipe is not None else self._named(event.recipe or profile.recipe)
-        overrides = _overrides(event)
+        overrides: dict[str, Any] = dict(event.overrides or {})
         if recipe is not None:
             # They were said of the query's own recipe.
             overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
-        if overrides:
+        if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
-            chosen = self._changed(chosen, overrides, allowed)
+            chosen = self._changed(chosen, overrides, event.reflection_boost, allowed)
+        picking = chosen.picking
+        if picking is not None and not self.chat:
+            warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")
+            picking = None
         reflections = chosen.stage(Reflections)
         included = reflections.include_reflections if isinstance(reflections, Reflections) else True
         tiers = self.decay.of(destination, event.collection)
@@ -108,6 +124,7 @@ class Planner:
             name,
             profile,
             chosen,
+            picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
         )
@@ -122,9 +139,18 @@ class Planner:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
         return recipe
 
-    def _changed(self, recipe: Recipe, overrides: Mapping[str, Any], allowed: Mapping[str, Between] | None) -> Recipe:
-        _check(overrides, allowed)
-        key = (f"{recipe.name} {recipe.hash}", json.dumps(overrides, sort_keys=True, separators=(",", ":")))
+    def _changed(
+        self,
+        recipe: Recipe,
+        overrides: Mapping[str, Any],
+        boost: float | None,
+        allowed: Mapping[str, Between] | None,
+    ) -> Recipe:
+        for path, value in _flat(overrides):
+            _check(f"overrides.{path}", path, value, allowed)
+        if boost is not None:
+            _check(_BOOST, f"{Reflections.name}.{_BOOST}", boost, allowed)
+        key = (f"{recipe.name} {recipe.hash}", json.dumps((overrides, boost), sort_keys=True, separators=(",", ":")))
         known = self._overridden.get(key)
         if known is not None:
             self._overridden.move_to_end(key)
@@ -134,6 +160,11 @@ class Planner:
         except RecipeError as error:
             wrong = "; ".join(problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
             raise InputError(DeadLetterClass.INVALID, wrong) from error
+        if boost is not None:
+            try:
+                changed = changed.boosting(boost)
+            except RecipeError as error:
+                raise invalid(_BOOST, error.problems[0].what, boost) from error
         if changed.asks_chat and not self.chat:
             raise invalid("overrides", "no chat model is configured", overrides)
         if len(key[1]) <= _KEPT_BYTES:
@@ -143,28 +174,18 @@ class Planner:
         return changed
 
 
-def _check(overrides: Mapping[str, Any], allowed: Mapping[str, Between] | None) -> None:
+def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | None) -> None:
+    """Raise InputError unless the recipe's parameter at `path` may have this value; `field` names it in the event."""
     if allowed is None:
         return
-    for path, value in _flat(overrides):
-        if path not in allowed:
-            raise invalid(f"overrides.{path}", "a query may not change this", value)
-        between = allowed[path]
-        number = value if type(value) in {int, float} else None
-        below = between.min is not None and (number is None or number < between.min)
-        above = between.max is not None and (number is None or number > between.max)
-        if below or above:
-            raise invalid(f"overrides.{path}", f"must be {between}", value)
-
-
-def _overrides(event: QueryEvent) -> dict[str, Any]:
-    overrides: dict[str, Any] = dict(event.overrides or {})
-    if event.reflection_boost is not None:
-        # The event's own field is the plainer way to say the same.
-        given = overrides.get(Reflections.name)
-        boost = {"reflection_boost": event.reflection_boost}
-        overrides[Reflections.name] = {**given, **boost} if isinstance(given, dict) else boost
-    return overrides
+    if path not in allowed:
+        raise invalid(field, "a query may not change this", value)
+    between = allowed[path]
+    number = value if type(value) in {int, float} else None
+    below = between.min is not None and (number is None or number < between.min)
+    above = between.max is not None and (number is None or number > between.max)
+    if below or above:
+        raise invalid(field, f"must be {between}", value)
 
 
 def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

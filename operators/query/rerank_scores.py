@@ -8,7 +8,8 @@ Scores = Mapping[str, float]
 
 
 class RerankScores(NamedTuple):
-    """What a reranker said of a query's candidates."""
+    """What a reranker said of a query's candidates. `selects`: it only said which is the best."""
 
     model: str
     scores: Scores
+    selects: bool = False

@@ -10,7 +10,7 @@ from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
 from operators.ranking.candidate import Candidate, Leg, union
 from schemas.leg import STRUCTURED, VECTOR
-from schemas.result import LegStatus, RetrievalStage, Status
+from schemas.result import LegStatus, RetrievalStage, Status, TotalRelation
 from schemas.timestamp import rfc3339
 
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
@@ -82,16 +82,17 @@ def result(
         "retrieval_stage": retrieval_stage(asked, outcome),
         "results": [_hit(rank, candidate, places, outcome) for rank, candidate in ranks],
         "total": len(outcome.candidates),
+        "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
         "next_cursor": None,
-        "backends_used": used + list(outcome.ranked.backends if outcome.ranked is not None else ()),
+        "backends_used": used + list(outcome.backends),
         "semantic_unavailable": "embed" in lost or "vector" in lost,
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
         ],
         "degraded": [{"stage": stage, "reason": reason} for stage, reason in outcome.degraded],
-        "warnings": list(outcome.warnings),
+        "warnings": [*outcome.warnings, *outcome.ranking_warnings],
         "removed_by_firewall": len(outcome.removed),
         "provenance": {**provenance, "recipe": plan.recipe.name, "recipe_hash": plan.recipe.hash},
         "metadata": canonical.metadata,
@@ -101,6 +102,13 @@ def result(
     if outcome.reranked:
         answer["reranked"] = True
     return answer
+
+
+def _more(asked: Query, outcome: Outcome) -> bool:
+    """Whether more may match than the total counts."""
+    if asked.canonical.shape is not Shape.SEARCH:
+        return outcome.more or asked.canonical.cursor is not None
+    return any(leg.more for leg in outcome.legs.values())
 
 
 def clock(now: float | None) -> str | None:
@@ -125,6 +133,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
                     {"id": own[id_], "score": score, "payload": _without_own(payload)}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
+                "more": leg.more,
             }
             for leg in legs
         ],

@@ -99,12 +99,14 @@ class Searches:
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
-            if leg == VECTOR and (vector := vector_of(query)) is not None:
-                body = {"query": vector, "using": self.dense, "filter": seen, **common}
+            if not _askable(query, leg):
+                continue
+            if leg == VECTOR:
+                body = {"query": vector_of(query), "using": self.dense, "filter": seen, **common}
                 if query.asked.canonical.reflections_only:
                     body["params"] = {"exact": True}
                 searches[leg] = Search(body, query.trace)
-            elif leg == KEYWORD and (query.retrieval.terms is not None or query.retrieval.uncovered):
+            elif leg == KEYWORD:
                 searches[leg] = self._keyword(query, seen, common)
             elif leg == STRUCTURED:
                 searches[leg] = self._structured(query, {"filter": seen, **common})
@@ -168,25 +170,37 @@ def _narrowed(seen: Mapping[str, Any], expression: Expression | None, endings: E
 
 
 def legs(query: InFlight) -> tuple[str, ...]:
-    """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest."""
-    asked = query.asked.canonical
+    """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest.
+
+    A query with nothing for any of them, which nothing was lost of, has those of the recipe that need nothing.
+    """
+    asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
     if asked.shape is not Shape.SEARCH:
         return (STRUCTURED,)
     if asked.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
-    return query.asked.plan.recipe.fusion.legs
+    nothing = not any(_askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
+    return fusion.unasked or fusion.legs if nothing else fusion.legs
+
+
+def _askable(query: InFlight, leg: str) -> bool:
+    if leg == VECTOR:
+        return vector_of(query) is not None
+    return leg != KEYWORD or query.retrieval.terms is not None or query.retrieval.uncovered
 
 
 def depth(query: InFlight) -> int:
-    """How many candidates each leg is asked for."""
+    """How many candidates each leg is asked for: on each page of a query as many as on the first."""
     asked, plan = query.asked.canonical, query.asked.plan
     page = asked.limit
     if asked.shape is not Shape.SEARCH:
         return paging.wanted(asked.after, page)
     if asked.reflections_only:
         return MOST
+    if asked.pool_depth is not None:
+        return min(asked.pool_depth, MOST)
     wanted = max(page, plan.profile.over_sample)
-    if plan.recipe.distance and asked.rerank:
+    if plan.recipe.distance or plan.picking is not None:
         wanted = max(wanted, BEYOND * page)
     return min(wanted, MOST)
 

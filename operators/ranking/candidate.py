@@ -19,7 +19,10 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, the leg's own finite scores, and the payload fields that ranking reads."""
+    """One leg's hits, best first: ids, the leg's own finite scores, and the payload fields that ranking reads.
+
+    `more`: it returned as many as it was asked for, so others may match.
+    """
 
     name: str
     status: LegStatus
@@ -27,6 +30,7 @@ class Leg:
     scores: Sequence[float] = ()
     payloads: Sequence[Payload] = ()
     reason: Reason | None = None
+    more: bool = False
 
     def places(self) -> dict[str, tuple[int, float]]:
         """Each id's rank, from 0, and score; an id that the leg returned twice has its first rank."""
@@ -49,6 +53,7 @@ class Leg:
             [self.scores[rank] for rank in ranks],
             [self.payloads[rank] for rank in ranks],
             self.reason,
+            self.more,
         )
 
 

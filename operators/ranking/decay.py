@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_order, union
+from operators.ranking.candidate import Candidate, Leg, in_order, union
 from operators.ranking.fusion import cut
+from operators.ranking.linear import bound
 from operators.ranking.run import Run
-from schemas.leg import VECTOR
+from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Decay, DecayMode, DecayTier
 
 COSINE_SHARE: Final = 0.7
 RECENCY_SHARE: Final = 0.3
 NEUTRAL: Final = 0.5
-"""The cosine of a candidate that the vector leg didn't return."""
+"""The cosine of every candidate where the vector leg was not asked."""
 
 OLD: Final = 0.1
 """The weight beyond a step's threshold."""
@@ -59,15 +60,16 @@ def weight(age: float | None, decay: Resolved) -> float:
 
 
 def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
-    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine.
+    """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine. Equal scores: the better BM25 first.
 
-    Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`.
+    Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`; unlike it, a candidate that the vector leg did
+    not return counts the smallest cosine of that leg.
     """
     candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
-    places = next((leg.places() for leg in legs if leg.name == VECTOR), {})
-    cosines = [
-        min(max(places[candidate.id][1], 0.0), 1.0) if candidate.id in places else NEUTRAL for candidate in candidates
-    ]
+    by_name = {leg.name: leg for leg in legs}
+    found = by_name[VECTOR].scored() if VECTOR in by_name else {}
+    neutral = _neutral(stage, by_name.get(VECTOR))
+    cosines = [min(max(found.get(candidate.id, neutral), 0.0), 1.0) for candidate in candidates]
     columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
     decay = resolve((stage, *run.facts.decay), run.facts.decay_half_life)
     scores = cosines
@@ -90,4 +92,15 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
         for leg in in_order(legs):
             run.explanations.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
     run.explain(stage, candidates, None, columns, decay._asdict() if decay is not None else {})
-    return cut(best_first_by_id(candidates), stage.limit)
+    bm25 = by_name[KEYWORD].scored() if KEYWORD in by_name else {}
+    # Stable: the order by BM25 stays within equal scores, and that by id within equal BM25.
+    ranked = sorted(candidates, key=lambda candidate: candidate.document)
+    ranked.sort(key=lambda candidate: (-candidate.score, -bm25.get(candidate.id, 0.0)))
+    return cut(ranked, stage.limit)
+
+
+def _neutral(stage: Decay, vector: Leg | None) -> float:
+    """The cosine of a candidate that the vector leg did not return."""
+    if stage.neutral != "bound":
+        return stage.neutral
+    return bound(vector) if vector is not None else NEUTRAL

@@ -1,6 +1,6 @@
 """The distance pipeline: decay, keyword overlap and importance change distance = max(0, 1 - score).
 
-A lower distance is better. A distance of 0, that of a candidate which is best in every leg, stays 0 at any age.
+A lower distance is better. With the fusion `linear` a distance is absolute: it means the same for every query.
 """
 
 import math
@@ -11,9 +11,9 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.dedupe import content
 from operators.ranking.keywords import STOP_WORDS, keywords, overlap
 from operators.ranking.quality import importance
-from operators.ranking.run import Run, ScoreExplanations
-from schemas.recipes.parameters import DistanceStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
+from operators.ranking.run import ModelScores, Run
+from schemas.recipes.parameters import DistanceStage, RecipeStage
+from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
 
 Column = list[float]
 Factors = tuple[Column, Mapping[str, Sequence[Any]]]
@@ -25,48 +25,42 @@ def pipeline(
 ) -> list[Candidate]:
     """The candidates, nearest first, with score = 1 - distance; a distance over `max_distance` drops its candidate.
 
-    The limit holds before and after the stages, which run in their order. Without stages nothing changes.
+    The limit holds before and after the stages, which run in their order. Without stages it is all that holds.
     Source: MemPalace's `reranker.rerank`; unlike it, the distance begins as 1 - the fused score.
     """
-    if not stages or not candidates:
-        return list(candidates)
-    running = [stage for stage in stages if not isinstance(stage, LlmRerank)]
-    # The chat model's choice comes later, in a stage that has the texts.
-    run.reranked = bool(running)
     distances = [max(0.0, 1.0 - candidate.score) for candidate in candidates]
     near = _within(distances, max_distance)
     kept = [candidates[index] for index in near]
+    if not stages:
+        return kept
     distances = [distances[index] for index in near]
-    for stage in running:
+    for stage in stages:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
         before = _scored(kept, moved)
         run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
+        run.reranked = run.reranked or moved != distances
         distances = moved
-    if not running:
-        run.explain(stages[0], kept, _scored(kept, distances), {"distance": distances})
     near = _within(distances, max_distance)
     near.sort(key=distances.__getitem__)
     return [kept[index] for index in near]
 
 
-def pick(
-    candidates: Sequence[Candidate], picked: str, stage: LlmRerank, explanations: ScoreExplanations | None = None
-) -> list[Candidate]:
-    """Put the picked candidate first, at half of the smallest distance, even if that is 0.
+def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, run: Run) -> list[Candidate]:
+    """Put the candidate that the model selected first, at half of the smallest distance, even if that is 0.
 
+    Without a selection nothing changes.
     Source: MemPalace's `reranker.stage_llm_rerank`.
     """
-    smallest = min((max(0.0, 1.0 - candidate.score) for candidate in candidates), default=0.0)
-    first = [candidate for candidate in candidates if candidate.id == picked]
-    for candidate in first:
-        before = candidate.score
-        candidate.score = 1.0 - smallest / 2
-        if explanations is not None:
-            explanations.step(
-                stage, candidate, before, candidate.score, {"smallest": smallest, "distance": smallest / 2}
-            )
-    return first + [candidate for candidate in candidates if candidate.id != picked]
+    read = [candidate for candidate in candidates[: model.top] if candidate.id in model.scores]
+    if not read:
+        return candidates
+    smallest = min(max(0.0, 1.0 - candidate.score) for candidate in candidates)
+    picked = max(read, key=lambda candidate: model.scores[candidate.id])
+    before, picked.score = picked.score, 1.0 - smallest / 2
+    run.explain(stage, [picked], [before], {}, {"smallest": smallest, "distance": smallest / 2})
+    run.reranked = True
+    return [picked] + [candidate for candidate in candidates if candidate is not picked]
 
 
 def _scored(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:

@@ -46,7 +46,7 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
     if stage.weights is None:
         alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
         convex = {VECTOR: alpha, KEYWORD: 1 - alpha}
-        weights = [convex.get(leg.name, 0.0) for leg in found]
+        weights = [_weight(convex, leg.name) for leg in found]
     else:
         weights = [_weight(stage.weights, leg.name) for leg in found]
     values, scales = _normalised(found, stage.normaliser)

@@ -1,6 +1,7 @@
 """Keywords: the words of a query that are looked for in documents.
 
-Words are case-folded NFKC, of three characters or more; scripts that write no spaces give character bigrams instead.
+Words are case-folded NFKC, of two characters or more; scripts that write no spaces give character bigrams instead. A
+single Han character or Hangul syllable is a word, too.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final
 
 from schemas.normalization import nfkc
 
-SHORTEST: Final = 3
+SHORTEST: Final = 2
 
 # Thai, Lao, Myanmar, Khmer, kana, Han: scripts that put no space between words.
 _UNSPACED: Final = (
@@ -22,8 +23,13 @@ _UNSPACED: Final = (
 _RUNS: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _WITHOUT_SPACES: Final = re.compile(f"[{_UNSPACED}]")
+_WORD_ALONE: Final = re.compile(
+    "[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd\uac00-\ud7a3]"
+)
+"""Han and Hangul."""
 
 _ENGLISH: Final = (
+    "ago am an as at be buy by do get give he if in is it last ll made me my no of on or re so to up us ve we "
     "about above after again against all also and any are aren because been before being below between both "
     "but can cannot could couldn did didn does doesn doing don down during each few for from further had hadn "
     "has hasn have haven having her here hers herself him himself his how into isn its itself just let may "
@@ -33,7 +39,7 @@ _ENGLISH: Final = (
     "who whom whose why will with won would wouldn you your yours yourself yourselves "
 )
 STOP_WORDS: Final = frozenset(_ENGLISH.split())
-"""English function words of three letters or more."""
+"""English function words, and words that questions about one's own past have. Single letters are no keywords."""
 
 
 _SCRIPTS: Final = (0x300, 0x1F000)
@@ -61,7 +67,7 @@ def overlap(asked: Collection[str], text: str) -> float:
 
 def words(text: str) -> frozenset[str]:
     """The distinct words of a text, and its bigrams where it is written without spaces."""
-    return frozenset(word for word in _words(_folded(text)) if len(word) >= SHORTEST or _WITHOUT_SPACES.match(word))
+    return frozenset(word for word in _words(_folded(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
 
 
 @lru_cache(maxsize=64)
@@ -80,7 +86,7 @@ def _words(folded: str) -> set[str]:
     for word in found:
         for run in _RUNS.findall(word):
             if _WITHOUT_SPACES.match(run):
-                apart.update(run[at : at + 2] for at in range(len(run) - 1))
+                apart.update((run[at : at + 2] for at in range(len(run) - 1)) if len(run) > 1 else run)
             else:
                 apart.add(run)
     return apart

@@ -11,16 +11,19 @@ from operators.ranking.decay import decayed
 from operators.ranking.dedupe import dedupe
 from operators.ranking.distance import pipeline
 from operators.ranking.fusion import dbsf, one_leg, rrf, score
-from operators.ranking.run import Facts, Run, ScoreExplanations
+from operators.ranking.linear import linear
+from operators.ranking.relevance import rerank
+from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.temporal import temporal
 from schemas.recipes import Recipe
-from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Rrf, Score, VectorLeg, Weighted
+from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
-from schemas.recipes.stages import Composite, Dedupe, Reflections, Temporal
+from schemas.recipes.stages import Composite, Dedupe, Reflections, Rerank, Temporal
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
     Rrf: rrf,
     Score: score,
+    Linear: linear,
     Dbsf: dbsf,
     Weighted: weighted,
     Decay: decayed,
@@ -30,6 +33,7 @@ _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], li
 
 _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
     Dedupe: dedupe,
+    Rerank: rerank,
     Reflections: reflections.boost,
     Composite: composite,
     Temporal: temporal,
@@ -37,45 +41,54 @@ _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], l
 
 
 class Ranked(NamedTuple):
-    """Candidates, best first, and what the result reports about their ranking.
-
-    `backends` are those beside the legs; `reranked`: a stage ran that `rerank: false` would have skipped.
-    """
+    """Candidates, best first, and the run that ranked them."""
 
     candidates: list[Candidate]
-    explanations: ScoreExplanations | None
-    backends: Sequence[str]
-    reranked: bool
-    warnings: Sequence[str]
+    run: Run
 
 
 def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
     """The hits of an ordered lookup, in their order, with score 0. Source: own."""
-    explanations = ScoreExplanations({}) if explain else None
-    if explanations is not None:
+    run = Run(Facts(), ScoreExplanations({}) if explain else None)
+    if run.explanations is not None:
         for leg in legs:
-            explanations.leg(leg, {})
-    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
-    return Ranked(candidates, explanations, (), reranked=False, warnings=())
+            run.explanations.leg(leg, {})
+    return Ranked([Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()], run)
 
 
-def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
-    """Rank the hits of the legs that answered. Raises InputError if a stage needs `now` and the facts have none.
+def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
+    """Rank the hits of the legs that answered by the stages before `rerank`: by all if the recipe asks no model.
 
+    Raises InputError if a stage needs `now` and the facts have none.
     Source: own; each stage names that of its formula.
     """
     run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
     if facts.reflections_only:
-        kept = reflections.without(legs, reflections=False)
-        stage = recipe.stage(Reflections)
-        candidates = reflections.only(kept, stage if isinstance(stage, Reflections) else Reflections(), run)
-    else:
-        if not facts.include_reflections:
-            legs = reflections.without(legs, reflections=True)
-        candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
-        for stage in recipe.stages[1:]:
-            if not isinstance(stage, DistanceStage):
-                candidates = _LATER[type(stage)](candidates, stage, run)
-            elif facts.distance and recipe.distance and stage is recipe.distance[0]:
-                candidates = pipeline(candidates, recipe.distance, recipe.max_distance, run)
-    return Ranked(candidates, run.explanations, run.backends, run.reranked, run.warnings())
+        return Ranked(reflections.only(reflections.without(legs, reflections=False), recipe, run), run)
+    if not facts.include_reflections:
+        legs = reflections.without(legs, reflections=True)
+    candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
+    if recipe.measuring is recipe.fusion:
+        candidates = pipeline(candidates, (), recipe.max_distance, run)
+    return _through(recipe.ahead, recipe, Ranked(candidates, run))
+
+
+def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None) -> Ranked:
+    """Rank on by `rerank` and the stages behind it; without a model's scores `rerank` passes its input on.
+
+    Raises InputError if a stage needs `now` and the facts have none. Source: own.
+    """
+    if ranked.run.facts.reflections_only or recipe.reranking is None:
+        return ranked
+    ranked.run.model = model
+    return _through((recipe.reranking, *recipe.behind), recipe, ranked)
+
+
+def _through(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
+    candidates, run = ranked
+    for stage in stages:
+        if not isinstance(stage, DistanceStage):
+            candidates = _LATER[type(stage)](candidates, stage, run)
+        elif stage is recipe.measuring:
+            candidates = pipeline(candidates, recipe.distance, recipe.max_distance, run)
+    return Ranked(candidates, run)

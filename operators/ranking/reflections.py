@@ -7,6 +7,8 @@ from operators.ranking.candidate import Candidate, Leg, Payload, best_first, bes
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
 from schemas.leg import VECTOR
+from schemas.recipes import Recipe
+from schemas.recipes.fusion import Weighted
 from schemas.recipes.stages import Reflections
 
 
@@ -37,18 +39,25 @@ def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list
     return best_first(candidates)
 
 
-def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
+def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
     """Every reflection by (1 - w) * cosine + w * recency; without a query vector newest first, with score 0.
 
-    `w` is the stage's `recency_weight`, 0 by default; negative cosines stay negative.
-    Source: engrava's `search_reflections_only`.
+    `w` is the stage's `recency_weight`. Where it has none, a query with a cycle has that of the blend, others have 0.
+    Negative cosines stay negative.
+    Source: engrava's `search_reflections_only`, whose weight for its optional recency is not documented.
     """
+    stage = recipe.stage(Reflections)
+    if not isinstance(stage, Reflections):
+        stage = Reflections()
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
         return _undirected(legs, stage, run)
     cosines = by_vector.scored()
     candidates = [Candidate(id_, cosines[id_], payload) for id_, payload in union([by_vector]).items()]
     weight = stage.recency_weight
+    if weight is None:
+        blend = recipe.fusion if isinstance(recipe.fusion, Weighted) else Weighted()
+        weight = blend.recency_weight if run.facts.cycle is not None else 0.0
     ages: list[float | None] = [None] * len(candidates)
     if weight:
         if run.facts.cycle is None:
@@ -63,7 +72,7 @@ def only(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
             for id_, cosine in cosines.items()
         }
         run.explanations.leg(by_vector, noted)
-    run.explain(stage, candidates, None, {"recency": recent, "age": ages})
+    run.explain(stage, candidates, None, {"recency": recent, "age": ages}, {"recency_weight": weight})
     return best_first_by_id(candidates)
 
 

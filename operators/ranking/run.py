@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.temporal_expressions import TemporalExpression
@@ -23,7 +23,6 @@ class Facts:
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
     the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
-    `distance`: whether the distance stages run.
     """
 
     now: float | None = None
@@ -32,10 +31,20 @@ class Facts:
     temporal_expression: TemporalExpression | None = None
     include_reflections: bool = True
     reflections_only: bool = False
-    distance: bool = True
     decay: tuple[DecayTier, ...] = ()
     decay_half_life: float | None = 7.0
     explain: bool = False
+
+
+class ModelScores(NamedTuple):
+    """What a model said of the first `top` candidates: point id -> relevance, higher is better.
+
+    A candidate of these without a score is irrelevant to the model. `selects`: the model only said which is the best.
+    """
+
+    scores: Mapping[str, float]
+    top: int
+    selects: bool = False
 
 
 Steps = list[dict[str, Any]]
@@ -88,10 +97,15 @@ class ScoreExplanations:
 
 @dataclass(slots=True)
 class Run:
-    """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for."""
+    """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for.
+
+    `model` is None where no model was asked, or its scores were lost; `reranked`: a model or a distance stage changed a
+    score. `backends` are those beside the legs.
+    """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
+    model: ModelScores | None = None
     reranked: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)

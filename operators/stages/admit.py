@@ -47,7 +47,9 @@ class Admission:
             raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
         if asked.text is not None:
             self._read(query, asked.text)
-        if self.unembedded is not None and self.unembedded(query):
+        # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
+        searchable = query.retrieval.terms is not None or query.retrieval.uncovered
+        if searchable and self.unembedded is not None and self.unembedded(query):
             query.lose("embed", Reason.NO_EMBEDDER)
         if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
@@ -72,7 +74,7 @@ class Admission:
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
-            query.outcome.warnings.append("the text has no terms for the keyword leg")
+            query.outcome.warnings.append("no_terms: the text has no word that the keyword leg looks for")
 
 
 @operator

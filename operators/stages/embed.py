@@ -29,7 +29,7 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     if asked.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
     searched = asked.reflections_only or VECTOR in plan.recipe.fusion.legs
-    return searched or (tokens and plan.recipe.picking is None and plan.reranks(asked) > 0)
+    return searched or (tokens and plan.reranks(asked) > 0)
 
 
 @dataclass(frozen=True)

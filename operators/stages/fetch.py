@@ -23,7 +23,7 @@ _FETCHED: Final = AllBut((TOKEN_IDS, *WORDS.values()))
 
 @dataclass(frozen=True)
 class Fetching(BackendStage[list[str], Payloads]):
-    """Fetches the payloads of each query's first `depth` candidates."""
+    """Fetches the payloads of each query's first `depth` candidates that it does not have yet."""
 
     name: ClassVar = "fetch"
     counts: ClassVar = True
@@ -33,8 +33,12 @@ class Fetching(BackendStage[list[str], Payloads]):
     bounds: Bounds
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
-        """Ask for the first candidates, if there are any."""
-        ids = [candidate.id for candidate in query.outcome.candidates[: self.depth(query)]]
+        """Ask for the first candidates, if any is missing and no earlier fetch was lost."""
+        outcome = query.outcome
+        if self.name in dict(outcome.degraded):
+            return {}
+        first = outcome.candidates[: self.depth(query)]
+        ids = [candidate.id for candidate in first if candidate.id not in outcome.payloads]
         return {(self.name, query.asked.collection): ids} if ids else {}
 
     async def call(self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float) -> list[Payloads]:
@@ -47,7 +51,7 @@ class Fetching(BackendStage[list[str], Payloads]):
     def take(self, query: InFlight, outcome: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
         first, candidates = self.depth(query), query.outcome.candidates
-        query.outcome.payloads = query.check_fetched(outcome)
+        query.outcome.payloads |= query.check_fetched(outcome)
         there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
         query.outcome.candidates = there + candidates[first:]
 
@@ -62,6 +66,6 @@ class Fetching(BackendStage[list[str], Payloads]):
 
 
 @operator
-def fetch(step_id: str, up: Stream[Batch], fetching: Fetching, calls: EventLoopThread) -> Stage[InFlight]:
+def fetch(step_id: str, up: Stream[Batch], fetching: Fetching | None, calls: EventLoopThread) -> Stage[InFlight]:
     """Queries in and on, with the payloads of their first candidates."""
     return ask("payloads", up, fetching, calls)

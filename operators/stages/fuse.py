@@ -1,4 +1,4 @@
-"""Fuse: the legs' lists become one, ranked by the query's recipe."""
+"""Fuse: the legs' lists become one, ranked by the recipe's stages before `rerank`."""
 
 from time import monotonic
 
@@ -6,7 +6,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.ranking.pipeline import in_order, rank
+from operators.ranking.pipeline import first_phase, in_order
 from operators.runtime.stage import Stage, stage
 from operators.stages.backend_stage import Batch
 from schemas.result import LegStatus, RetrievalStage
@@ -18,12 +18,13 @@ def fused(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        outcome.rank(rank(plan.recipe, legs, plan.facts(asked, asked.now, query.retrieval.temporal_expression)))
+        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression)
+        outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
         outcome.rank(in_order(legs, explain=asked.explain))
     candidates = len(outcome.candidates)
     query.trace.child(
-        "rank", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
+        "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
     )
     if asked.shape is Shape.SEARCH:
         query.passed(RetrievalStage.HYBRID_MERGE.value, candidates)

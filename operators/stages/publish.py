@@ -26,6 +26,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Origin, OutputRecord, Rejected
 from operators.query.paging import MOST_SEEN
 from operators.query.result import clock, page, pool, pooled, result
+from operators.query.search_bodies import depth
 from operators.query.trace import Headers
 from operators.runtime.stage import defect
 from operators.stages.answers import Answers
@@ -131,7 +132,7 @@ class Publisher:
         asked, cache = query.asked.canonical, query.cache
         position: Offset | After
         if asked.shape is Shape.SEARCH:
-            position = Offset(asked.skip + given)
+            position = Offset(asked.skip + given, depth(query))
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
             end = page.end if given == len(page.ends) else page.ends[given - 1]

@@ -1,11 +1,12 @@
 """Rerank: query and candidate are read together, the candidates of many queries in one call where the reranker can.
 
 Of the candidates that the plan has reranked, those whose score is cached are not sent; one candidate or none needs no
-call. A query that cannot be reranked, or not in time, keeps its fused order, and the loss is noted in the query.
+call. A query that cannot be reranked, or not in time, is ranked without, and the loss is noted in the query. What the
+scores do to the order is the stage `rank`'s, or of a chat model's selection, which ends the recipe, done here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from bytewax.dataflow import Stream, operator
@@ -14,7 +15,6 @@ from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import Candidates, room
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.query.in_flight import InFlight
-from operators.query.judging import Judging, judged
 from operators.query.rerank_scores import RerankScores, Scores
 from operators.query.trace import Attributes
 from operators.ranking.dedupe import content
@@ -30,8 +30,9 @@ from schemas.errors import BackendError, Reason
 class Reranking(BackendStage[RerankRequest, Scores]):
     """One reranker's part of the work.
 
-    `picking`: it serves the queries whose recipe has a chat model pick, otherwise all the others. `max_doc_chars` cuts
-    each document; 0 does not. `report` is told the number of its calls under way whenever that changes.
+    `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
+    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `report` is told the number of its
+    calls under way whenever that changes.
     """
 
     name: ClassVar = "rerank"
@@ -39,8 +40,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     reranker: Reranker
     bounds: Bounds
-    judging: Judging = field(default_factory=Judging)
     picking: bool = False
+    selects: bool = False
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
     report: Callable[[int], None] | None = None
@@ -60,24 +61,21 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """Whether its reranker needs the query's token vectors."""
         return self.reranker.reads == "tokens"
 
-    def serves(self, query: InFlight) -> bool:
-        """Whether it is to rerank this query's candidates."""
+    def top(self, query: InFlight) -> int:
+        """How many of this query's candidates it is to read."""
         asked, plan = query.asked.canonical, query.asked.plan
+        top = plan.picks(asked) if self.picking else plan.reranks(asked)
         # One candidate needs no reranker, and keeps its score.
-        wanted = asked.text is not None and min(len(query.outcome.candidates), plan.reranks(asked)) > 1
-        return wanted and (plan.recipe.picking is not None) == self.picking
-
-    def depth(self, query: InFlight) -> int:
-        """How many candidates must be fetched for it."""
-        return query.asked.plan.reranks(query.asked.canonical) if self.serves(query) else 0
+        return top if min(len(query.outcome.candidates), top) > 1 else 0
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, RerankRequest]:
         """Ask for the first candidates of a query that it serves and can read."""
         asked = query.asked.canonical
         text = asked.text
-        if text is None or not self.serves(query) or self.unreadable(query, text) is not None:
+        top = self.top(query)
+        if text is None or not top or self.unreadable(query, text) is not None:
             return {}
-        first = query.outcome.candidates[: query.asked.plan.reranks(asked)]
+        first = query.outcome.candidates[:top]
         cut = self._room(text)
         documents = {each.id: content(query.outcome.payloads.get(each.id, {}))[:cut] for each in first}
         known = self.cache.known(text, documents) if self.cache is not None else {}
@@ -109,17 +107,16 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return outcomes
 
     def take(self, query: InFlight, outcome: Scores) -> None:
-        """Merge the scores into the order."""
+        """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
         asked, result = query.asked, query.outcome
-        result.rerank_scores = RerankScores(self.reranker.model, outcome)
-        top = asked.plan.reranks(asked.canonical)
-        result.candidates = judged(asked.plan.recipe, result, result.candidates, outcome, top, self.judging)
-        result.reranked = True
+        result.rerank_scores = RerankScores(self.reranker.model, outcome, self.selects)
+        if self.picking and asked.plan.picking is not None:
+            result.pick(asked.plan.picking, asked.plan.picks(asked.canonical))
 
     def unasked(self, query: InFlight) -> None:
         """Note why the fused order stands, if the reranker was to read the query."""
         text = query.asked.canonical.text
-        reason = self.unreadable(query, text) if text is not None and self.serves(query) else None
+        reason = self.unreadable(query, text) if text is not None and self.top(query) else None
         # A vector that the query brought itself has no token vectors: nothing was lost.
         if reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)
@@ -134,5 +131,5 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
 @operator
 def rerank(step_id: str, up: Stream[Batch], reranking: Reranking | None, calls: EventLoopThread) -> Stage[InFlight]:
-    """Queries in and on, reranked; rerank scores that were lost leave the fused order, noted in the query."""
+    """Queries in and on, with what the reranker said; scores that were lost are noted in the query."""
     return ask("reranker", up, reranking, calls)

@@ -20,7 +20,7 @@ from operators.query.canonical import Shape
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
-from operators.query.search_bodies import MOST, Search, Searches, Unfinished, legs
+from operators.query.search_bodies import MOST, Search, Searches, Unfinished, depth, legs
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
@@ -31,7 +31,7 @@ from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
-
+NO_TERMS: Final = "no_terms: the query has nothing that a leg of its recipe and profile could search by"
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: the commonest are"
 
 
@@ -39,7 +39,6 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
     asked = query.asked.canonical
-    wanted = legs(query)
     for name in LEGS:
         outcome = finished.outcomes.get((name, query.asked.collection))
         if isinstance(outcome, BackendError):
@@ -50,7 +49,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
             query.outcome.legs[name] = _found(query, name, outcome)
             query.outcome.warnings += outcome.warnings
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
-            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name, wanted))
+            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     query.check_found()
     for name, leg in query.outcome.legs.items():
         if leg.status is not LegStatus.SKIPPED:
@@ -59,7 +58,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     if not answered and {"embed", *LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered:
-        query.outcome.warnings.append("nothing was asked: the query has nothing for a leg of its recipe and profile")
+        query.outcome.warnings.append(NO_TERMS)
     if asked.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
         query.outcome.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
     return query
@@ -68,7 +67,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
 def _found(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
-        return Leg(name, LegStatus.OK, *found.hits)
+        return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
     page = turn(found.values, asked.after, asked.limit)
     leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
@@ -76,8 +75,9 @@ def _found(query: InFlight, name: str, found: Found) -> Leg:
     return leg
 
 
-def _why_skipped(query: InFlight, leg: str, wanted: Sequence[str]) -> Reason:
-    if leg not in wanted:
+def _why_skipped(query: InFlight, leg: str) -> Reason:
+    recipe = query.asked.plan.recipe.fusion.legs
+    if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
         return Reason.RECIPE
     if leg == KEYWORD:
         return Reason.NO_TERMS

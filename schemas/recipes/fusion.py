@@ -70,6 +70,16 @@ class Score(FusionStage):
         return _asked(self.weights or {})
 
 
+class Linear(FusionStage):
+    """Absolute similarity: alpha * cosine + (1 - alpha) * BM25 / the greatest BM25 of the pool.
+
+    A candidate that the vector leg didn't return counts that leg's smallest cosine, for it cannot have more.
+    """
+
+    name: ClassVar = "linear"
+    alpha: Share = Field(default=0.6, description="Weight of the cosine; BM25 gets 1 - alpha.")
+
+
 class Dbsf(FusionStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
@@ -121,7 +131,12 @@ class Weighted(FusionStage):
     def legs(self) -> Legs:
         """The legs with a weight; if there is none, the newest documents."""
         asked = (VECTOR,) * (self.vector_weight > 0) + (KEYWORD,) * (self.keyword_weight > 0)
-        return asked or (STRUCTURED,)
+        return asked or self.unasked
+
+    @property
+    def unasked(self) -> Legs:
+        """The newest documents: recency and priority need no leg."""
+        return (STRUCTURED,)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -152,11 +167,15 @@ class Decay(DecayTier, FusionStage):
 
     model_config = RecipeStage.model_config
     name: ClassVar = "decay"
+    neutral: Literal["bound"] | Share = Field(
+        default="bound",
+        description="Cosine of a candidate without one; bound: the vector leg's smallest, .5 where it was not asked.",
+    )
 
     @property
-    def legs(self) -> Legs:
-        """All legs."""
-        return VECTOR, KEYWORD, STRUCTURED
+    def unasked(self) -> Legs:
+        """The newest documents: age needs no leg."""
+        return (STRUCTURED,)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -164,4 +183,4 @@ class Decay(DecayTier, FusionStage):
         return frozenset({"id", "created_at"})
 
 
-FUSION: tuple[type[FusionStage], ...] = (Rrf, Score, Dbsf, Weighted, Decay, VectorLeg, KeywordLeg)
+FUSION: tuple[type[FusionStage], ...] = (Rrf, Score, Linear, Dbsf, Weighted, Decay, VectorLeg, KeywordLeg)

@@ -39,6 +39,11 @@ class FusionStage(RecipeStage):
         """The legs that the stage needs."""
         return VECTOR, KEYWORD
 
+    @property
+    def unasked(self) -> Legs:
+        """The legs of a query that has nothing to search by. None: such a query finds nothing."""
+        return ()
+
 
 class DistanceStage(RecipeStage):
     """A stage that works on distance = max(0, 1 - score)."""

@@ -3,7 +3,8 @@
 Rules
 -----
 - The first stage, and no other, is a fusion. No stage occurs twice.
-- Distance stages are next to each other; `llm_rerank` is the last stage.
+- The distance stages that compute are next to each other.
+- One model at most ranks: by `rerank`, or by `llm_rerank`, which is the last stage.
 - A stage is written as its name, or as its name with its parameters: `dedupe`, or `score: {alpha: 0.3}`.
 """
 
@@ -19,7 +20,7 @@ from pydantic import JsonValue, ValidationError
 from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
-from schemas.recipes.stages import LATER, LlmRerank, Temporal
+from schemas.recipes.stages import LATER, LlmRerank, Reflections, Rerank, Temporal
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -107,6 +108,14 @@ class Recipe:
                 written[stage] = {**written[stage], **changes}
         return self._of(self.name, written, max_distance)
 
+    def boosting(self, reflection_boost: float) -> "Recipe":
+        """The recipe with that factor for reflections, by a stage of its own if it has none. Raises RecipeError."""
+        changed = {"reflection_boost": reflection_boost}
+        written = {**self.written, Reflections.name: {**self.written.get(Reflections.name, {}), **changed}}
+        if LlmRerank.name in written:
+            written[LlmRerank.name] = written.pop(LlmRerank.name)
+        return self._of(self.name, written, self.max_distance)
+
     @property
     def definition(self) -> dict[str, Any]:
         """The definition from which `parse` makes this recipe."""
@@ -126,14 +135,40 @@ class Recipe:
         return tuple(stage for stage in self.stages if not isinstance(stage, DistanceStage) or stage.enabled)
 
     @cached_property
+    def ahead(self) -> tuple[RecipeStage, ...]:
+        """The stages that rank what the model reads: all behind the fusion where none asks a model."""
+        return self.stages[1 : self._model]
+
+    @cached_property
+    def behind(self) -> tuple[RecipeStage, ...]:
+        """The stages that take the model's score on."""
+        return self.stages[self._model + 1 :]
+
+    @property
+    def _model(self) -> int:
+        places = [index for index, stage in enumerate(self.stages) if isinstance(stage, Rerank)]
+        return places[0] if places else len(self.stages)
+
+    @property
+    def reranking(self) -> Rerank | None:
+        """The stage `rerank`, if there is one."""
+        stage = self.stage(Rerank)
+        return stage if isinstance(stage, Rerank) else None
+
+    @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
-        """The distance stages that run."""
-        return tuple(stage for stage in self.running if isinstance(stage, DistanceStage))
+        """The distance stages that run, but for the chat model's."""
+        return tuple(stage for stage in self.running if isinstance(stage, DistanceStage) and _computes(stage))
+
+    @cached_property
+    def measuring(self) -> RecipeStage:
+        """The stage at whose place distances are measured: the first distance stage, or else the fusion."""
+        return next((stage for stage in self.stages if _computes(stage)), self.fusion)
 
     @cached_property
     def picking(self) -> LlmRerank | None:
         """The stage `llm_rerank`, if it runs."""
-        return next((stage for stage in self.distance if isinstance(stage, LlmRerank)), None)
+        return next((stage for stage in self.running if isinstance(stage, LlmRerank)), None)
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -147,9 +182,9 @@ class Recipe:
 
     @property
     def asks_chat(self) -> bool:
-        """Whether one of its stages asks the chat model."""
+        """Whether it cannot do without the chat model."""
         temporal = self.stage(Temporal)
-        return self.picking is not None or (isinstance(temporal, Temporal) and temporal.extractor == "chat")
+        return isinstance(temporal, Temporal) and temporal.extractor == "chat"
 
     def stage(self, kind: type[RecipeStage]) -> RecipeStage | None:
         """The recipe's stage of that kind."""
@@ -199,11 +234,17 @@ def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
     for stage in stages[1:]:
         if isinstance(stage, FusionStage):
             yield Problem("stages", "only the first may be a fusion", stage.name)
-    places = [index for index, stage in enumerate(stages) if isinstance(stage, DistanceStage)]
+    places = [index for index, stage in enumerate(stages) if _computes(stage)]
     if places and places[-1] - places[0] + 1 != len(places):
         yield Problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
     if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
         yield Problem("stages", "must be the last", LlmRerank.name)
+    if {Rerank, LlmRerank} <= {type(stage) for stage in stages}:
+        yield Problem("stages", "one model at most may rank", f"{Rerank.name}, {LlmRerank.name}")
+
+
+def _computes(stage: RecipeStage) -> bool:
+    return isinstance(stage, DistanceStage) and not isinstance(stage, LlmRerank)
 
 
 def _names(stages: tuple[type[RecipeStage], ...]) -> str:

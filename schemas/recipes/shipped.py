@@ -8,12 +8,12 @@ from schemas.recipes.recipe import Recipe
 _ON = {"enabled": True}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": ["score", "dedupe"],
-    "composite": ["score", "dedupe", "composite", "temporal"],
+    "hybrid": ["score", "dedupe", "rerank"],
+    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
-    "distance": ["score", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}, "llm_rerank"],
+    "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}],
-    "rrf": ["rrf", "dedupe"],
+    "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
 }

@@ -36,6 +36,16 @@ class Dedupe(RecipeStage):
         return frozenset({CONTENT})
 
 
+class Rerank(RecipeStage):
+    """The model reranker: weight * its score + (1 - weight) * the score before, of the candidates that it reads."""
+
+    name: ClassVar = "rerank"
+    weight: Share = Field(
+        default=1.0,
+        description="Share of the model's score. 1: it replaces the order of the candidates that the model reads.",
+    )
+
+
 class Reflections(RecipeStage):
     """How documents of the type `reflection` are ranked."""
 
@@ -44,7 +54,10 @@ class Reflections(RecipeStage):
     reflection_boost: Annotated[
         float, Field(ge=0, le=1e6, allow_inf_nan=False, description="Factor for the score of each reflection.")
     ] = 1.0
-    recency_weight: Share = Field(default=0.0, description="Weight of recency in a query with `reflections_only`.")
+    recency_weight: Share | None = Field(
+        default=None,
+        description="Weight of recency with `reflections_only`; null: that of `weighted` with `current_cycle`, else 0.",
+    )
     half_life_days: Span = Field(default=7.0, description="Days in which recency halves.")
     half_life_cycles: Span = Field(default=50.0, description="Cycles in which it halves, with `current_cycle`.")
 
@@ -161,4 +174,4 @@ class LlmRerank(DistanceStage):
 
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
-LATER: tuple[type[RecipeStage], ...] = (Dedupe, Reflections, Composite, Temporal, *DISTANCE)
+LATER: tuple[type[RecipeStage], ...] = (Dedupe, Rerank, Reflections, Composite, Temporal, *DISTANCE)

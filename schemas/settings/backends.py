@@ -142,12 +142,6 @@ class RerankSettings(Backend):
         default="order", description="For chat: order all relevant candidates, or pick one and put it first."
     )
     idf: bool = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
-    weight: float = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="Share of the rerank score in the final score; 1: it replaces the recipe's.",
-    )
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = Field(
         default=None,

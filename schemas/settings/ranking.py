@@ -42,13 +42,7 @@ class Profile(Section):
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "fast": {
-        "semantic": False,
-        "over_sample": 0,
-        "caches": ["exact"],
-        "rerank_top": 0,
-        "half_life_days": None,
-    },
+    "fast": {"semantic": False, "caches": ["exact"], "rerank_top": 0, "half_life_days": None},
     BALANCED: {},
     "deep": {"over_sample": 500, "caches": ["semantic"], "rerank_top": 200, "half_life_days": 30.0},
 }

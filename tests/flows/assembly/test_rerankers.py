@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from opentelemetry.metrics import NoOpMeter
+from operators.query.judging import Judging
 
 from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
@@ -25,7 +26,6 @@ from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.selection import ChatSelector
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.query.judging import Judging
 from schemas.errors import BackendError, BackendUnavailable
 from schemas.settings import Settings, load
 from tests.operators.clients.http.serving import answering, json_response

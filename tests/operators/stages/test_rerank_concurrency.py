@@ -14,6 +14,7 @@ from aiohttp import web
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
+from operators.query.judging import Judging
 
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.breaker import REST
@@ -23,7 +24,6 @@ from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.tei import TeiPairReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.query.in_flight import InFlight
-from operators.query.judging import Judging
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread

@@ -8,11 +8,11 @@ import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
+from operators.query.judging import Judging
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.selection import ChatSelector
 from operators.query.in_flight import InFlight
-from operators.query.judging import Judging
 from operators.query.plan import Planner
 from operators.query.rerank_scores import Scores
 from operators.query.result import status_of

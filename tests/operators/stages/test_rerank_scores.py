@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from operators.query.judging import Judging, judged
 
 from operators.query.in_flight import InFlight
-from operators.query.judging import Judging, judged
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
 from tests.operators.ranking.pools import scores

@@ -1,0 +1,28 @@
+"""Rank: the model's scores enter the order, and the recipe's stages behind `rerank` take them on."""
+
+from time import monotonic
+
+from bytewax.dataflow import Stream, operator
+
+from operators.query.in_flight import InFlight
+from operators.runtime.stage import Stage, stage
+from operators.stages.backend_stage import Batch
+
+
+def ranked(query: InFlight) -> InFlight:
+    """Rank the candidates to the end; a recipe without the stage `rerank` has done so when it fused the legs."""
+    asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
+    if plan.recipe.reranking is None or outcome.ranked is None:
+        return query
+    query.started = monotonic()
+    outcome.rerank(plan.recipe, plan.reranks(asked))
+    candidates = len(outcome.candidates)
+    query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
+    query.passed("rank", candidates)
+    return query
+
+
+@operator
+def rank(step_id: str, up: Stream[Batch]) -> Stage[InFlight]:
+    """Queries in and on, with their candidates in the recipe's order."""
+    return stage("rank", up, lambda query: query, ranked)
