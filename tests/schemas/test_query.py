@@ -59,23 +59,18 @@ def test_an_unknown_field_is_a_named_error() -> None:
         ("vector", [-1e300]),
         ("reply_to", 5),
         ("reply_to", ["results"]),
-        ("namespace", ""),
         ("namespace", "x" * 257),
         ("namespace", 3),
         ("destination", ""),
-        ("collection", ""),
         ("source", ""),
         ("source", 1),
-        ("subject", ""),
         ("subject", ["a"]),
-        ("actor_type", ""),
         ("filters", {}),
         ("filters", [{"field": "a", "op": "like", "value": "b"}]),
         ("filters", [{"field": "_version", "op": "eq", "value": 1}]),
         ("order_by", "year"),
         ("order_by", {"field": "_created"}),
         ("order_by", {"field": "year", "direction": "up"}),
-        ("cursor", ""),
         ("cursor", "x" * 513),
         ("debug", 1),
         ("limit", -1),
@@ -103,16 +98,24 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
     assert refusal(**{field: value}).splitlines()[1].split(".")[0] == field
 
 
-@pytest.mark.parametrize("text", [None, "", "  \n\u3000"])
-def test_a_query_asks_for_something(text: str | None) -> None:
-    """A text of white space alone is no query, nor is an order or a cursor; whatever narrows the documents is one."""
-    message = "text, vector, filters, subject or actor_type must be given"
+def test_a_query_asks_for_something() -> None:
+    """An order, a cursor or a namespace is no query; whatever finds or narrows documents is one, and so is blank text."""
+    message = "text, vector, filters, subject, actor_type or reflections_only must be given"
     fields: dict[str, Any]
     for fields in ({}, {"filters": []}, {"order_by": {"field": "year"}}, {"cursor": "c"}, {"namespace": "n"}):
-        assert message in refusal(text=text, **fields)
+        assert message in refusal(text=None, **fields)
+        for text in ("", "  \n\u3000"):
+            assert event(text=text, **fields).text == text
     year = {"field": "year", "op": "eq", "value": 1}
-    for fields in ({"vector": [0.5]}, {"filters": [year]}, {"subject": "s"}, {"actor_type": "user"}):
-        assert event(text=text, **fields).text == text
+    narrowed = ({"vector": [0.5]}, {"filters": [year]}, {"subject": "s"}, {"actor_type": "user"})
+    for fields in (*narrowed, {"reflections_only": True}):
+        assert event(text=None, **fields).text is None
+
+
+@pytest.mark.parametrize("field", ["subject", "actor_type", "collection", "cursor", "namespace", "profile", "recipe"])
+def test_an_empty_string_is_missing(field: str) -> None:
+    """Callers that fill in every field say so by an empty one."""
+    assert getattr(event(**{field: ""}), field) is None
 
 
 @pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}, {"text": None, "reflections_only": True}])
@@ -195,7 +198,7 @@ def test_any_number_is_a_vectors_component() -> None:
         ({"overrides": []}, "overrides"),
         ({"explain": 1}, "explain"),
         ({"record": "true"}, "record"),
-        ({"profile": ""}, "profile"),
+        ({"profile": "x" * 257}, "profile"),
         ({"recipe": 3}, "recipe"),
     ],
 )

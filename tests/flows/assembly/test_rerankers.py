@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 from opentelemetry.metrics import NoOpMeter
-from operators.query.judging import Judging
 
 from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
@@ -181,18 +180,18 @@ def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, 
 
 
 def test_what_a_verdict_does_is_configured() -> None:
-    """The weight and the cut of documents reach the stage; a pick is one only of a chat model."""
-    settings = configured(kind="cohere", **SERVER, weight=0.25, max_doc_chars=300, mode="pick")
+    """The cut of documents reaches the stage; only a chat model selects."""
+    settings = configured(kind="cohere", **SERVER, max_doc_chars=300, mode="pick")
     with made(settings) as clients:
         stage = reranking(settings, clients.reranker, METER)
         assert stage is not None
-        assert (stage.judging, stage.max_doc_chars, stage.picking) == (Judging(0.25, picks=False), 300, False)
+        assert (stage.selects, stage.max_doc_chars, stage.picking) == (False, 300, False)
     settings = configured(kind="chat", mode="pick")
     with made(settings) as clients:
         stage, pick = reranking(settings, clients.reranker, METER), picking(settings, clients.chat, METER)
         assert stage is not None
         assert pick is not None
-        assert stage.judging == Judging(1.0, picks=True)
+        assert stage.selects
         assert pick.picking
 
 

@@ -111,7 +111,7 @@ def test_the_shape_says_how_it_is_answered(fields: dict[str, Any], shape: Shape)
 
 @pytest.mark.parametrize(
     ("position", "skip", "after"),
-    [(None, 0, After(None, 0)), (Offset(40), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
+    [(None, 0, After(None, 0)), (Offset(40, 100), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
 )
 def test_a_cursor_is_one_place(position: Offset | After | None, skip: int, after: After) -> None:
     """A place in a merged pool is none in an ordered lookup, and the other way round; without a cursor both begin."""

@@ -18,7 +18,7 @@ SECRET = b"a secret of this deployment"
 CODECS = {"signed": CursorCodec(SECRET), "checksummed": CursorCodec(None)}
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
 CURSORS = (
-    Cursor(QUERY, None, 0.0, Offset(20)),
+    Cursor(QUERY, None, 0.0, Offset(20, 100)),
     Cursor(QUERY, STATE, -1.5, After(None, 7)),
     Cursor(STATE, QUERY, 1_700_000_000.25, After(1_700_000_000_123, 2)),
 )
@@ -198,13 +198,15 @@ def test_a_good_tag_makes_no_number_of_none(number: float, place: str) -> None:
 @pytest.mark.parametrize(
     "cursor",
     [
-        Cursor(QUERY[1:], None, 0.0, Offset(0)),
-        Cursor(QUERY + b"x", None, 0.0, Offset(0)),
-        Cursor(QUERY, b"", 0.0, Offset(0)),
-        Cursor(QUERY, STATE + b"x", 0.0, Offset(0)),
-        Cursor(QUERY, None, math.nan, Offset(0)),
-        Cursor(QUERY, None, 0.0, Offset(-1)),
-        Cursor(QUERY, None, 0.0, Offset(2**32)),
+        Cursor(QUERY[1:], None, 0.0, Offset(0, 100)),
+        Cursor(QUERY + b"x", None, 0.0, Offset(0, 100)),
+        Cursor(QUERY, b"", 0.0, Offset(0, 100)),
+        Cursor(QUERY, STATE + b"x", 0.0, Offset(0, 100)),
+        Cursor(QUERY, None, math.nan, Offset(0, 100)),
+        Cursor(QUERY, None, 0.0, Offset(-1, 100)),
+        Cursor(QUERY, None, 0.0, Offset(2**32, 100)),
+        Cursor(QUERY, None, 0.0, Offset(0, 0)),
+        Cursor(QUERY, None, 0.0, Offset(0, 2**16)),
         Cursor(QUERY, None, 0.0, After(None, -1)),
         Cursor(QUERY, None, 0.0, After(math.inf, 0)),
         Cursor(QUERY, None, 0.0, After(2**63, 0)),

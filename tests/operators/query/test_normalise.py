@@ -146,7 +146,7 @@ PARTS = {"default": {"part": "p"}, "other": {"part": "op"}}
 PLACES = normaliser(
     destinations=Destinations({"default": "documents", "other": "o"}, PARTS), planner=Planner(PROFILES, RECIPES)
 )
-CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, Offset(20)))
+CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, Offset(20, 100)))
 OTHERS: dict[str, Any] = {
     "text": "u",
     "vector": [0.5, 0.25, 1.0],
@@ -223,7 +223,7 @@ def test_one_text_however_it_is_composed(text: str) -> None:
 
 def test_a_cursor_continues_its_query_at_its_moment() -> None:
     """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
-    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40))))
+    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40, 100))))
     assert (query.query.canonical.skip, query.query.canonical.now) == (40, 5.0)
     assert bound(query) == bound(normalised())
     assert state(query.scope) == state(normalised().scope)
@@ -263,7 +263,7 @@ def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """It comes from the environment or a file; one that is too short, or can't be read, is an error without it."""
     file = tmp_path / "secret"
     written = {**LEAST, "cursor": {"signing_secret_file": str(file)}}
-    cursor = Cursor(bytes(16), None, 0.0, Offset(1))
+    cursor = Cursor(bytes(16), None, 0.0, Offset(1, 100))
     with pytest.raises(ConfigError, match="signing_secret_file: No such file"):
         assembly.cursors(load(None, written))
     file.write_text("short-canary\n")

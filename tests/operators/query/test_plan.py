@@ -159,11 +159,10 @@ def test_nothing_allowed_is_nothing_allowed() -> None:
 def test_an_override_of_a_stage_that_is_not_there_is_refused() -> None:
     """Nothing that a query says of its ranking is left undone without a word."""
     assert "recipe hybrid has no such stage" in refusal(overrides={"temporal": {"boost": 1.0}})
-    assert "recipe hybrid has no such stage" in refusal(reflection_boost=2.0)
 
 
 def test_reflection_boost_is_an_override() -> None:
-    """The event's own field is the same as the override, goes over it, and is bounded as it."""
+    """The event's own field is the same as the override, goes over it, and is bounded as it; an error names it."""
     plan = planned(recipe="signals", reflection_boost=2.0)
     assert plan.recipe.parameters["reflections"]["reflection_boost"] == 2.0
     both: dict[str, Any] = {"reflections": {"reflection_boost": 9.0, "recency_weight": 0.5}}
@@ -178,9 +177,9 @@ def test_reflection_boost_is_an_override() -> None:
 
 def test_a_chat_model_that_is_not_there_cannot_be_asked_for() -> None:
     """A query can't turn on what needs a chat model where none is configured."""
-    asked: dict[str, Any] = {"recipe": "distance", "overrides": {"llm_rerank": {"enabled": True}}}
+    asked: dict[str, Any] = {"recipe": "composite", "overrides": {"temporal": {"extractor": "chat"}}}
     assert "no chat model is configured" in refusal(assembly.planner(load(None, LEAST)), **asked)
-    assert planned(assembly.planner(load(None, {**LEAST, **CHAT})), **asked).recipe.picking is not None
+    assert planned(assembly.planner(load(None, {**LEAST, **CHAT})), **asked).recipe.asks_chat
 
 
 def test_the_settings_are_the_planners() -> None:
@@ -245,18 +244,43 @@ def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
         ({"profile": "deep"}, 200),
         ({"profile": "fast"}, 0),
         ({"profile": "terse"}, 3),
-        ({"recipe": "picking"}, 7),
-        ({"recipe": "picking", "profile": "deep"}, 7),
-        ({"recipe": "distance"}, 50),
+        ({"recipe": "composite"}, 50),
+        ({"recipe": "distance"}, 0),
+        ({"recipe": "vector"}, 0),
+        ({"recipe": "picking"}, 0),
         ({"rerank": False}, 0),
-        ({"recipe": "picking", "rerank": False}, 0),
         ({"reflections_only": True}, 0),
-        ({"recipe": "picking", "reflections_only": True}, 0),
+        ({"text": None, "vector": [0.5]}, 0),
+        ({"text": None, "subject": "s"}, 0),
     ],
 )
 def test_how_many_are_reranked(asked: dict[str, Any], count: int) -> None:
-    """The profile's top, or the chat model's; none for `rerank: false` and for reflections alone."""
+    """The profile's top where the recipe asks a model; none without a text, and of reflections alone."""
     assert planned(**asked).reranks(canonical(event(**asked), **UNSAID)) == count
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"recipe": "picking"}, 7),
+        ({"recipe": "picking", "profile": "deep"}, 7),
+        ({"recipe": "hybrid"}, 0),
+        ({"recipe": "picking", "rerank": False}, 0),
+        ({"recipe": "picking", "reflections_only": True}, 0),
+    ],
+)
+def test_from_how_many_one_is_selected(asked: dict[str, Any], count: int) -> None:
+    """The stage's `top_k`, whichever the profile is."""
+    assert planned(**asked).picks(canonical(event(**asked), **UNSAID)) == count
+
+
+def test_a_selection_without_a_chat_model_is_skipped() -> None:
+    """The stage does nothing then, and the result says why."""
+    warnings: list[str] = []
+    asked = event(recipe="picking")
+    plan = replace(planner_of(), chat=False).plan(asked, "diary", warnings)
+    assert plan.picks(canonical(asked, **UNSAID)) == 0
+    assert warnings == ["llm_rerank: no chat model is configured, the stage is skipped"]
 
 
 @pytest.mark.parametrize(
@@ -292,8 +316,8 @@ def test_the_facts_are_the_querys() -> None:
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (5.0, 9, "find me", yesterday)
     assert (facts.include_reflections, facts.reflections_only) == (False, False)
     assert (facts.decay, facts.decay_half_life) == ((tier,), 30.0)
-    assert (facts.explain, facts.distance) == (True, False)
+    assert facts.explain
     facts = planned(profile="fast").facts(canonical(event(reflections_only=True), **UNSAID), None, None)
     assert (facts.now, facts.cycle, facts.text, facts.temporal_expression) == (None, None, "find me", None)
     assert (facts.include_reflections, facts.reflections_only) == (True, True)
-    assert (facts.decay, facts.decay_half_life, facts.explain, facts.distance) == ((), None, False, True)
+    assert (facts.decay, facts.decay_half_life, facts.explain) == ((), None, False)

@@ -14,7 +14,10 @@ from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds, Finished
+from operators.stages.rank import ranked
 from operators.stages.rerank import Reranking
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.settings import Profile
@@ -47,7 +50,8 @@ class Scripted:
 def fetched(**event: Any) -> InFlight:
     """A query with candidates a, b, c, their texts, and an embedding."""
     asked = query(**event)
-    asked.outcome.candidates = [Candidate(name, 1 - index / 10) for index, name in enumerate("abc")]
+    found = [Candidate(name, 1 - index / 10) for index, name in enumerate("abc")]
+    asked.outcome.rank(Ranked(found, Run(Facts())))
     asked.outcome.payloads = {name: {"text": f"text {name}"} for name in "abc"}
     asked.retrieval.embedding = TOKENS
     return asked
@@ -60,8 +64,8 @@ def by(reads: Reads = "text", **options: Any) -> Reranking:
 
 
 def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
-    """The query once the reranker's outcome is there."""
-    return by(reads).finish(Finished(asked, outcomes))
+    """The query once the reranker's outcome is there, and ranked on."""
+    return ranked(by(reads).finish(Finished(asked, outcomes)))
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:

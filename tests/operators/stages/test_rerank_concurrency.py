@@ -14,7 +14,6 @@ from aiohttp import web
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
-from operators.query.judging import Judging
 
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.breaker import REST
@@ -25,9 +24,12 @@ from operators.clients.rerankers.tei import TeiPairReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.backend_stage import Batch
+from operators.stages.rank import rank
 from operators.stages.rerank import Reranking, rerank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
@@ -130,7 +132,7 @@ def stage(
         kept = ScoreCache(100_000) if cache else None
         try:
             bounds = Bounds(120, 64, SLOTS)
-            yield server, reports, Reranking(reranker, bounds, Judging(WEIGHT), cache=kept, report=reports), calls
+            yield server, reports, Reranking(reranker, bounds, cache=kept, report=reports), calls
         finally:
             calls.run(stack.aclose(), 10)
 
@@ -143,9 +145,11 @@ def asked(seed: int, count: int, ids: str = "d", *, hurried: float = 0.0) -> lis
     queries = []
     for number in range(count):
         namespace = random.choice(["red", "green", "blue"])
-        one = query(number, text=f"query {number}", namespace=namespace)
+        weighing = {"rerank": {"weight": WEIGHT}}
+        one = query(number, text=f"query {number}", namespace=namespace, overrides=weighing)
         numbers = random.sample(range(100), random.randint(1, 60))
-        one.outcome.candidates = [Candidate(f"{ids}{each}", 1 - place / 100) for place, each in enumerate(numbers)]
+        found = [Candidate(f"{ids}{each}", 1 - place / 100) for place, each in enumerate(numbers)]
+        one.outcome.rank(Ranked(found, Run(Facts())))
         one.outcome.payloads = {
             f"{ids}{each}": {"text": f"{namespace} text {random.randrange(80)}"} for each in numbers
         }
@@ -198,7 +202,7 @@ def through(
     on: list[Batch] = []
     flow = Dataflow("reranking")
     up = op.input("in", flow, TestingSource(waves(queries, pause, size)))
-    op.output("on", rerank("rerank", up, reranking, calls).on, TestingSink(on))
+    op.output("on", rank("rank", rerank("rerank", up, reranking, calls).on).on, TestingSink(on))
     run_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before, after in zip(queries, fused, expected, strict=True):

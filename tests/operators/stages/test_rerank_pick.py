@@ -8,7 +8,6 @@ import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, run_main
-from operators.query.judging import Judging
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.selection import ChatSelector
@@ -20,6 +19,7 @@ from operators.runtime.dispatcher import Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.backend_stage import Batch
 from operators.stages.fuse import fused
+from operators.stages.rank import rank, ranked
 from operators.stages.rerank import Reranking, rerank
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
@@ -34,7 +34,10 @@ from tests.operators.samples import decoder, message
 
 ON = {"enabled": True, "top_k": 3}
 PICKING = Recipe.parse("picking", {"stages": ["vector", {"llm_rerank": ON}]})
-PLANNER = Planner({**PROFILES, "two": Profile(rerank_top=2)}, {**SHIPPED, "picking": PICKING})
+RERANKED = Recipe.parse("reranked", {"stages": ["vector", "rerank"]})
+QUARTER = Recipe.parse("quarter", {"stages": ["vector", {"rerank": {"weight": 0.25}}]})
+RECIPES = {each.name: each for each in (PICKING, RERANKED, QUARTER)}
+PLANNER = Planner({**PROFILES, "two": Profile(rerank_top=2)}, {**SHIPPED, **RECIPES})
 DECODER = decoder(planner=PLANNER)
 FUSED = [("a", 0.875), ("b", 0.75), ("c", 0.5), ("d", 0.25)]
 TEXTS = {"a": "a train", "b": "a tram", "c": "the cat", "d": "the cat, too"}
@@ -84,13 +87,13 @@ class Seats(NamedTuple):
 
     def of(self, query: InFlight) -> Reranker | None:
         """Which reranks the query's candidates."""
-        serving: list[Reranker | None] = [each.reranker for each in self.built if each.serves(query)]
+        serving: list[Reranker | None] = [each.reranker for each in self.built if each.top(query)]
         (chosen,) = serving or [None]
         return chosen
 
     def depth(self, query: InFlight) -> int:
         """How many candidates are fetched for it."""
-        return max((each.depth(query) for each in self.built), default=0)
+        return max((each.top(query) for each in self.built), default=0)
 
 
 def seats(reranker: Reranker | None, picker: Reranker | None, bounds: Bounds = BOUNDS) -> Seats:
@@ -116,7 +119,7 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
     on: list[Batch] = []
     flow = Dataflow("reranking")
     up = op.input("in", flow, TestingSource([asked]))
-    reranked = rerank("rerank", up, both.rerank, calls)
+    reranked = rank("rank", rerank("rerank", up, both.rerank, calls).on)
     op.output("on", rerank("pick", reranked.on, both.pick, calls).on, TestingSink(on))
     run_main(flow)
     assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [
@@ -130,32 +133,33 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
         ({}, BOTH, PICKER, 3),
         ({"profile": "fast"}, BOTH, PICKER, 3),
         ({"profile": "deep"}, BOTH, PICKER, 3),
-        ({"overrides": {"llm_rerank": {"enabled": False}}}, BOTH, RERANKER, 50),
+        ({"overrides": {"llm_rerank": {"enabled": False}}}, BOTH, None, 0),
         ({"overrides": {"llm_rerank": {"top_k": 2}}}, BOTH, PICKER, 2),
-        ({"recipe": "vector"}, BOTH, RERANKER, 50),
-        ({"recipe": "vector", "profile": "two"}, BOTH, RERANKER, 2),
-        ({"recipe": "vector", "profile": "fast"}, BOTH, None, 0),
+        ({"recipe": "reranked"}, BOTH, RERANKER, 50),
+        ({"recipe": "reranked", "profile": "two"}, BOTH, RERANKER, 2),
+        ({"recipe": "reranked", "profile": "fast"}, BOTH, None, 0),
         ({}, seats(RERANKER, None), None, 0),
-        ({"recipe": "vector"}, seats(None, PICKER), None, 0),
-        ({"recipe": "vector"}, seats(RERANKER, None), RERANKER, 50),
+        ({"recipe": "reranked"}, seats(None, PICKER), None, 0),
+        ({"recipe": "reranked"}, seats(RERANKER, None), RERANKER, 50),
         ({}, seats(None, PICKER), PICKER, 3),
         ({}, seats(None, None), None, 0),
+        ({"recipe": "vector"}, BOTH, None, 0),
         ({"rerank": False}, BOTH, None, 0),
-        ({"recipe": "vector", "rerank": False}, BOTH, None, 0),
+        ({"recipe": "reranked", "rerank": False}, BOTH, None, 0),
     ],
 )
 def test_the_recipe_decides_who_reranks(
     event: dict[str, Any], both: Seats, chosen: Reranker | None, depth: int
 ) -> None:
-    """A recipe that has the chat model pick goes to it and to nobody else, any other to the profile's reranker; so many
-    candidates are fetched as the one that there is will read.
+    """A recipe that has the chat model select one goes to it, one with the stage `rerank` to the profile's reranker, and
+    any other to none; so many candidates are fetched as the model reads.
     """
     asked = query(**event)
     assert both.of(asked) is chosen
     assert both.depth(asked) == depth
 
 
-@pytest.mark.parametrize("recipe", ["picking", "vector"])
+@pytest.mark.parametrize("recipe", ["picking", "reranked"])
 def test_nobody_reranks_without_need(recipe: str) -> None:
     """Without a text, without a candidate, and of reflections alone nobody is asked, and nothing is lost."""
     empty = query(recipe=recipe)
@@ -171,8 +175,8 @@ def test_nobody_reranks_without_need(recipe: str) -> None:
 def test_each_gets_its_own_queries() -> None:
     """The chat model gets the first `top_k` texts, in their order, and nothing of the reranker's queries."""
     (request,) = BOTH.pick.requests(query()).values()
-    (whole,) = BOTH.rerank.requests(query(recipe="vector")).values()
-    assert BOTH.rerank.requests(query()) == BOTH.pick.requests(query(recipe="vector")) == {}
+    (whole,) = BOTH.rerank.requests(query(recipe="reranked")).values()
+    assert BOTH.rerank.requests(query()) == BOTH.pick.requests(query(recipe="reranked")) == {}
     assert dict(request.documents) == {name: TEXTS[name] for name in "abc"}
     assert list(request.documents) == list("abc")
     assert dict(whole.documents) == TEXTS
@@ -187,7 +191,7 @@ def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker, reads: bool) 
     lost = query()
     lost.lose("embed", Reason.TIMEOUT)
     assert both.pick.requests(lost)
-    assert bool(both.rerank.requests(query(recipe="vector"))) == (reranker is RERANKER)
+    assert bool(both.rerank.requests(query(recipe="reranked"))) == (reranker is RERANKER)
 
 
 def test_a_pick_without_texts_is_lost() -> None:
@@ -200,10 +204,10 @@ def test_a_pick_without_texts_is_lost() -> None:
 
 
 @pytest.mark.parametrize("rerank_scores", [{"b": 1.0}, {}])
-def test_a_verdict_is_said(rerank_scores: Scores) -> None:
-    """An answer for which the model was asked says so and names it, also where it found none relevant."""
+def test_a_selection_is_said(rerank_scores: Scores) -> None:
+    """An answer names the model that was asked, and says that it was reranked if that changed something."""
     asked = BOTH.pick.finish(Finished(query(), {"rerank": rerank_scores}))
-    assert asked.outcome.reranked
+    assert asked.outcome.reranked == bool(rerank_scores)
     assert asked.outcome.rerank_scores == ("chat", rerank_scores)
     assert asked.outcome.degraded == []
 
@@ -222,7 +226,7 @@ def test_a_failed_pick_leaves_the_fused_order() -> None:
 def test_queries_of_one_batch_go_to_their_own() -> None:
     """Of many queries in one batch each is judged by the one that its recipe names, asked once for it."""
     encoder, chat = Scripted("cross-encoder", {"d": 1.0, "a": 0.0}), Scripted("chat", {"c": 1.0})
-    asked = [query(offset, recipe="picking" if offset % 2 else "vector") for offset in range(8)]
+    asked = [query(offset, recipe="picking" if offset % 2 else "reranked") for offset in range(8)]
     with looping() as calls:
         through(asked, seats(encoder, chat), calls)
     assert [each.outcome.candidates[0].id for each in asked] == ["d", "c"] * 4
@@ -237,13 +241,13 @@ def test_each_has_its_own_time() -> None:
     """The reranker's time-out holds where the chat model has more."""
     encoder, chat = Scripted("cross-encoder", {"a": 1.0}), Scripted("chat", {"a": 1.0})
     with looping() as calls:
-        through([query(0), query(1, recipe="vector")], seats(encoder, chat, Bounds(0.5, 8, 8)), calls)
+        through([query(0), query(1, recipe="reranked")], seats(encoder, chat, Bounds(0.5, 8, 8)), calls)
     assert 0 < encoder.longest <= 0.5 < chat.longest
 
 
 def test_with_nobody_there_queries_pass() -> None:
     """Where there is neither, every query goes on as it was."""
-    asked = [query(0), query(1, recipe="vector")]
+    asked = [query(0), query(1, recipe="reranked")]
     with looping() as calls:
         through(asked, seats(None, None), calls)
     assert [(scores(each.outcome.candidates), each.outcome.degraded, each.outcome.reranked) for each in asked] == [
@@ -280,14 +284,14 @@ def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[s
     served(OpenAI(lambda *_: said), [asked])
     assert scores(asked.outcome.candidates)[0] == first
     assert asked.outcome.degraded == degraded
-    assert asked.outcome.reranked is not bool(degraded)
+    assert asked.outcome.reranked is (said == "2")
 
 
 @pytest.mark.parametrize(("rerank_scores", "first"), [({"c": 1.0}, ("c", 0.9375)), ({}, FUSED[0])])
 def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[str, float]) -> None:
     """Where the configured reranker is a chat model that picks, its pick moves one and drops nobody."""
-    asked = query(recipe="vector")
-    picking = Reranking(PICKER, BOUNDS, Judging(picks=True))
-    picking.finish(Finished(asked, {"rerank": rerank_scores}))
+    asked = query(recipe="reranked")
+    selecting = Reranking(PICKER, BOUNDS, selects=True)
+    ranked(selecting.finish(Finished(asked, {"rerank": rerank_scores})))
     assert scores(asked.outcome.candidates)[0] == first
     assert len(asked.outcome.candidates) == len(FUSED)
