@@ -133,7 +133,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
                     {"id": own[id_], "score": score, "payload": _without_own(payload)}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
-                "more": leg.more,
+                **({"more": True} if leg.more else {}),
             }
             for leg in legs
         ],

@@ -33,6 +33,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "status": "ok",
         "results": [hit],
         "total": 1,
+        "total_relation": "eq",
         "has_more": True,
         "next_cursor": "c",
         "retrieval_stage": "semantic",

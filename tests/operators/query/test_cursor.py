@@ -28,7 +28,7 @@ COUNTS = st.integers(0, 2**32 - 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | FINITE
 DIGESTS = st.binary(min_size=16, max_size=16)
-POSITIONS = st.builds(Offset, COUNTS) | st.builds(After, VALUES, COUNTS)
+POSITIONS = st.builds(Offset, COUNTS, st.integers(1, 2**16 - 1)) | st.builds(After, VALUES, COUNTS)
 TIMES = st.floats(datetime(1, 1, 1, tzinfo=UTC).timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS)
 
@@ -168,15 +168,15 @@ def test_a_good_tag_makes_no_bad_cursor_good(cursor: Cursor, data: st.DataObject
 
 @pytest.mark.parametrize("cursor", CURSORS, ids=range(len(CURSORS)))
 def test_a_good_tag_makes_no_unknown_kind_known(cursor: Cursor) -> None:
-    """Of the 256 kinds one has this cursor's form, or two that differ in what the same bytes mean."""
+    """Of the 256 kinds one has this cursor's form, and any other means another thing of the same bytes."""
     codec = CODECS["signed"]
     content = body(codec.write(cursor))
     forms = [content[:1] + bytes([kind]) + content[2:] for kind in range(256)]
     read = [form for form in forms if not refused(codec, sealed(form))]
     assert content in read
-    assert len(read) == 2
+    assert len(read) == (2 if isinstance(cursor.position, After) and cursor.position.value is not None else 1)
     assert all(codec.write(codec.read(sealed(form))) == sealed(form) for form in read)
-    assert all(refused(codec, sealed(bytes([version]) + content[1:])) for version in range(256) if version != 1)
+    assert all(refused(codec, sealed(bytes([version]) + content[1:])) for version in range(256) if version != 2)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_what_could_not_be_read_is_not_written(cursor: Cursor) -> None:
         ("*", "not URL-safe base64"),
         ("AQ==", "not the one spelling"),
         ("AR", "not the one spelling"),
-        ("AQ", "another secret"),
-        ("Ag", "of no known version"),
+        ("Ag", "another secret"),
+        ("AQ", "of no known version"),
         ("A" * 95, "too long"),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_kept_answer_names_its_cache(stage: RetrievalStage, cache: str) -> Non
         ({}, ("none", None, 5.0)),
         ({"recipe": "decay"}, ("exponential", 7.0, 5.0)),
         ({"recipe": "decay", "profile": "deep"}, ("exponential", 30.0, 25.0)),
-        ({"recipe": "decay", "profile": "fast"}, ("none", None, 1.0)),
+        ({"recipe": "decay", "profile": "fast"}, ("none", None, 5.0)),
         ({"recipe": "decay", "limit": 50}, ("exponential", 7.0, 2.0)),
         ({"recipe": "decay", "source": "archive"}, ("step", 365.0, 5.0)),
         ({"recipe": "decay", "overrides": {"decay": {"half_life_days": 2.0}}}, ("exponential", 2.0, 5.0)),

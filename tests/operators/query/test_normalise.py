@@ -229,7 +229,14 @@ def test_a_cursor_continues_its_query_at_its_moment() -> None:
     assert state(query.scope) == state(normalised().scope)
 
 
-@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now"}))
+@pytest.mark.parametrize("name", ["limit", "explain", "debug"])
+def test_a_cursor_outlives_what_changes_no_order(name: str) -> None:
+    """The next page may be longer or shorter than the last, and may explain its scores."""
+    changed = {name: OTHERS[name]}
+    assert normalised(PLACES, cursor=CURSOR, **changed).query.canonical.skip == 20
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now", "limit", "explain", "debug"}))
 def test_a_cursor_continues_no_other_query(name: str) -> None:
     """Of another text, tenant, source or any other field it is invalid: never another's page."""
     said = refusal(PLACES, cursor=CURSOR, **{name: OTHERS[name]})

@@ -77,12 +77,12 @@ def test_results_are_explained_only_if_asked(recipe: str) -> None:
         ({"recipe": "hybrid"}, False),
         ({"recipe": "composite"}, False),
         ({"recipe": "distance"}, True),
-        ({"recipe": "distance", "rerank": False}, False),
+        ({"recipe": "distance", "rerank": False}, True),
         ({"recipe": "distance", "reflections_only": True}, False),
     ],
 )
 def test_reranked_is_said_only_if_it_is_true(event: dict[str, Any], reranked: bool) -> None:
-    """The field is there, and true, if a stage ran that `rerank: false` would have skipped; else it is missing."""
+    """The field is there, and true, if a model or a distance stage changed a score; else it is missing."""
     answer = published(ranked(**event))
     assert ("reranked" in answer) == reranked
     assert answer.get("reranked", True) is True

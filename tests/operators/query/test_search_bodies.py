@@ -15,6 +15,7 @@ from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
 from operators.query.sparse_vector import SparseVector
+from schemas.errors import Reason
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Profile, load
@@ -70,7 +71,7 @@ ALL = {VECTOR, KEYWORD, STRUCTURED}
         ({"recipe": "composite"}, BOTH),
         ({"recipe": "signals"}, BOTH),
         ({"recipe": "distance"}, BOTH),
-        ({"recipe": "decay"}, ALL),
+        ({"recipe": "decay"}, BOTH),
         ({"recipe": "keyword"}, {KEYWORD}),
         ({"recipe": "vector"}, {VECTOR}),
         ({"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.1}}}}, ALL),
@@ -95,22 +96,32 @@ def test_the_recipe_says_which_legs_are_asked(event: dict[str, Any], legs: set[s
         ({"embedded": False, "profile": "fast", "vector": [1.0, 0.0, 0.0]}, BOTH),
         ({"embedded": False, "vector": [0.0, 0.0, 0.0]}, {KEYWORD}),
         ({"embedded": False, "terms": False, "recipe": "decay"}, {STRUCTURED}),
+        ({"embedded": False, "terms": False, "recipe": "signals"}, {STRUCTURED}),
+        ({"embedded": False, "recipe": "signals"}, {KEYWORD}),
     ],
 )
 def test_a_leg_that_has_nothing_to_ask_by_is_left_out(event: dict[str, Any], legs: set[str]) -> None:
-    """Without a vector no vector leg, without terms no keyword leg; the structured leg needs neither."""
+    """Without a vector no vector leg, without terms no keyword leg; a recipe that needs neither ranks the newest."""
     assert bodies(query(**event)).keys() == legs
 
 
 def test_each_leg_asks_by_its_own() -> None:
     """The vector leg by the embedding, the keyword leg by the terms, each on its vector; the newest come by date."""
-    found = bodies(query(recipe="decay"), Searches("meaning", "words", idf_of_namespace=False))
+    structured = {"rrf": {"weights": {"structured": 1.0}}}
+    found = bodies(query(recipe="rrf", overrides=structured), Searches("meaning", "words", idf_of_namespace=False))
     assert found[VECTOR]["query"] is EMBEDDING.vector
     assert found[VECTOR]["using"] == "meaning"
     assert found[KEYWORD]["query"] == {"indices": [7], "values": [1.0]}
     assert found[KEYWORD]["using"] == "words"
     assert found[STRUCTURED]["order_by"] == {"key": "_created", "direction": "desc"}
     assert not {"query", "using"} & found[STRUCTURED].keys()
+
+
+def test_what_was_lost_is_not_replaced() -> None:
+    """Where the embedding was lost, the newest documents are no answer to the text."""
+    asked = query(embedded=False, terms=False, recipe="signals")
+    asked.lose("embed", Reason.TIMEOUT)
+    assert bodies(asked) == {}
 
 
 def test_the_settings_name_the_vectors() -> None:
@@ -130,14 +141,14 @@ def test_the_settings_name_the_vectors() -> None:
         ({"limit": 150}, 150),
         ({"limit": 999}, 200),
         ({"profile": "deep"}, 500),
-        ({"profile": "fast"}, 20),
-        ({"profile": "fast", "limit": 5}, 5),
+        ({"profile": "fast"}, 100),
+        ({"profile": "fast", "limit": 5}, 100),
         ({"profile": "narrow", "limit": 7}, 7),
         ({"profile": "wide"}, 1000),
         ({"recipe": "distance"}, 100),
         ({"recipe": "distance", "limit": 34}, 102),
-        ({"recipe": "distance", "limit": 34, "rerank": False}, 100),
-        ({"recipe": "distance", "limit": 5, "profile": "fast"}, 15),
+        ({"recipe": "distance", "limit": 34, "rerank": False}, 102),
+        ({"recipe": "distance", "limit": 50, "profile": "fast"}, 150),
         ({"recipe": "distance", "limit": 200, "profile": "deep"}, 600),
         ({"recipe": "distance", "limit": 200, "profile": "wide"}, 1000),
         ({"recipe": "picked", "limit": 50}, 150),
@@ -215,7 +226,7 @@ def test_reflections_without_a_vector_are_the_newest(event: dict[str, Any]) -> N
 def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
     """Where query or recipe leaves them out no leg returns one; term frequencies stay those of the namespace."""
     found = bodies(query(**event))
-    assert found.keys() == ALL
+    assert found.keys() == BOTH
     for body in found.values():
         assert body["filter"] == {"must": [tenant("acme")], "must_not": [REFLECTION]}
     assert found[KEYWORD]["params"] == {"idf": {"corpus": {"must": [tenant("acme")]}}}

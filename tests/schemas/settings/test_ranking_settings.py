@@ -186,19 +186,20 @@ def test_no_value_is_repeated(sections: dict[str, Any]) -> None:
 
 
 ASKING = {
-    "picked": {"stages": ["score", {"llm_rerank": {"enabled": True}}]},
+    "read": {"stages": ["rrf", {"temporal": {"extractor": "chat"}}]},
     "told": {"stages": ["score", {"temporal": {"extractor": "chat"}}]},
 }
 
 
 @pytest.mark.parametrize("name", ASKING)
 def test_a_recipe_that_asks_a_chat_model_needs_one(name: str) -> None:
-    """Without a chat model such a recipe is an error with its name; with one, or with the stage off, it is a recipe."""
+    """Without a chat model such a recipe is an error with its name; a selection alone is skipped without one."""
     message = refusal(recipes={name: ASKING[name]})
     assert name in message
     assert "chat.kind is none" in message
     assert name in settings(recipes={name: ASKING[name]}, **CHAT).recipes
-    assert not settings(recipes={"off": {"stages": ["score", "temporal", "llm_rerank"]}}).recipes["off"].asks_chat
+    picked = {"stages": ["score", "temporal", {"llm_rerank": {"enabled": True}}]}
+    assert not settings(recipes={"picked": picked}).recipes["picked"].asks_chat
 
 
 def test_all_recipes_that_lack_a_chat_model_are_named() -> None:

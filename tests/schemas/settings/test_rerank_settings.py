@@ -59,7 +59,7 @@ def test_what_suits_a_kind_is_its_default(kind: str, documents: int, calls: int)
 def test_the_least_section_is_late_interaction() -> None:
     """Nothing need be said: no server, all of the score, all of a document, no bound on characters, nobody trusted."""
     section = load(None, LEAST).rerank
-    assert (section.kind, section.idf, section.weight, section.trusted) == ("late_interaction", True, 1.0, False)
+    assert (section.kind, section.idf, section.trusted) == ("late_interaction", True, False)
     assert (section.max_doc_chars, section.max_batch_chars) == (0, 0)
     assert (section.url, section.path, section.key()) == (None, None, None)
     assert (section.mode, section.timeout, section.cache) == ("order", 2.0, 50_000)
@@ -96,7 +96,6 @@ def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
         *(
             ({"rerank": {name: value}}, f"rerank.{name}: ")
             for name, values in {
-                "weight": (-0.1, 1.1, float("nan")),
                 "timeout": (0, -1, 3601),
                 "max_batch": (0, -1),
                 "max_concurrency": (1_000_001, "many"),
@@ -129,7 +128,6 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"kind": "cohere", "url": "http://r"}, {"model": "another"}),
     ({"kind": "chat"}, {"mode": "pick"}),
     ({}, {"idf": False}),
-    ({}, {"weight": 0.5}),
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
 ]
@@ -173,7 +171,6 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "model": "bge",
         "mode": "pick",
         "idf": False,
-        "weight": 0.25,
         "timeout": 1.5,
         "max_batch": 64,
         "max_concurrency": -1,
@@ -185,7 +182,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
     for name, value in values.items():
         monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
     monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
-    section = load(None, {**LEAST, "rerank": {"kind": "none", "weight": 1.0}}).rerank
+    section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
     assert (str(section.path), section.key()) == ("/m", "a-key")
     assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file"}
