@@ -44,7 +44,7 @@ def conditions(expression: Expression, fields: Sequence[str], endings: Endings) 
     return matches[0] if len(matches) == 1 else {"should": matches}
 
 
-def unfinished(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
+def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {
         (leaf, column): {"must": [_text(column, leaf.words), _prefix(column, leaf.prefix)]}

@@ -8,7 +8,7 @@ import numpy as np
 from operators.query.embedding import Embedding
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Searches
+from operators.query.search_bodies import Search, Searches
 from operators.query.sparse_vector import SparseVector
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
@@ -37,6 +37,7 @@ def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
     """What each leg is asked for such a query."""
     found = {}
     for batch_key, search in SEARCHES(embedded(**event)).items():
+        assert isinstance(search, Search)
         assert search.body is not None
         found[batch_key] = search.body
     return found

@@ -16,7 +16,7 @@ from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.hits import Hits
 from operators.query.syntax.expression import Parsed
-from operators.query.syntax.keyword_filter import conditions, unfinished
+from operators.query.syntax.keyword_filter import conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.document import COLUMNS, DocumentEvent, point_id
@@ -93,8 +93,8 @@ class Index:
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}
         if parsed.expression is not None:
-            open_ended = unfinished(parsed.expression, COLUMNS)
-            counted = self._calls.run(phrase_endings(self._client, "documents", open_ended, timeout=60), 60)
+            wanted = open_endings(parsed.expression, COLUMNS)
+            counted = self._calls.run(phrase_endings(self._client, "documents", wanted, timeout=60), 60)
             assert not counted.cut
             where = {"must": [conditions(parsed.expression, COLUMNS, counted.endings)]}
         return {"filter": where, "limit": max(len(self._numbers), 1), "with_payload": False}
