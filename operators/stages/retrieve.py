@@ -32,7 +32,7 @@ from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
-_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: the commonest are"
+_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:

@@ -97,13 +97,13 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
     return Parsed(expression, warnings, " ".join(leaves), not _covered(expression), leaves)
 
 
-def leaves(expression: Expression) -> Iterator[Leaf]:
+def all_leaves(expression: Expression) -> Iterator[Leaf]:
     """All words, phrases and prefixes of an expression, also what it excludes."""
     parts = _parts(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression
     for part in parts:
-        yield from leaves(part)
+        yield from all_leaves(part)
 
 
 def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
