@@ -10,8 +10,7 @@ from operators.query.canonical import Canonical, Shape
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import OrderValue
-from operators.query.syntax.expression import Expression
-from operators.query.syntax.keyword_filter import Ending, Endings, unfinished
+from operators.query.syntax.keyword_filter import Ending, Endings, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.trace import Trace
 from schemas.document import (
@@ -114,16 +113,16 @@ class Searches:
 
     def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search | Unfinished:
         parsed = query.retrieval.parsed
-        expression = parsed.expression if parsed is not None else None
+        if parsed is None or parsed.expression is None:
+            return self._by_keywords(query, seen, common)
+        expression = parsed.expression
 
         def finished(endings: Endings) -> Search:
-            return self._by_keywords(query, _narrowed(seen, expression, endings), common)
+            matching = keyword_conditions(expression, COLUMNS, endings)
+            return self._by_keywords(query, _narrowed(seen, matching), common)
 
-        open_ended = unfinished(expression, COLUMNS) if expression is not None else {}
-        if not open_ended:
-            return finished({})
-        where = {ending: {**seen, "must": [*seen["must"], condition]} for ending, condition in open_ended.items()}
-        return Unfinished(where, query.trace, finished)
+        wanted = {ending: _narrowed(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
+        return Unfinished(wanted, query.trace, finished) if wanted else finished({})
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
@@ -163,10 +162,8 @@ class Searches:
         return {"must": must} if query.asked.plan.include_reflections else {"must": must, "must_not": [reflections]}
 
 
-def _narrowed(seen: Mapping[str, Any], expression: Expression | None, endings: Endings) -> Mapping[str, Any]:
-    if expression is None:
-        return seen
-    return {**seen, "must": [*seen["must"], keyword_conditions(expression, COLUMNS, endings)]}
+def _narrowed(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
+    return {**seen, "must": [*seen["must"], condition]}
 
 
 def legs(query: InFlight) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Retrieve: the legs of many queries, one batch request a leg and collection.
 
-Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
-that fails leaves the others; all that were asked lost: the query is answered as failed.
+Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A search
+for a phrase that ends in a prefix looks its endings up first, and then has a request of its own. A leg that fails
+leaves the others; all that were asked lost: the query is answered as failed.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
 NO_TERMS: Final = "no_terms: the query has nothing that a leg of its recipe and profile could search by"
-_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: the commonest are"
+_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
 def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
@@ -128,31 +129,32 @@ class Retriever:
         self, leg: str, collection: str, searches: Sequence[Search | Unfinished], timeout: float
     ) -> Sequence[Found | BackendError]:
         ready = [each for each in searches if isinstance(each, Search)]
-        if len(ready) < len(searches):
-            alone = (self._finish(collection, each, timeout) for each in searches if isinstance(each, Unfinished))
-            found, *finished = await asyncio.gather(self._ask(leg, collection, ready, timeout), *alone)
-            answered, endings = iter(found), iter(finished)
-            return [next(answered) if isinstance(each, Search) else next(endings) for each in searches]
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
             lookups = (looked_up(self.qdrant, collection, each, timeout) for each in ready)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
-        if not ready:
-            return []
-        asked = [body for search in ready for body in (search.body, search.rest) if body is not None]
+        alone = (self._finish(collection, each, timeout) for each in searches if isinstance(each, Unfinished))
+        together, *finished = await asyncio.gather(self._search(collection, ready, timeout), *alone)
+        answers, others = iter(together), iter(finished)
+        return [next(answers) if isinstance(each, Search) else next(others) for each in searches]
+
+    async def _search(
+        self, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
         answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
-        return [_joined(search, answers) for search in ready]
+        return [_joined(search, answers) for search in searches]
 
     async def _finish(self, collection: str, search: Unfinished, timeout: float) -> Found | BackendError:
-        """Look the endings up, then search; alone, so that no other query waits for them."""
+        """Look the endings up, then search; alone, so that what is late or fails here costs no other query its hits."""
         deadline = monotonic() + timeout
         try:
             endings, cut = await phrase_endings(self.qdrant, collection, search.endings, timeout=timeout)
         except BackendError as error:
             return error
-        [found] = await self._ask(KEYWORD, collection, [search.finished(endings)], deadline - monotonic())
+        [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())
         return found._replace(warnings=(_CUT,)) if cut and isinstance(found, Found) else found
 
 

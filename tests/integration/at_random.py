@@ -23,6 +23,7 @@ TEXTS = (
     '"alpha beta"',
     "alpha AND NOT gamma",
     "gam*",
+    '"alpha be"*',
     "title:beta",
 )
 RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")

@@ -55,8 +55,27 @@ MATCHES: dict[str, set[str]] = {
     "12:": {"sister"},
     "sister's": {"runs", "sister"} - {"runs"},
     "letter NEAR sea": {"sister", "the", "runs", "shore"},
-    "sea^2 +letter": {"sister", "the", "runs", "shore"},
     "(sea)": {"the", "runs", "shore"},
+}
+
+SPELLINGS: dict[str, set[str]] = {
+    "content:(letter OR sailors)": {"sister", "the"},
+    '"shore se"*': {"shore"},
+    '"sea sho" * NOT title:sea': {"runs"},
+    "sail *": {"the", "runs"},
+    "content : sea": {"runs", "shore"},
+    "title: sea": {"the", "shore"},
+    "-title:sea": {"runs", "shore"},
+    "- {title}: sea": {"runs", "shore"},
+    "{title content}: sea NOT one": {"the", "runs"},
+    '"title": sea': {"the", "shore"},
+}
+
+UNSUPPORTED: dict[str, list[str]] = {
+    "NEAR(letter sea)": ["NEAR"],
+    "^letter sea": ["^"],
+    "letter + sea": ["+"],
+    "sea^2 +letter": ["^", "+"],
 }
 
 MALFORMED: dict[str, set[str]] = {
@@ -78,6 +97,22 @@ def test_what_the_syntax_matches(plain: System) -> None:
         assert set(ids(answer)) == expected, text
         assert answer["warnings"] == [], text
         assert (answer["status"], answer["backends_used"]) == ("ok", ["keyword"]), text
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_the_spellings_of_fts5(plain: System, text: str) -> None:
+    """Columns, prefixes, and phrases that end in one are read however FTS5 lets them be written."""
+    answer = plain.ask({"text": text, "profile": "fast", "limit": 50})
+    assert (set(ids(answer)), answer["warnings"]) == (SPELLINGS[text], [])
+
+
+@pytest.mark.parametrize("text", UNSUPPORTED)
+def test_what_is_not_supported_is_named(plain: System, text: str) -> None:
+    """An operator of FTS5 that isn't one here is plain text, which a warning says by its name."""
+    answer = plain.ask({"text": text, "profile": "fast", "limit": 50})
+    assert set(ids(answer)) == {"sister", "the", "runs", "shore"}
+    for warning, name in zip(answer["warnings"], UNSUPPORTED[text], strict=True):
+        assert f"no operator {name}:" in warning
 
 
 def test_what_is_malformed_is_read_as_words(plain: System) -> None:

@@ -30,7 +30,34 @@ DOCUMENTS = [
     document("copy", "the VET saw the cat and gave  it a vaccine.", "2024-02-22", confidence=0.9),
     document("sum", "Cats need shelter, food and a vet.", "2024-01-15", type="reflection"),
     document("off", "The train to Hamburg was late again.", "2024-02-28", access_count=7),
+    *(
+        document(day, f"We watered the {plant}.", day, namespace="garden")
+        for day, plant in {
+            "2021-03-02": "ferns",
+            "2022-03-02": "figs",
+            "2023-03-02": "roses",
+            "2023-09-01": "beans",
+            "2023-12-02": "leeks",
+            "2024-02-16": "tulips",
+            "2024-02-24": "mint",
+            "2024-02-27": "sage",
+            "2024-03-01": "thyme",
+        }.items()
+    ),
 ]
+
+GARDEN = {
+    "two years ago": "2022-03-02",
+    "2 years ago": "2022-03-02",
+    "a few years ago": "2021-03-02",
+    "half a year ago": "2023-09-01",
+    "a few months ago": "2023-12-02",
+    "a couple of weeks ago": "2024-02-16",
+    "a few days ago": "2024-02-27",
+    # NOW is a Friday.
+    "last Tuesday": "2024-02-27",
+    "last Saturday": "2024-02-24",
+}
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +148,13 @@ def test_a_time_in_the_query_is_targeted(ask: Ask) -> None:
     result = ask({"text": "cat a week ago", "recipe": "mine", "rerank": False})
     assert set(ids(result)[:2]) == {"week", "copy"}
     assert ids(ask({"text": "cat a year ago", "recipe": "mine", "rerank": False}))[0] == "old"
+
+
+@pytest.mark.parametrize("time", GARDEN)
+def test_composite_targets_the_time_in_the_query(ask: Ask, time: str) -> None:
+    """Of documents that match equally, the one of the time that the query names comes first."""
+    event = {"namespace": "garden", "recipe": "composite", "profile": "fast", "rerank": False}
+    assert ids(ask({**event, "text": f"What was watered {time}?"}))[0] == GARDEN[time]
 
 
 def test_overrides_change_the_recipe_of_one_query(ask: Ask) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from operators.clients.qdrant.client import Filter, QdrantClient
-from operators.query.syntax.keyword_filter import Endings, Ending
+from operators.query.syntax.keyword_filter import Ending, Endings
 from schemas.document import WORDS
 
 COUNTED: Final = 10_000

@@ -1,8 +1,9 @@
 """The keyword syntax: a query's text as an expression over words, or as a bare query.
 
-A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column filter. Then side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
+A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column filter. Then
+side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
 nothing. `AND NOT` is NOT, which needs something before it. A filter within another's parentheses can only take columns
-away. What is malformed is read as a bare query, and what FTS5 has beyond this as plain words, either with a warning.
+away. What is malformed is read as a bare query, and what FTS5 has beyond this as plain text, either with a warning.
 Nothing raises, and the time is linear in the text's length.
 """
 
@@ -18,6 +19,7 @@ from operators.query.syntax.lexer import (
     Operator,
     Parenthesis,
     Phrase,
+    PhrasePrefix,
     Prefix,
     Token,
     lex,
@@ -28,6 +30,9 @@ DEEPEST: Final = 40
 
 MOST: Final = 256
 """Words, phrases and prefixes of an expression at most: the engine looks up each, in each column."""
+
+MOST_OPEN: Final = 16
+"""Phrases of an expression at most that end in a prefix: the endings of each are looked up, in each column."""
 
 _NESTED: Final = 32
 
@@ -83,20 +88,22 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
         expression = _expression(read.tokens) if read.expert else None
     except Malformed as error:
         return _bare(text, (f"the keyword syntax is malformed ({error}): the text is read as words",))
-    warnings = tuple(f"the keyword syntax has no {name}: it is read as a word" for name in read.unsupported)
+    warnings = tuple(
+        f"the keyword syntax has no operator {name}: it is read as plain text" for name in read.unsupported
+    )
     if expression is None:
         return _bare(text, warnings)
     leaves = tuple(leaf.text for leaf in _ranking(expression))
     return Parsed(expression, warnings, " ".join(leaves), not _covered(expression), leaves)
 
 
-def leaves(expression: Expression) -> Iterator[Leaf]:
+def all_leaves(expression: Expression) -> Iterator[Leaf]:
     """All words, phrases and prefixes of an expression, also what it excludes."""
     parts = _parts(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression
     for part in parts:
-        yield from leaves(part)
+        yield from all_leaves(part)
 
 
 def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
@@ -137,7 +144,7 @@ class _Group:
 
 def _expression(tokens: Sequence[Token]) -> Expression:
     outer: list[_Group] = []
-    group, leaves = _Group(), 0
+    group, leaves, open_ended = _Group(), 0, 0
     for token in tokens:
         if isinstance(token, Open):
             outer.append(group)
@@ -153,8 +160,9 @@ def _expression(tokens: Sequence[Token]) -> Expression:
             group.close(token)
         else:
             leaves += 1
-            if leaves > MOST:
-                raise Malformed("too many words")
+            open_ended += isinstance(token, PhrasePrefix)
+            if leaves > MOST or open_ended > MOST_OPEN:
+                raise Malformed("too many words or phrases")
             group.beside.append(replace(token, columns=_narrowed(group.columns, token.columns)))
     if outer:
         raise Malformed("unbalanced parentheses")

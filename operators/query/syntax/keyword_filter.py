@@ -8,7 +8,7 @@ makes a phrase. Without a column any of them may hold it; no phrase goes from on
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any as Json
 
-from operators.query.syntax.expression import All, Any, Expression, Not, leaves
+from operators.query.syntax.expression import All, Any, Expression, Not, all_leaves
 from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
 from schemas.document import WORDS
 
@@ -44,11 +44,11 @@ def conditions(expression: Expression, fields: Sequence[str], endings: Endings) 
     return matches[0] if len(matches) == 1 else {"should": matches}
 
 
-def unfinished(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
+def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {
         (leaf, column): {"must": [_text(column, leaf.words), _prefix(column, leaf.prefix)]}
-        for leaf in leaves(expression)
+        for leaf in all_leaves(expression)
         if isinstance(leaf, PhrasePrefix)
         for column in (fields if leaf.columns is None else leaf.columns)
     }

@@ -1,10 +1,10 @@
 """The tokens of the keyword syntax: words, phrases and prefixes, operators, parentheses, column filters.
 
-An operator and a column filter stand alone: white space, a parenthesis, a quote or an end is beside them, on the left of
-a filter. A filter is `title:`, `{title content}:` or, for all columns but some, either behind a `-`; there may be white
-space around its colon. It goes with the phrase or the parentheses behind it, or with all words up to the next white
-space, parenthesis or quote (`title:sister's` is title:sister title:s). A star behind a word or a phrase, with or without
-white space before it, makes its last word a prefix. Within a phrase `""` is a quote.
+An operator and a column filter stand alone: white space, a parenthesis, a quote or an end is beside them, on the left
+of a filter. A filter is `title:`, `{title content}:` or, for all columns but some, either behind a `-`; there may be
+white space around its colon, and quotes around a name. It goes with the phrase or the parentheses behind it, or with
+all words up to the next white space, parenthesis or quote (`title:sister's` is title:sister title:s). A star behind a
+word or a phrase, with or without white space before it, makes its last word a prefix. Within a phrase `""` is a quote.
 """
 
 import re
@@ -93,7 +93,7 @@ Token = Leaf | Operator | Open | Parenthesis
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text's tokens, whether there is any syntax among them, and the constructs of FTS5 that are plain words here.
+    """A text's tokens, whether there is any syntax among them, and the operators of FTS5 that are plain text here.
 
     Without syntax parentheses are punctuation.
     """
@@ -104,17 +104,15 @@ class Tokens:
 
 
 _TOKEN: Final = re.compile(
-    rf'(?P<phrase>"(?:[^"]|"")*+")(?P<ends>\s*+\*)?|(?P<word>{WORD})(?P<star>\s*+\*)?|(?P<mark>["(){{^+-])'
+    rf'(?P<operand>"(?:[^"]|"")*+"|{WORD})(?P<star>\s*+\*)?|(?P<sign>["(){{-]|\^(?=\s*+(?:"|{WORD})))'
 )
-_NAME: Final = re.compile(WORD)
-_NAMES: Final = re.compile(r"\{([^{}:\"()]*+)\}")
-_SPACE: Final = re.compile(r"\s*+")
-_COLON: Final = re.compile(r"\s*+:\s*+")
 _BESIDE: Final = re.compile(r'[\s"()]|\Z')
-_OPERAND: Final = re.compile(rf'\s*+(?:"|{WORD})')
-_HELD: Final = re.compile(rf'["(]|(?P<word>{WORD})')
-_OPERATORS: Final = frozenset(operator.value for operator in Operator)
-_NEAR: Final = re.compile(r"\s*+\(")
+_OPERATOR: Final = re.compile(rf"(?:AND|OR|NOT)(?={_BESIDE.pattern})")
+_NAME: Final = rf'(?:{WORD}|"{WORD}")'
+_FILTER: Final = re.compile(rf"(?P<but>-\s*+)?(?P<names>{_NAME}|\{{\s*+(?:{_NAME}\s*+)++\}})\s*+:\s*+")
+_FILTERED: Final = re.compile(rf'(?:\^\s*+)?(["(]|{WORD})')
+_NEAR: Final = re.compile(r"NEAR\s*+\(")
+_PLUS: Final = re.compile(rf'\s*+\+\s*+(?:"|{WORD})')
 
 
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
@@ -126,7 +124,7 @@ def lex(text: str, columns: Mapping[str, str]) -> Tokens:
 
 
 class _Lexer:
-    """Reads one text; `filter` holds for what begins before `reach`."""
+    """Reads one text. The last column filter is that of what begins before `reach`."""
 
     def __init__(self, text: str, fields: Mapping[str, str]) -> None:
         self._text = text
@@ -136,84 +134,53 @@ class _Lexer:
         self._expert = False
         self._filter: Columns | None = None
         self._reach = 0
-        self._leaf_end = -1
 
     def tokens(self) -> Tokens:
         position = 0
         while found := _TOKEN.search(self._text, position):
-            if found["phrase"] is not None:
-                position = self._phrase(found)
-            elif found["word"] is not None:
-                position = self._word(found)
-            else:
-                position = self._mark(found.start(), found["mark"])
+            position = self._filtered(found.start()) or self._token(found)
         return Tokens(self._read, self._expert, tuple(dict.fromkeys(self._unsupported)))
 
-    def _phrase(self, found: re.Match[str]) -> int:
-        held = tuple(cut(found["phrase"]))
-        within = self._within(found.start())
-        leaf: Leaf
-        if len(held) == 1:
-            leaf = Prefix(held[0], within) if found["ends"] else Word(held[0], within)
-        elif held and found["ends"]:
-            leaf = PhrasePrefix(held[:-1], held[-1], within)
-        else:
-            leaf = Phrase(held, within)
-        return self._operand(leaf, found.end(), expert=True)
-
-    def _word(self, found: re.Match[str]) -> int:
-        word, start, end = found["word"], found.start(), found.end("word")
-        if word in _OPERATORS and self._alone(start) and _BESIDE.match(self._text, end):
-            self._operator(Operator(word))
-            return end
-        if (behind := self._filtered(start, start)) is not None:
-            return behind
-        if word == "NEAR" and self._alone(start) and _NEAR.match(self._text, end):
-            self._unsupported.append(word)
-        within = self._within(start)
-        starred = found["star"] is not None
-        return self._operand(Prefix(word, within) if starred else Word(word, within), found.end(), expert=starred)
-
-    def _mark(self, start: int, mark: str) -> int:
-        if mark == '"':
-            raise Malformed("unbalanced quotes")
-        if mark == ")":
-            self._read.append(Parenthesis.CLOSE)
-        elif mark == "(":
-            self._read.append(Open(self._within(start)))
-        elif mark == "^" and self._alone(start, ":") and _OPERAND.match(self._text, start + 1):
-            self._unsupported.append(mark)
-        elif mark == "+" and self._behind_leaf(start) and _OPERAND.match(self._text, start + 1):
-            self._unsupported.append(mark)
-        elif mark in "{-":
-            names = _SPACE.match(self._text, start + 1).end() if mark == "-" else start  # type: ignore[union-attr]
-            return self._filtered(start, names) or start + 1
-        return start + 1
-
-    def _filtered(self, start: int, names: int) -> int | None:
-        """Read a column filter from `start`, whose names begin at `names`; where it goes on, None if it is none."""
-        text = self._text
-        found = _NAMES.match(text, names) or _NAME.match(text, names)
+    def _filtered(self, start: int) -> int | None:
+        """Read a column filter; where it ends, None if there is none."""
+        found = self._filter_at(start)
         if found is None or not self._alone(start):
             return None
-        named = [name.lower() for name in (found[1].split() if found.re is _NAMES else (found[0],))]
-        colon = _COLON.match(text, found.end())
-        if not named or not self._fields.keys() >= set(named) or colon is None:
-            return None
-        held = _HELD.match(text, colon.end())
-        if held is None:
-            return None
-        if start < self._reach:
+        if self._filter_at(found.end()):
             raise Malformed("a column before another one")
-        if held["word"] in _OPERATORS and colon[0][-1] != ":":
+        filtered = _FILTERED.match(self._text, found.end())
+        if filtered is None:
+            return None
+        if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        chosen = {self._fields[name] for name in named}
-        kept = (field for field in self._fields.values() if (field in chosen) == (start == names))
+        named = {self._fields[name.lower()] for name in cut(found["names"])}
+        kept = (field for field in self._fields.values() if (field in named) == (found["but"] is None))
         self._filter = tuple(dict.fromkeys(kept))
-        end = _BESIDE.search(text, colon.end() + 1)
-        self._reach = colon.end() + 1 if held["word"] is None or end is None else end.start()
+        self._reach = next(_BESIDE.finditer(self._text, filtered.start(1) + 1)).start()
         self._expert = True
-        return colon.end()
+        return found.end()
+
+    def _token(self, found: re.Match[str]) -> int:
+        """Read any other token; where it ends."""
+        start, end = found.span()
+        within = self._filter if start < self._reach else None
+        if (operator := self._operator_at(start)) is not None:
+            self._operator(operator)
+        elif found["operand"] is not None:
+            self._operand(found["operand"], found["star"] is not None, within)
+            if _NEAR.match(self._text, start):
+                self._unsupported.append("NEAR")
+            if _PLUS.match(self._text, end):
+                self._unsupported.append("+")
+        elif found["sign"] == "(":
+            self._read.append(Open(within))
+        elif found["sign"] == ")":
+            self._read.append(Parenthesis.CLOSE)
+        elif found["sign"] == "^":
+            self._unsupported.append("^")
+        elif found["sign"] == '"':
+            raise Malformed("unbalanced quotes")
+        return end
 
     def _operator(self, operator: Operator) -> None:
         if operator is Operator.NOT and self._read and self._read[-1] is Operator.AND:
@@ -222,18 +189,26 @@ class _Lexer:
             self._read.append(operator)
         self._expert = True
 
-    def _operand(self, leaf: Leaf, end: int, *, expert: bool) -> int:
+    def _operand(self, text: str, starred: bool, within: Columns | None) -> None:
+        leaf: Leaf
+        match cut(text):
+            case [word]:
+                leaf = Prefix(word, within) if starred else Word(word, within)
+            case [*words, last] if starred:
+                leaf = PhrasePrefix(tuple(words), last, within)
+            case words:
+                leaf = Phrase(tuple(words), within)
         self._read.append(leaf)
-        self._leaf_end = end
-        self._expert = self._expert or expert
-        return end
+        self._expert = self._expert or starred or text.startswith('"')
 
-    def _within(self, start: int) -> Columns | None:
-        return self._filter if start < self._reach else None
+    def _filter_at(self, start: int) -> re.Match[str] | None:
+        found = _FILTER.match(self._text, start)
+        known = found is not None and all(name.lower() in self._fields for name in cut(found["names"]))
+        return found if known else None
 
-    def _alone(self, start: int, also: str = "") -> bool:
-        before = self._text[start - 1] if start else " "
-        return before in also or _BESIDE.match(before) is not None
+    def _operator_at(self, start: int) -> Operator | None:
+        found = _OPERATOR.match(self._text, start)
+        return Operator(found[0]) if found is not None and self._alone(start) else None
 
-    def _behind_leaf(self, start: int) -> bool:
-        return self._leaf_end >= 0 and not self._text[self._leaf_end : start].strip()
+    def _alone(self, start: int) -> bool:
+        return start == 0 or _BESIDE.match(self._text, start - 1) is not None

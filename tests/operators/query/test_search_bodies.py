@@ -13,8 +13,9 @@ from operators.query.destinations import Destinations
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.query.search_bodies import Searches
+from operators.query.search_bodies import Searches, Unfinished
 from operators.query.sparse_vector import SparseVector
+from operators.query.syntax.expression import parse
 from schemas.errors import Reason
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
@@ -232,6 +233,22 @@ def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
     assert found[KEYWORD]["params"] == {"idf": {"corpus": {"must": [tenant("acme")]}}}
     back = bodies(query(**{**event, "include_reflections": True}))
     assert all(body["filter"] == {"must": [tenant("acme")]} for body in back.values())
+
+
+def test_endings_are_looked_up_within_what_the_query_sees() -> None:
+    """The words that a phrase may end in are those of documents that the leg itself may return."""
+    asked = query(subject="s", include_reflections=False)
+    asked.retrieval.parsed = parse('title:"deep lea"*', {"title": "title"})
+    search = SEARCHES(asked)[KEYWORD, "documents"]
+    assert isinstance(search, Unfinished)
+    [(ending, where)] = search.endings.items()
+    seen = bodies(query(subject="s", include_reflections=False))[KEYWORD]["filter"]
+    assert where["must"][:-1] == seen["must"]
+    assert where["must_not"] == seen["must_not"] == [REFLECTION]
+    finished = search.finished({ending: ["learning"]}).body
+    assert finished is not None
+    phrase = {"key": "title", "match": {"phrase": "deep learning"}}
+    assert finished["filter"] == {**seen, "must": [*seen["must"], phrase]}
 
 
 asked = st.fixed_dictionaries(

@@ -1,22 +1,27 @@
 """Retrieve and fetch: what is asked of Qdrant for a query, and what its answers do to it."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import numpy as np
+import orjson
 
 from operators.query.embedding import Embedding
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Searches
+from operators.query.search_bodies import Search, Searches
 from operators.query.sparse_vector import SparseVector
+from operators.query.syntax.expression import parse
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.stages.fetch import Fetching
-from operators.stages.retrieve import retrieved
+from operators.stages.retrieve import Retriever, retrieved
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
-from tests.operators.samples import query
+from tests.operators.clients.qdrant.transports import Faulty, qdrant
+from tests.operators.samples import TRACER, query
 
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
@@ -37,6 +42,7 @@ def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
     """What each leg is asked for such a query."""
     found = {}
     for batch_key, search in SEARCHES(embedded(**event)).items():
+        assert isinstance(search, Search)
         assert search.body is not None
         found[batch_key] = search.body
     return found
@@ -73,6 +79,30 @@ def test_a_lost_leg_is_not_an_empty_one() -> None:
     assert (asked.outcome.legs["keyword"].status, asked.outcome.legs["keyword"].reason) == (LegStatus.OK, None)
     assert asked.outcome.degraded == [("vector", Reason.TIMEOUT)]
     assert not asked.answered
+
+
+def test_what_a_leg_says_of_its_hits_is_a_warning() -> None:
+    """The caller hears it."""
+    asked = retrieved(Finished(embedded(), {KEYWORD: Found(FOUND, warnings=("not all",))}))
+    assert asked.outcome.warnings == ["not all"]
+
+
+def test_lost_endings_lose_their_own_search_alone() -> None:
+    """Where Qdrant counts no words, a phrase that ends in a prefix isn't found, and other queries' searches are."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/facet"):
+            return httpx.Response(500)
+        answers: list[Any] = [{"points": []} for _ in orjson.loads(request.content)["searches"]]
+        return httpx.Response(200, content=orjson.dumps({"result": answers}))
+
+    open_ended = embedded()
+    open_ended.retrieval.parsed = parse('"deep lea"*', {})
+    searches = [SEARCHES(asked)[KEYWORD] for asked in (embedded(), open_ended, embedded())]
+    retriever = Retriever(qdrant(Faulty(answer)), SEARCHES, TRACER, Bounds(1, 1, 1))
+    before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
+    assert before == after == Found(Hits([], [], []))
+    assert isinstance(lost, BackendUnavailable)
 
 
 def test_all_legs_lost_is_failed() -> None:

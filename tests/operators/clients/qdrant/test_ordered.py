@@ -57,7 +57,9 @@ async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any])
         asked.asked = replace(
             asked.asked, canonical=replace(asked.asked.canonical, cursor=Cursor(b"", None, 0.0, following))
         )
-        answer = await looked_up(client, "documents", searches(asked)["structured", "documents"], 30)
+        search = searches(asked)["structured", "documents"]
+        assert isinstance(search, Search)
+        answer = await looked_up(client, "documents", search, 30)
         assert not isinstance(answer, BackendError)
         page = turn(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append(answer.hits.ids[page.first : page.last])

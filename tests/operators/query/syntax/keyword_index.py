@@ -9,14 +9,14 @@ from typing import Any
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.phrase_endings import phrase_endings
+from operators.clients.qdrant.phrase_endings import Counted, phrase_endings
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.hits import Hits
-from operators.query.syntax.expression import Parsed
-from operators.query.syntax.keyword_filter import conditions, unfinished
+from operators.query.syntax.expression import Expression, Parsed
+from operators.query.syntax.keyword_filter import conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.document import COLUMNS, DocumentEvent, point_id
@@ -90,11 +90,15 @@ class Index:
             found[owner] |= self._found(hits)
         return found
 
+    def counted(self, expression: Expression) -> Counted:
+        """The endings of the expression's phrases, among all documents."""
+        wanted = open_endings(expression, COLUMNS)
+        return self._calls.run(phrase_endings(self._client, "documents", wanted, timeout=60), 60)
+
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}
         if parsed.expression is not None:
-            open_ended = unfinished(parsed.expression, COLUMNS)
-            counted = self._calls.run(phrase_endings(self._client, "documents", open_ended, timeout=60), 60)
+            counted = self.counted(parsed.expression)
             assert not counted.cut
             where = {"must": [conditions(parsed.expression, COLUMNS, counted.endings)]}
         return {"filter": where, "limit": max(len(self._numbers), 1), "with_payload": False}

@@ -2,7 +2,18 @@
 
 import pytest
 
-from operators.query.syntax.expression import DEEPEST, MOST, NOTHING, All, Any, Expression, Not, Parsed, parse
+from operators.query.syntax.expression import (
+    DEEPEST,
+    MOST,
+    MOST_OPEN,
+    NOTHING,
+    All,
+    Any,
+    Expression,
+    Not,
+    Parsed,
+    parse,
+)
 from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
@@ -33,12 +44,12 @@ def bare(text: str) -> Parsed:
         "salt and pepper or not",
         "(a) b) :( ()",
         "NEAR a b, NEARBY(a b)",
-        "a ^ 2, b + - c++, C++",
+        "^ , a ^, b + - c++, C++ ^",
         "http://example.com:80/x 12:30",
         "title: , the title :",
         "subtitle:a my-title:a -subtitle: a",
         "{a b}: c {} : d {title, b}: e {title",
-        "2 + , * 3 ** b",
+        "+ 2 + , * 3",
         "R&D AND-gates, NOT. OR's ANDROID",
         "“curly quotes”",
         "\ud800 \udfff",
@@ -66,8 +77,8 @@ def test_a_text_without_syntax_is_bare(text: str) -> None:
         pytest.param("pre*", Prefix("pre"), id="a prefix"),
         pytest.param("a*b", All((Prefix("a"), B)), id="a prefix ends at its star"),
         pytest.param("AND* OR*", All((Prefix("AND"), Prefix("OR"))), id="prefixes of an operator's letters"),
-        pytest.param("title*:a", All((Prefix(("title",)), A)), id="a prefix of a column's name"),
-        pytest.param("a** (* b)", All((Prefix("a"), B)), id="another star says nothing"),
+        pytest.param("title*:a", All((Prefix("title"), A)), id="a prefix of a column's name"),
+        pytest.param("a ** (* b)", All((Prefix("a"), B)), id="another star says nothing"),
         pytest.param("title:a", Word("a", ("title",)), id="a column"),
         pytest.param(
             "TITLE:a Content:b", All((Word("a", ("title",)), Word("b", ("text",)))), id="its name in any case"
@@ -108,6 +119,10 @@ def test_a_text_without_syntax_is_bare(text: str) -> None:
         ),
         pytest.param("title:(content:a)", Word("a", ()), id="nested, of other columns"),
         pytest.param("(title: a)", Word("a", ("title",)), id="in parentheses"),
+        pytest.param('"Title" : a', Word("a", ("title",)), id="a column in quotes"),
+        pytest.param('- {"title"content}:a', Word("a", ()), id="columns in quotes"),
+        pytest.param('"a": b', All((A, B)), id="a phrase before a colon"),
+        pytest.param("{title text}: AND*", Prefix("AND", ("title", "text")), id="a column of a prefix of such letters"),
         pytest.param("title:NOT b", All((Word("NOT", ("title",)), B)), id="a column of an operator's letters"),
     ],
 )
@@ -159,11 +174,14 @@ def test_side_by_side_binds_tightest_then_not_and_or(text: str, expression: Expr
         "Title: NOT FOUND",
         "title: content: a",
         "title : -content:a",
+        "title:content:a",
+        "title: NOT a",
         "a AND (b OR)",
         'a AND "b',
         '5" screen',
         "(" * 33 + "a*" + ")" * 33,
         " OR ".join("a" * (MOST + 1)),
+        '"a b"*' * (MOST_OPEN + 1),
     ],
 )
 def test_a_malformed_text_is_bare_with_a_warning(text: str) -> None:
@@ -237,16 +255,23 @@ def test_an_expression_is_bounded_in_depth() -> None:
         ("title: ^ a", "^"),
         ('"one" + "two"', "+"),
         ("a+b", "+"),
-        ("a* + b", "+"),
+        ("a* +b", "+"),
+        ("a^b", "^"),
+        ("title:NEAR(a b)", "NEAR"),
     ],
 )
 def test_what_fts5_has_beyond_this_is_named(text: str, named: str) -> None:
-    """Its words are read as words, which a warning says."""
+    """It is read as the words and signs that it is written with, which a warning says."""
     parsed = parse(text, COLUMNS)
-    assert parsed.warnings == (f"the keyword syntax has no {named}: it is read as a word",)
+    assert parsed.warnings == (f"the keyword syntax has no operator {named}: it is read as plain text",)
+
+
+def test_a_column_goes_with_what_is_behind_a_plain_sign() -> None:
+    """`^` in a column, which FTS5 has, loses the sign alone."""
+    assert parse("title:^a b", COLUMNS).expression == All((Word("a", ("title",)), B))
 
 
 def test_what_stands_in_a_phrase_is_no_construct() -> None:
-    """Nor is punctuation that FTS5 itself would not read so."""
+    """Nor is a sign or a word that FTS5 itself would not read so."""
     assert read('"NEAR(a)" AND "a + ^b"')
-    assert parse("c++, ^, a^b and near(a)", COLUMNS).warnings == ()
+    assert bare("c++, ^, NEAR a and near(a)").warnings == ()

@@ -39,7 +39,24 @@ def test_long_texts_are_read(token_ids: list[str], between: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "piece", ["(", '"', '""', "title:", "title:a", "a*", "a_", "(a AND ", "a NOT (b ", "\u093f", "a:"]
+    "piece",
+    [
+        "(",
+        '"',
+        '""',
+        "title:",
+        "title:a",
+        "a*",
+        "a_",
+        "(a AND ",
+        "a NOT (b ",
+        "\u093f",
+        "a:",
+        "{a ",
+        '{"',
+        "a + ",
+        "- ",
+    ],
 )
 def test_the_time_is_linear(piece: str) -> None:
     """Eight times the text takes far from 64 times as long."""

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.query.syntax.expression import DEEPEST, MOST, Expression, parse
-from operators.query.syntax.keyword_filter import conditions
+from operators.query.syntax.keyword_filter import conditions, open_endings
+from operators.query.syntax.lexer import PhrasePrefix
 from schemas.document import COLUMNS
 from tests.operators.query.syntax import expressions as drawn
 from tests.operators.query.syntax.keyword_index import Index, index
@@ -25,10 +26,15 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 
 
 def condition(text: str) -> dict[str, Json]:
-    """The condition of an expression's text."""
+    """The condition of an expression's text that has no endings."""
+    return conditions(expression(text), COLUMNS, {})
+
+
+def expression(text: str) -> Expression:
+    """The expression that a text is."""
     parsed = parse(text, NAMES)
     assert parsed.expression is not None
-    return conditions(parsed.expression, COLUMNS)
+    return parsed.expression
 
 
 def levels(value: Json) -> int:
@@ -63,9 +69,44 @@ def test_a_filter_by_hand() -> None:
     }
 
 
+def test_the_endings_of_a_phrase_by_hand() -> None:
+    """Documents that may hold one are those with the whole words and the prefix; each ending makes a phrase."""
+    asked = expression('text:"the blue LAN"* OR title:high')
+    ending = (PhrasePrefix(("the", "blue"), "LAN", ("text",)), "text")
+    assert open_endings(asked, COLUMNS) == {
+        ending: {
+            "must": [
+                {"key": "text", "match": {"phrase": "the blue"}},
+                {"key": "_text_words", "match": {"prefix": "lan"}},
+            ]
+        }
+    }
+    high = {"key": "title", "match": {"text": "high"}}
+    assert conditions(asked, COLUMNS, {ending: ["lantern", "land"]}) == {
+        "should": [
+            {
+                "should": [
+                    {"key": "text", "match": {"phrase": "the blue lantern"}},
+                    {"key": "text", "match": {"phrase": "the blue land"}},
+                ]
+            },
+            high,
+        ]
+    }
+    assert conditions(asked, COLUMNS, {ending: []}) == {"should": [{"has_id": []}, high]}
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        ('"blue lan"*', {0}),
+        ('"blue AND hi" *', {1}),
+        ('"lantern hu"*', set()),
+        ("-title:lantern", set()),
+        ("-text: blue", {0}),
+        ("-{title text}: blue", set()),
+        ("{title text}: blue", {0, 1}),
+        ("title:(blue OR high)", {0}),
         ('"blue lantern"', {0}),
         ('"lantern hung"', set()),
         ("lantern AND hung", {0}),
