@@ -133,7 +133,7 @@ class Planner:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
             wrong = "; ".join(problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
-            raise InputError(DeadLetterClass.INVALID, wrong) from error
+            raise InputError(DeadLetterClass.INVALID, wrong, f"overrides.{error.problems[0].path}") from error
         if changed.asks_chat and not self.chat:
             raise invalid("overrides", "no chat model is configured", overrides)
         if len(key[1]) <= _KEPT_BYTES:

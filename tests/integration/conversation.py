@@ -16,7 +16,7 @@ from typing import Any, Self
 import kafka
 
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas import dead_letter
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Position
 

@@ -20,7 +20,7 @@ import yaml
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas import dead_letter
 
 PARTITIONS = 4
