@@ -143,7 +143,7 @@ def test_the_record_goes_to_the_topic_that_the_query_chose() -> None:
 
 
 def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
-    """A result that has no room is refused, in the trace, too, or else a dead letter; one that lost something says so."""
+    """A result without room is refused, in the trace, too, or else a dead letter; one that lost something says so."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
