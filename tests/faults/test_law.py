@@ -72,7 +72,7 @@ def test_a_refusal_where_there_should_be_none_is_a_breach() -> None:
     """Neither a query that is right nor a message without a caller is refused to anybody."""
     for asked, letter in ((QUERY, replace(LETTER, place=QUERY.place)), (POISON, LETTER)):
         refused = replace(REFUSAL, place=asked.place)
-        assert any("a refusal for" in breach for breach in account({asked.place: asked}, [letter, refused]).breaches())
+        assert any("a refusal for" in fault for fault in account({asked.place: asked}, [letter, refused]).wrong)
 
 
 def test_a_class_that_a_scenario_names_is_right() -> None:
