@@ -27,7 +27,7 @@ from bench.accounting import machine_seconds, process_seconds
 from bench.events import query_events, repeated_events
 from bench.figures import Measurement, Phase
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas.result import RetrievalStage
 
 PATIENCE: Final = 30.0

@@ -1,7 +1,7 @@
 """The error tree: the cause of an error decides how it is handled.
 
 RankstreamError
-├── InputError        the message is wrong   -> a dead letter; other messages are unaffected
+├── InputError        the message is wrong   -> a dead letter, and the caller hears; others are unaffected
 ├── BackendError      a backend failed       -> the query continues without it, and its result says so
 │   ├── BackendTimeout
 │   │   └── DeadlinePassed
@@ -37,12 +37,25 @@ class DeadLetterClass(StrEnum):
     INTERNAL = "internal"
 
 
-class InputError(RankstreamError):
-    """A message that cannot be processed. It becomes a dead letter of class `kind`."""
+_FIELDS: Final = {
+    DeadLetterClass.UNSUPPORTED_VERSION: "schema_version",
+    DeadLetterClass.VECTOR_DIMENSION: "vector",
+    DeadLetterClass.CURSOR_INVALID: "cursor",
+    DeadLetterClass.CURSOR_EXPIRED: "cursor",
+}
+"""The field that is wrong, where the class says it."""
 
-    def __init__(self, kind: DeadLetterClass, message: str) -> None:
+
+class InputError(RankstreamError):
+    """A message that cannot be processed. It becomes a dead letter of class `kind`.
+
+    `field` is the first that is wrong; None if the message is wrong as a whole.
+    """
+
+    def __init__(self, kind: DeadLetterClass, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.field = field if field is not None else _FIELDS.get(kind)
 
 
 def problem(field: str, what: str, value: object) -> str:
@@ -56,7 +69,7 @@ def problem(field: str, what: str, value: object) -> str:
 
 def invalid(field: str, what: str, value: object) -> InputError:
     """The error for one wrong field, of class `invalid`."""
-    return InputError(DeadLetterClass.INVALID, problem(field, what, value))
+    return InputError(DeadLetterClass.INVALID, problem(field, what, value), field)
 
 
 class Reason(StrEnum):

@@ -11,7 +11,6 @@ from pydantic import (
     Field,
     JsonValue,
     StringConstraints,
-    field_validator,
     model_validator,
 )
 
@@ -42,6 +41,16 @@ SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
 Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+
+
+def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
+        raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
 
 
 def _missing_if_empty(value: str | None) -> str | None:
@@ -58,7 +67,7 @@ class QueryEvent(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: SchemaVersion = SCHEMA_VERSION
-    query_id: Annotated[str, StringConstraints(min_length=1, max_length=512)] = Field(
+    query_id: QueryId = Field(
         description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
     )
     text: str | None = Field(
@@ -116,17 +125,10 @@ class QueryEvent(BaseModel):
     reply_to: str | None = Field(
         default=None, description="Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."
     )
-    metadata: dict[str, JsonValue] | None = Field(
+    metadata: Metadata | None = Field(
         default=None,
         description=f"Returned unchanged; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits.",
     )
-
-    @field_validator("metadata")
-    @classmethod
-    def _bounded_metadata(cls, metadata: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
-        if metadata is not None and (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
-            raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
-        return metadata
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:

@@ -5,17 +5,19 @@ dictionaries to this model.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from schemas.dead_letter import MAX_MESSAGE_CHARS
 from schemas.denial import DenialCode
-from schemas.errors import Reason
+from schemas.errors import DeadLetterClass, Reason
 
 
 class Status(StrEnum):
     """The outcome of a query. If several apply, the first in this order is reported."""
 
+    INVALID = "invalid"
     DENIED = "denied"
     EXPIRED = "expired"
     FAILED = "failed"
@@ -140,8 +142,10 @@ class Provenance(_Strict):
     """Configuration, models, index and query from which the answer was computed."""
 
     config_hash: str | None
-    recipe: str
-    recipe_hash: str = Field(description="Hash of the recipe with the overrides of the query.")
+    recipe: str | None = Field(description="Name of the recipe; null: the query was refused.")
+    recipe_hash: str | None = Field(
+        description="Hash of the recipe with the overrides of the query; null: the query was refused."
+    )
     models: Models
     now: str | None
     index_watermark: list[str] | None = Field(
@@ -155,6 +159,18 @@ class Denied(_Strict):
 
     code: DenialCode
     reason: str
+
+
+class Refused(BaseModel):
+    """Why the query was refused, as its dead letter says it."""
+
+    model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
+
+    class_: DeadLetterClass = Field(alias="class", description="Class of the dead letter.")
+    field: str | None = Field(description="First field that is wrong; null: the message as a whole is.")
+    reason: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = Field(
+        description="What is wrong, with the field and its value, which are cut if they are long."
+    )
 
 
 class DecayInForce(_Strict):
@@ -186,7 +202,7 @@ class ResultEvent(_Strict):
     query_id: str
     result_id: str = Field(description="Hash of the query's topic, partition and offset: the same on re-delivery.")
     status: Status
-    profile: str
+    profile: str | None = Field(description="Profile that was used; null: the query was refused before.")
     retrieval_stage: RetrievalStage | None = Field(
         description="Stage that produced the answer; null: the query ended before any did."
     )
@@ -211,7 +227,18 @@ class ResultEvent(_Strict):
         description="Records that the post-filter check removed: 0 unless something is wrong."
     )
     denied: Denied | None = Field(default=None, description="Only with the status `denied`.")
+    error: Refused | None = Field(default=None, description="Only with the status `invalid`.")
     provenance: Provenance
     debug: Debug | None = Field(default=None, description="Only with `debug`.")
     metadata: dict[str, Any] | None = None
     pool: dict[str, Any] | None = Field(default=None, description="Only with `record`: a candidate pool.")
+
+    @model_validator(mode="after")
+    def _refused_or_ranked(self) -> Self:
+        refused = self.status is Status.INVALID
+        if refused != (self.error is not None):
+            raise ValueError("error is given with the status invalid, and with no other")
+        ranked = (self.profile, self.provenance.recipe, self.provenance.recipe_hash)
+        if any((each is None) != refused for each in ranked):
+            raise ValueError("profile, recipe and recipe_hash are null for a refused query, and for no other")
+        return self

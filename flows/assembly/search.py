@@ -33,6 +33,7 @@ from operators.stages.embed import Embeddings, needs_embedding
 from operators.stages.fetch import Fetching
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
+from operators.stages.refusals import Refusals
 from operators.stages.rerank import Reranking
 from operators.stages.retrieve import Retriever
 from operators.stages.temporal_expression import ByChatModel
@@ -77,15 +78,18 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     topics = settings.kafka.topics
-    publisher = Publisher(
+    refusals = Refusals(
         topics.results,
         topics.dead_letters,
+        decoder.reply_to,
         given.max_bytes,
         f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
         decoder.normalise.config_hash,
-        clients.embedder.model if clients.embedder is not None else None,
-        decoder.normalise.cursors,
+        settings.delivery.refusals == "result_and_dead_letter",
+        given.tracer,
     )
+    embedder = clients.embedder.model if clients.embedder is not None else None
+    publisher = Publisher(refusals, embedder, decoder.normalise.cursors)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -102,7 +106,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         reranking=reranking,
         page=Fetching(clients.qdrant, partial(shown, picking), qdrant),
         picking=picking,
-        finaliser=Finaliser(publisher, cached, given.tracer),
+        finaliser=Finaliser(publisher, cached),
     )
 
 

@@ -1,11 +1,13 @@
 """One result event, for people or as JSON."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.output import emit, out
+from schemas.errors import DeadLetterClass, InputError
 
 _SNIPPET: Final = 200
 _NAME_WIDTH: Final = 32
@@ -17,6 +19,12 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
         emit(result)
     else:
         out.print(answer_table(result, text))
+
+
+def refusal(error: Mapping[str, str]) -> InputError:
+    """The error of a result `invalid`, in the words of its dead letter."""
+    kind = DeadLetterClass(error["class"])
+    return InputError(kind, f"the query was refused ({kind}): {error['reason']}")
 
 
 def answer_table(result: dict[str, Any], query: str) -> Table:
@@ -35,6 +43,8 @@ def answer_table(result: dict[str, Any], query: str) -> Table:
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
         shown.add_row(str(hit["rank"]), escape(hit["id"]), f"{hit['score']:.3f}", *scores, escape(snippet))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
+    if "error" in result:
+        why = result["error"]["reason"]
     if "denied" in result:
         why = result["denied"]["reason"]
     shown.caption = f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.assembly.kafka_client import kafka_client
-from flows.cli.answers import show
+from flows.cli.answers import refusal, show
 from flows.cli.output import Config, Json
 from flows.cli.query_client import QueryClient
 from flows.process import logs
@@ -27,7 +27,7 @@ def query(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Send one query to Kafka, wait for its result, and print it."""
+    """Send one query to Kafka, wait for its result, and print it. Exit code 1 if the query is refused."""
     settings = load(config)
     logs.configure(settings.telemetry)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
@@ -36,4 +36,7 @@ def query(
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connected(kafka_client(kafka), kafka.topics, tracer) as query_client:
         for result in query_client.ask([event], timeout):
-            show(result, text, as_json)
+            if as_json or "error" not in result:
+                show(result, text, as_json)
+            if "error" in result:
+                raise refusal(result["error"])

@@ -51,12 +51,13 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
     values = [value for name, value in headers if name.lower() == header.lower()]
     if len(values) > 1:
-        raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times")
+        raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
     try:
         return values[0].decode("utf-8") or None if values else None
     except UnicodeDecodeError:
         # The decoder's error quotes the value.
-        raise InputError(DeadLetterClass.INVALID, f"header {header}: expected UTF-8, found other bytes") from None
+        wrong = f"header {header}: expected UTF-8, found other bytes"
+        raise InputError(DeadLetterClass.INVALID, wrong, header) from None
 
 
 def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:

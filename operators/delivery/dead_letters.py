@@ -41,10 +41,19 @@ def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
         *_place(origin.topic, origin.partition, origin.offset),
         (names.STAGE, b"send"),
         (names.CLASS, DeadLetterClass.TOO_LARGE.encode()),
-        (names.MESSAGE, f"the record for {refused.topic} is larger than its topic takes".encode()),
+        (names.MESSAGE, too_large(refused.topic).encode()),
     )
-    key = refused.key if refused.key is not None and len(refused.key) <= names.MAX_MESSAGE_CHARS else b""
-    return OutputRecord(origin, topic, key, None, headers)
+    return OutputRecord(origin, topic, short(refused.key) or b"", None, headers)
+
+
+def short(key: bytes | None) -> bytes | None:
+    """The key; an empty one in place of a long one."""
+    return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
+
+
+def too_large(topic: str) -> str:
+    """What is said of a record that is too large for `topic`."""
+    return f"the record for {topic} is larger than its topic takes"
 
 
 def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:

@@ -75,7 +75,13 @@ def validated(model: type[E], document: dict[str, Any]) -> E:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise InputError(DeadLetterClass.INVALID, explain(error)) from error
+        raise InputError(DeadLetterClass.INVALID, explain(error), _wrong(error)) from error
+
+
+def _wrong(error: ValidationError) -> str | None:
+    """The first field that is wrong, as `explain` calls it."""
+    named = (".".join(str(part) for part in item["loc"]) for item in error.errors(include_url=False))
+    return next((field for field in named if field), None)
 
 
 def check_headers(message: Message) -> None:

@@ -5,8 +5,10 @@ Rules
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago; else records queue until then.
 - Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
-- A record that the broker refuses for its size becomes a dead letter without payload, and the others are tried again.
-  Where the broker doesn't say which of several it is, each half of them is tried alone.
+- A message's record and the dead letter that goes with it are delivered together, always.
+- A record that the broker refuses for its size is replaced by the smaller one that it knows `instead`, else by a dead
+  letter without payload, and the others are tried again. Where the broker doesn't say which of several it is, each half
+  of them is tried alone.
 - A retriable failure is retried without end; any other failure ends the process.
 - Before partitions are revoked, and at the end, the producer concludes: it commits their offsets for the last time.
 """
@@ -21,7 +23,7 @@ from typing import Final
 import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
-from operators.delivery.client import Consumer, Producer, RecordTooLarge
+from operators.delivery.client import Consumer, Producer, ProducerRecord, RecordTooLarge
 from operators.delivery.dead_letters import without_payload
 from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
@@ -142,17 +144,18 @@ class Delivery:
                 return list(transaction.waiting)
             self._began = time.monotonic()
             try:
-                self._producer.deliver(compacted(transaction.records), transaction.commits, transaction.group)
+                records = [part for record in compacted(transaction.records) for part in record.together]
+                self._producer.deliver(records, transaction.commits, transaction.group)
             except RecordTooLarge as error:
-                if len(error.records) > 1:
+                if len(error.records) > 1 and len(answers) > 1:
                     return [waiting for part in divided(answers) for waiting in self._deliver(part)]
-                [refused] = error.records
-                if refused.topic == self._dead_letters and refused.value is None:
-                    raise FatalDelivery(
-                        f"{self._dead_letters} refuses a dead letter without payload for its size"
-                    ) from error
-                log.error("topic refused a record for its size", topic=refused.topic, sent_instead="dead letter")
-                answers = [self._smaller(answer) if answer is refused else answer for answer in answers]
+                for refused in error.records:
+                    if refused.topic == self._dead_letters and refused.value is None:
+                        raise FatalDelivery(
+                            f"{self._dead_letters} refuses a dead letter without payload for its size"
+                        ) from error
+                    log.error("topic refused a record for its size", topic=refused.topic, sent_instead="dead letter")
+                answers = [self._smaller(answer, error.records) for answer in answers]
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 time.sleep(_RETRY)
@@ -181,8 +184,16 @@ class Delivery:
             if answer.trace is not None:
                 answer.trace.abandoned()
 
-    def _smaller(self, answer: OutputRecord) -> OutputRecord:
-        return replace(without_payload(answer, self._dead_letters), trace=answer.trace)
+    def _smaller(self, answer: OutputRecord, refused: Sequence[ProducerRecord]) -> OutputRecord:
+        itself = any(each is answer for each in refused)
+        if answer.letter is not None and any(each is answer.letter for each in refused):
+            answer = replace(answer, letter=without_payload(answer.letter, self._dead_letters))
+        if not itself:
+            return answer
+        if answer.instead is not None:
+            return answer.instead(answer)
+        letter = answer.letter if answer.letter is not None else without_payload(answer, self._dead_letters)
+        return replace(letter, trace=answer.trace)
 
     def _confirm(self, transaction: Transaction) -> None:
         self._ledger.confirm(transaction)

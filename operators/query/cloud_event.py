@@ -99,7 +99,7 @@ def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
     encoded = envelope.get("data_base64")
     if encoded is None:
         if "data" not in envelope:
-            raise InputError(DeadLetterClass.INVALID, "data: missing")
+            raise InputError(DeadLetterClass.INVALID, "data: missing", "data")
         return event, envelope["data"]
     if "data" in envelope:
         raise invalid("data_base64", "not beside data", encoded)
@@ -120,10 +120,12 @@ def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
     version = attributes.get("specversion")
     if isinstance(version, str) and version not in ("", names.SPECVERSION):
         reason = problem(field("specversion"), f"this version reads {names.SPECVERSION}", version)
-        raise InputError(DeadLetterClass.UNSUPPORTED_VERSION, reason)
+        raise InputError(DeadLetterClass.UNSUPPORTED_VERSION, reason, field("specversion"))
     for name in ("specversion", "id", "source", "type"):
         if name not in attributes:
-            raise InputError(DeadLetterClass.INVALID, f"{field(name)}: required by CloudEvents, and missing")
+            raise InputError(
+                DeadLetterClass.INVALID, f"{field(name)}: required by CloudEvents, and missing", field(name)
+            )
     for name, value in attributes.items():
         if not _NAME.fullmatch(name):
             raise invalid("an attribute's name", "not of a to z and 0 to 9", name)
@@ -220,6 +222,15 @@ def result_attributes(
         attributes[names.CORRELATION_ID] = event.correlation_id
     attributes |= {name: value.decode("latin-1") for name, value in trace if name in _TRACE}
     return attributes
+
+
+def enveloped(
+    event: CloudEvent, result: Mapping[str, Any], source: str, time: str | None, trace: Headers
+) -> tuple[Headers, Mapping[str, Any]]:
+    """The headers, those of the trace included, and the value, as an object, of a result in kind."""
+    attributes = result_attributes(event, result["result_id"], source, result["query_id"], time, trace)
+    headers, document = in_kind(event.mode, attributes, result)
+    return trace + headers, document
 
 
 def in_kind(mode: Mode, attributes: Mapping[str, str], data: Mapping[str, Any]) -> tuple[Headers, Mapping[str, Any]]:

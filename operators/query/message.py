@@ -1,6 +1,7 @@
-"""Messages: what was read from Kafka, and the one record that ends it."""
+"""Messages: what was read from Kafka, and the record that ends it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass
@@ -45,7 +46,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """The one record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key."""
+    """The record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key.
+
+    `letter` is the dead letter of a message whose sender is told of it by this record: both go in one transaction.
+    `instead` makes of this record what goes in its place if its topic refuses it; by default a dead letter.
+    """
 
     origin: Origin
     topic: str
@@ -55,14 +60,22 @@ class OutputRecord:
     trace: Trace | None = None
     timestamp_ms: int | None = None
     compacts: bool = False
+    letter: "OutputRecord | None" = None
+    instead: "Callable[[OutputRecord], OutputRecord] | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def together(self) -> "tuple[OutputRecord, ...]":
+        """The record, and the dead letter that goes with it."""
+        return (self,) if self.letter is None else (self, self.letter)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that can't be answered, on its way to the dead letters; `trace` is its query's, if it was one."""
+    """A message that is refused; `field` is what is wrong with it, `trace` its query's, if it was one."""
 
     message: Message
     kind: DeadLetterClass
     stage: str
     reason: str
     trace: Trace | None = None
+    field: str | None = None

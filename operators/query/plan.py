@@ -159,7 +159,7 @@ class Planner:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
             wrong = "; ".join(problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
-            raise InputError(DeadLetterClass.INVALID, wrong) from error
+            raise InputError(DeadLetterClass.INVALID, wrong, f"overrides.{error.problems[0].path}") from error
         if boost is not None:
             try:
                 changed = changed.boosting(boost)

@@ -1,5 +1,6 @@
 """Results: what a query is answered with, from what became of it. The same for the flow and for ranking offline."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 from operators.query.canonical import Shape
 from operators.query.in_flight import Query
+from operators.query.message import Origin
 from operators.query.outcome import Outcome
 from operators.ranking.candidate import Candidate, Leg, union
 from schemas.leg import STRUCTURED, VECTOR
@@ -20,8 +22,14 @@ _OWN_PLACE: Final = ("id", "text")
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
+def result_id(origin: Origin) -> str:
+    """The result's identity: a hash of the query's place in Kafka, so that it is the same on re-delivery."""
+    place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
+    return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
+
+
 def status_of(asked: Query, outcome: Outcome) -> Status:
-    """What became of the query: of several that apply, the first of denied, expired, failed, partial, unranked, ok."""
+    """What became of a query that wasn't refused: the first that applies of those below `invalid`, in their order."""
     if asked.denial is not None:
         return Status.DENIED
     if outcome.expired:

@@ -77,7 +77,7 @@ def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Cal
         try:
             done = step(item)
         except InputError as error:
-            out.dead.append(_rejected(name, source(item), error.kind, str(error)))
+            out.dead.append(_rejected(name, source(item), error.kind, str(error), error.field))
         except Exception as error:  # noqa: BLE001  reported and accounted for
             out.dead.append(defect(name, source(item), error))
         else:
@@ -96,10 +96,10 @@ def defect(name: str, source: Source, error: Exception) -> Rejected:
     return rejected
 
 
-def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str) -> Rejected:
+def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
     if isinstance(source, Message):
-        return Rejected(source, kind, name, reason)
-    return Rejected(source.message, kind, name, reason, source.trace)
+        return Rejected(source, kind, name, reason, field=field)
+    return Rejected(source.message, kind, name, reason, source.trace, field)
 
 
 @operator

@@ -84,7 +84,9 @@ class Decoder:
 def check_text(text: object, limits: Limits) -> None:
     """Raise InputError `too_large` for a query's text that is too long, composed as it is searched for."""
     if isinstance(text, str) and (length := len(nfc(text))) > limits.max_text_chars:
-        raise InputError(DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}")
+        raise InputError(
+            DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}", "text"
+        )
 
 
 def _clock(message: Message) -> float:

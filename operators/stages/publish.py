@@ -1,61 +1,50 @@
-"""Publish: every query and every dead letter becomes its one output record.
+"""Publish: every query and every refused message becomes its output record.
 
 The answer of a query goes to those that followed it, too, each with what is its own, and into the caches. A record
-that is too large for its topic is shortened, and says so. What would be too large even then is a dead letter without
-payload.
+that is too large for its topic is shortened, and says so. What would be too large even then is refused.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
-from opentelemetry.trace import Tracer
 
 from operators.caching.keys import binding, state
-from operators.delivery.dead_letters import fits, undeliverable, without_payload
+from operators.delivery.dead_letters import fits
 from operators.query import cloud_event, shortening
 from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
 from operators.query.debug import debug
 from operators.query.in_flight import InFlight
-from operators.query.message import Origin, OutputRecord, Rejected
+from operators.query.message import OutputRecord, Rejected
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, page, pool, pooled, result
+from operators.query.result import clock, page, pool, pooled, result, result_id
 from operators.query.search_bodies import depth
 from operators.query.trace import Headers
 from operators.runtime.stage import defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Batch
-from schemas.errors import DeadLetterClass, Reason
+from operators.stages.refusals import Refusals
+from schemas.errors import Reason
 from schemas.result import RetrievalStage
 
 Event = Mapping[str, Any]
 
 
-def result_id(origin: Origin) -> str:
-    """The result's identity: a hash of the query's place in Kafka, so that it is the same on re-delivery."""
-    place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
-    return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Writes terminal records; the configuration's part in them is the same for every query.
+    """Writes the records of answers; the configuration's part in them is the same for every query.
 
-    `max_bytes` is what each topic takes of one record; a topic that isn't there takes what its broker says. `source` is
-    that of the results that are CloudEvents.
+    What can't be answered goes to `refusals`, which says where results go and what they have of the
+    configuration, too.
     """
 
-    topic: str
-    dead_letters: str
-    max_bytes: Mapping[str, int]
-    source: str
-    config_hash: str
+    refusals: Refusals
     embedder: str | None
     cursors: CursorCodec
 
@@ -67,7 +56,7 @@ class Publisher:
         results = page(asked, outcome)
         mark = query.cache.watermark
         provenance = {
-            "config_hash": self.config_hash,
+            "config_hash": self.refusals.config_hash,
             "models": {
                 "embedder": self.embedder,
                 "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
@@ -85,21 +74,19 @@ class Publisher:
     def record(self, query: InFlight, answer: Answer) -> OutputRecord:
         """The record of the query's own answer, for the topic that it chose, in the kind of event that it came as."""
         event = answer.event
-        topic = query.asked.canonical.reply_to or self.topic
+        topic = query.asked.canonical.reply_to or self.refusals.topic
         trace = query.trace.send(topic, event["status"])
         record = self._record(query, topic, trace, event)
-        if fits(record, self.max_bytes):
+        if fits(record, self.refusals.max_bytes):
             return record
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
         short = shortening.shortened(
             event,
-            lambda each: fits(self._record(query, topic, trace, each), self.max_bytes),
+            lambda each: fits(self._record(query, topic, trace, each), self.refusals.max_bytes),
             lambda given: self._next(query, given, answer.page),
         )
         if short is None:
-            query.trace.send(self.dead_letters, "dead_letter")
-            query.trace.rejected(DeadLetterClass.TOO_LARGE)
-            return replace(without_payload(record, self.dead_letters), trace=query.trace)
+            return self.refusals.undelivered(query.message, record)
         query.trace.send(topic, short["status"])
         return self._record(query, topic, trace, short)
 
@@ -146,20 +133,15 @@ class Publisher:
     def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
         asked = query.asked.canonical
         message, envelope = query.message, query.envelope
-        if envelope is None:
-            return OutputRecord(message.origin, topic, message.key, orjson.dumps(event), trace, query.trace)
-        # The time of receiving is another one when the query is read again.
-        stable = asked.own_clock or message.timestamp >= 0
-        attributes = cloud_event.result_attributes(
-            envelope,
-            event["result_id"],
-            self.source,
-            event["query_id"],
-            clock(asked.now) if stable else None,
-            trace,
-        )
-        headers, document = cloud_event.in_kind(envelope.mode, attributes, event)
-        return OutputRecord(message.origin, topic, message.key, orjson.dumps(document), trace + headers, query.trace)
+        headers, document = trace, event
+        if envelope is not None:
+            # The time of receiving is another one when the query is read again.
+            stable = asked.own_clock or message.timestamp >= 0
+            time = clock(asked.now) if stable else None
+            headers, document = cloud_event.enveloped(envelope, event, self.refusals.source, time, trace)
+        instead = partial(self.refusals.undelivered, message)
+        value = orjson.dumps(document)
+        return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, instead=instead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +150,15 @@ class Finaliser:
 
     publisher: Publisher
     answers: Answers
-    tracer: Tracer
 
     def answered(self, query: InFlight) -> list[OutputRecord]:
-        """The records of an answered query and of its waiters; a result that can't be written is a dead letter."""
+        """The records of an answered query and of its waiters; one whose result can't be written is refused."""
         waiters = self.answers.finish(query.message.origin)
         try:
             cached = query.cache.cached
             answer = cached.served if cached is not None else self.publisher.answer(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return [self._letter(defect("publish", each, error)) for each in (query, *waiters)]
+            return [self.publisher.refusals(defect("publish", each, error)) for each in (query, *waiters)]
         try:
             self.answers.put(query, answer)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
@@ -187,27 +168,24 @@ class Finaliser:
         return [self._written(each, answer) for each in (query, *waiters)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
-        """The dead letters of a message and of the queries that followed it: what is identical fails alike."""
+        """The refusals of a message and of the queries that followed it: what is identical fails alike."""
         waiters = self.answers.finish(rejected.message.origin)
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
-        return [self._letter(each) for each in (rejected, *alike)]
+        return [self.publisher.refusals(each) for each in (rejected, *alike)]
 
     def _written(self, query: InFlight, answer: Answer) -> OutputRecord:
         publisher = self.publisher
         try:
             return publisher.record(query, publisher.own(query, answer))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._letter(defect("publish", query, error))
-
-    def _letter(self, rejected: Rejected) -> OutputRecord:
-        return undeliverable(rejected, self.publisher.dead_letters, self.tracer, self.publisher.max_bytes)
+            return publisher.refusals(defect("publish", query, error))
 
 
 @operator
 def publish(
     step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], finaliser: Finaliser
 ) -> Stream[list[OutputRecord]]:
-    """Queries and dead letters in, their terminal records out, and those of the queries that waited for them."""
+    """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
     results = op.map("results", answered, lambda batch: [each for query in batch for each in finaliser.answered(query)])
     letters = op.map(
         "dead_letters", dead, lambda batch: [each for message in batch for each in finaliser.dead(message)]

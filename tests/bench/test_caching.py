@@ -16,7 +16,7 @@ from bench.kafka.broker import REPOSITORY
 from bench.load import served
 from bench.report import caches_table
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas.query import QueryEvent
 
 

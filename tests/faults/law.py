@@ -1,7 +1,8 @@
-"""The law, checked on what the topics hold: each message that was asked has exactly one terminal record, the right one.
+"""The law, checked on what the topics hold: each message that was asked ends once, and rightly.
 
-Pure. What is right: a query gets a result with its id; poison gets a dead letter of its class; and a dead letter holds
-the message's own key and value. What a scenario makes the flow answer otherwise, it must name.
+Pure. What is right: a query gets a result with its id. Poison gets a dead letter of its class, and if its caller is
+legible a result that refuses it, too. A dead letter holds the message's own key and value. What a scenario makes the
+flow answer otherwise, it must name.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schemas.errors import DeadLetterClass
+from schemas.result import Status
 
 
 class Place(NamedTuple):
@@ -24,7 +26,7 @@ class Place(NamedTuple):
 class Asked:
     """A message of the queries topic, and what must become of it: `query_id` a result, `poison` a dead letter.
 
-    With neither, either will do. `timestamp` in seconds.
+    With neither, either will do. `caller` hears of a refusal; None if that isn't known. `timestamp` in seconds.
     """
 
     place: Place
@@ -33,11 +35,13 @@ class Asked:
     timestamp: float
     query_id: str | None = None
     poison: str | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A record that ended a message: a result of that status, or a dead letter of that class.
+    """A record that ended a message: a result of that status, or a dead letter of that class. A `refusal` is a result
+    `invalid`, which a dead letter goes with.
 
     `arrival` in Unix seconds; `called`: a leg was asked for it.
     """
@@ -52,6 +56,11 @@ class OutputRecord:
     degraded: tuple[tuple[str, str], ...] = ()
     called: bool = False
 
+    @property
+    def refusal(self) -> bool:
+        """Whether it tells a caller of a dead letter."""
+        return not self.dead and self.kind == Status.INVALID
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -62,6 +71,7 @@ class Account:
     dead_letters: int
     lost: list[Place]
     twice: list[Place]
+    unheard: list[Place]
     strangers: list[Place]
     wrong: list[str]
     kinds: Counter[str] = field(default_factory=Counter)
@@ -70,7 +80,12 @@ class Account:
         """How the law is broken, in words; empty if it isn't."""
         found = [
             f"{len(places)} {what}, such as {_short(places)}"
-            for what, places in (("lost", self.lost), ("twice", self.twice), ("never asked", self.strangers))
+            for what, places in (
+                ("lost", self.lost),
+                ("twice", self.twice),
+                ("unheard", self.unheard),
+                ("never asked", self.strangers),
+            )
             if places
         ]
         if self.wrong:
@@ -84,7 +99,9 @@ def account(
     asked: Mapping[Place, Asked], output_records: Sequence[OutputRecord], refused: Collection[str] = frozenset()
 ) -> Account:
     """Hold what was asked against what was answered; queries may be dead letters of the classes `refused`."""
-    seen = Counter(output_record.place for output_record in output_records)
+    seen = Counter(output_record.place for output_record in output_records if not output_record.refusal)
+    told = Counter(output_record.place for output_record in output_records if output_record.refusal)
+    dead = {output_record.place for output_record in output_records if output_record.dead}
     wrong = [
         f"{output_record.place.partition}/{output_record.place.offset}: {fault}"
         for output_record in output_records
@@ -96,15 +113,26 @@ def account(
         results=sum(1 for output_record in output_records if not output_record.dead),
         dead_letters=sum(1 for output_record in output_records if output_record.dead),
         lost=sorted(asked.keys() - seen.keys()),
-        twice=sorted(place for place, times in seen.items() if times > 1),
-        strangers=sorted(seen.keys() - asked.keys()),
+        twice=sorted({place for place, times in (seen | told).items() if times > 1} | told.keys() & seen.keys() - dead),
+        unheard=sorted(place for place in dead & asked.keys() - told.keys() if asked[place].caller is not None),
+        strangers=sorted((seen.keys() | told.keys()) - asked.keys()),
         wrong=wrong,
-        kinds=Counter(output_record.kind for output_record in output_records),
+        kinds=Counter(f"letter {each.kind}" if each.dead else each.kind for each in output_records),
     )
 
 
 def _faults(asked: Asked, output_record: OutputRecord, refused: Collection[str]) -> list[str]:
     faults = []
+    if output_record.refusal:
+        if asked.query_id is not None and not refused:
+            faults.append("a refusal for a query")
+        if output_record.query_id != (asked.caller or output_record.query_id):
+            faults.append(f"the refusal of {output_record.query_id} for {asked.caller}")
+        if asked.poison is not None and asked.caller is None:
+            faults.append("a refusal for nobody")
+        return (
+            faults if (output_record.key or b"") == (asked.key or b"") else [*faults, "another key than the message's"]
+        )
     if asked.poison is not None and (not output_record.dead or output_record.kind != asked.poison):
         faults.append(f"{output_record.kind} for poison of class {asked.poison}")
     if asked.query_id is not None:

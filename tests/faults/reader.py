@@ -14,6 +14,7 @@ from tests.faults.law import Asked, OutputRecord, Place
 from tests.faults.load import query_id_of
 from tests.integration.deployment import PARTITIONS, Origins
 from tests.integration.poison import POISON
+from tests.legible import is_plain, legible
 
 _POLL: Final = 0.2
 _REQUEST: Final = 10.0
@@ -139,7 +140,11 @@ def longest_gap(arrivals: Iterable[float], stretches: Sequence[tuple[float, floa
 def _asked(message: Any) -> Asked:
     value = message.value()
     place = Place(message.topic(), message.partition(), message.offset())
-    return Asked(place, message.key(), value, message.timestamp()[1] / 1000, query_id_of(value), POISON.get(value))
+    plain = is_plain([name for name, _ in message.headers() or ()])
+    caller = legible(value) if plain else None
+    return Asked(
+        place, message.key(), value, message.timestamp()[1] / 1000, query_id_of(value), POISON.get(value), caller
+    )
 
 
 def _positions(consumer: Consumer, topic: str, ends: Mapping[int, int]) -> dict[int, int]:

@@ -11,6 +11,9 @@ POISON = Asked(Place("queries", 1, 3), b"key", b"{", 0.0, poison="not_json")
 RESULT = OutputRecord(QUERY.place, "ok", False, b"key", 0.0, query_id="q")
 LETTER = OutputRecord(POISON.place, "not_json", True, b"key", 0.0, value=b"{")
 ASKED = {asked.place: asked for asked in (QUERY, POISON)}
+HEARD = Asked(Place("queries", 2, 5), b"key", b'{"query_id": "p"}', 0.0, poison="invalid", caller="p")
+REFUSAL = OutputRecord(HEARD.place, "invalid", False, b"key", 0.0, query_id="p")
+WHY = OutputRecord(HEARD.place, "invalid", True, b"key", 0.0, value=HEARD.value)
 
 
 def test_each_once_is_the_law() -> None:
@@ -39,6 +42,37 @@ def test_each_once_is_the_law() -> None:
 def test_a_breach_is_named(output_records: list[OutputRecord], said: str) -> None:
     """A lost, doubled, foreign or wrong terminal record is told, and where."""
     assert any(said in breach for breach in account(ASKED, output_records).breaches())
+
+
+def test_a_refusal_is_a_result_and_a_letter() -> None:
+    """A legible caller's poison ends in both, and they are one end."""
+    found = account({HEARD.place: HEARD}, [REFUSAL, WHY])
+    assert found.breaches() == []
+    assert found.kinds == {"invalid": 1, "letter invalid": 1}
+
+
+@pytest.mark.parametrize(
+    ("output_records", "said"),
+    [
+        ([REFUSAL], "1 lost, such as 2/5"),
+        ([WHY], "1 unheard, such as 2/5"),
+        ([REFUSAL, WHY, REFUSAL], "1 twice, such as 2/5"),
+        ([REFUSAL, WHY, WHY], "1 twice, such as 2/5"),
+        ([REFUSAL, replace(REFUSAL, kind="ok")], "1 twice, such as 2/5"),
+        ([replace(REFUSAL, query_id="q"), WHY], "the refusal of q for p"),
+        ([REFUSAL, WHY, replace(REFUSAL, place=Place("queries", 0, 8))], "1 never asked, such as 0/8"),
+    ],
+)
+def test_half_a_refusal_is_a_breach(output_records: list[OutputRecord], said: str) -> None:
+    """One of the two without the other, or either of them twice, is told."""
+    assert any(said in breach for breach in account({HEARD.place: HEARD}, output_records).breaches())
+
+
+def test_a_refusal_where_there_should_be_none_is_a_breach() -> None:
+    """Neither a query that is right nor a message without a caller is refused to anybody."""
+    for asked, letter in ((QUERY, replace(LETTER, place=QUERY.place)), (POISON, LETTER)):
+        refused = replace(REFUSAL, place=asked.place)
+        assert any("a refusal for" in fault for fault in account({asked.place: asked}, [letter, refused]).wrong)
 
 
 def test_a_class_that_a_scenario_names_is_right() -> None:

@@ -116,7 +116,7 @@ class Trial:
             output_records = list(self.reader.output_records)
             if len(output_records) != count:
                 heard, count = time.monotonic(), len(output_records)
-                if asked <= {output_record.place for output_record in output_records}:
+                if asked <= {output_record.place for output_record in output_records if not output_record.refusal}:
                     return
             time.sleep(_LOOK)
 

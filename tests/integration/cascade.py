@@ -116,6 +116,7 @@ class System:
         self._probe = probe
         self._asked = 0
         self._ended: dict[str, Ended] = {}
+        self._refusals: dict[str, Json] = {}
         self._marks: dict[Position, dict[int, int]] = defaultdict(dict)
         bootstrap = deployment.broker.bootstrap
         self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1)
@@ -170,7 +171,7 @@ class System:
 
         def ended() -> bool:
             self._read()
-            return self._ended.keys() >= set(query_ids)
+            return all(self._heard(query_id) for query_id in query_ids)
 
         wait_until(ended)
         return [self._ended[query_id] for query_id in query_ids]
@@ -223,8 +224,22 @@ class System:
             for record in records:
                 ended = self._of(record)
                 query_id = ended.value["query_id"]
+                if ended.value.get("status") == "invalid":
+                    assert query_id not in self._refusals, f"{query_id} was refused twice"
+                    self._refusals[query_id] = ended.value
+                    continue
                 assert query_id not in self._ended, f"{query_id} ended twice"
                 self._ended[query_id] = ended
+
+    def _heard(self, query_id: str) -> bool:
+        """Whether the query has ended; one that is refused has both its dead letter and its result."""
+        ended, refusal = self._ended.get(query_id), self._refusals.get(query_id)
+        if ended is None or ended.kind == "result":
+            return ended is not None
+        if refusal is None:
+            return False
+        assert (refusal["error"]["class"], refusal["error"]["reason"]) == (ended.kind, ended.said)
+        return True
 
     def _of(self, record: Any) -> Ended:
         headers, value = dict(record.headers), json.loads(record.value)

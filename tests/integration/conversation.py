@@ -16,7 +16,7 @@ from typing import Any, Self
 import kafka
 
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas import dead_letter
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Position
 
@@ -40,6 +40,7 @@ class Asked:
     place: Position = ("", 0, 0)
     ended: float = NEVER
     answer: dict[str, Any] = field(default_factory=dict)
+    refusal: dict[str, Any] = field(default_factory=dict)
     dead: str | None = None
 
     @property
@@ -155,9 +156,11 @@ class Conversation:
                 self._moved.wait(0.5)
 
     def _settled(self) -> bool:
-        for place in [place for place in self._dead if place in self.by_place]:
+        # Who is refused has both a dead letter and a result.
+        for place in [place for place in self._dead if place in self.by_place and self.by_place[place].refusal]:
             kind, at = self._dead.pop(place)
             query = self.by_place[place]
+            assert query.refusal["error"]["class"] == kind, query
             query.dead = kind
             self._end(query, at)
         assert not self._problems, self._problems[:5]
@@ -200,6 +203,11 @@ class Conversation:
         else:
             answer = json.loads(record.value)
             query = self.asked[answer["query_id"]]
+            if answer["status"] == "invalid":
+                if query.refusal:
+                    self._problems.append(f"{query.id} is refused twice")
+                query.refusal = answer
+                return
             query.answer = answer
             self._end(query, at)
 

@@ -20,11 +20,13 @@ import yaml
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.query.message import Origin
-from operators.stages.publish import result_id
+from operators.query.result import result_id
 from schemas import dead_letter
+from tests.legible import is_plain, legible
 
 PARTITIONS = 4
 _CONFIGS = {"watermarks": {"cleanup.policy": "compact"}, "dead_letters": {"max.message.bytes": "1200000"}}
+REFUSAL = "refusal"
 PATIENCE = 60.0
 """Seconds to wait for what must happen in the end; no test asserts how long it takes."""
 
@@ -60,12 +62,14 @@ class Origins:
 
 @dataclass
 class OutputRecord:
-    """A record that ended a query: a result, or a dead letter with the class it was given."""
+    """What ended a query: a result, or a dead letter with its class, and with the result that refuses the query."""
 
     place: Position
     value: dict[str, Any]
     headers: dict[str, bytes]
     kind: str = "result"
+    refusal: dict[str, Any] | None = None
+    topic: str = ""
 
 
 @dataclass
@@ -190,9 +194,11 @@ class Deployment:
     def output_records(self, count: int, *, settled: bool = True) -> list[OutputRecord]:
         """What a reader of committed records sees once `count` places have a terminal record.
 
-        With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed.
+        With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed. A
+        refusal without its dead letter, which is none, comes last and is of the kind `refusal`.
         """
-        topics = (self.names["results"], self.names["dead_letters"])
+        chosen = self.settings["kafka"]["topics"].get("reply_to", [])
+        topics = (self.names["results"], *chosen, self.names["dead_letters"])
         consumer = self._reader(topics)
         found: list[OutputRecord] = []
         limit = time.monotonic() + PATIENCE
@@ -200,10 +206,10 @@ class Deployment:
         while time.monotonic() < limit and quiet < (5 if settled else 1):
             polled = consumer.poll(timeout_ms=200)
             found += [self._terminal(record) for records in polled.values() for record in records]
-            enough = len({output_record.place for output_record in found}) >= count
+            enough = len({output_record.place for output_record in found if output_record.kind != REFUSAL}) >= count
             quiet = quiet + 1 if enough and not (polled and settled) else 0
         consumer.close()
-        return found
+        return _joined(found)
 
     def watermarks(self) -> dict[str, str]:
         """The committed watermark of each key."""
@@ -248,11 +254,27 @@ class Deployment:
             )
             return OutputRecord(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
         value = json.loads(record.value)
-        return OutputRecord(self.origins.place(value), value, headers)
+        result = value.get("data", value)
+        kind = REFUSAL if result["status"] == "invalid" else "result"
+        return OutputRecord(self.origins.place(result), value, headers, kind, topic=record.topic)
+
+
+def _joined(found: Sequence[OutputRecord]) -> list[OutputRecord]:
+    """The same, with each refusal in the dead letter that it belongs to."""
+    letters = {each.place: each for each in found if each.kind not in ("result", REFUSAL)}
+    alone = []
+    for each in found:
+        if each.kind == REFUSAL:
+            letter = letters.get(each.place)
+            if letter is None or letter.refusal is not None:
+                alone.append(each)
+            else:
+                letter.refusal = each.value
+    return [each for each in found if each.kind != REFUSAL] + alone
 
 
 def assert_each_once(deployment: Deployment, output_records: Sequence[OutputRecord]) -> None:
-    """The law: every place of the queries topic has exactly one terminal record."""
+    """The law: every place of the queries topic has exactly one terminal record, and every legible caller hears."""
     seen = Counter(output_record.place for output_record in output_records)
     places = deployment.places()
     lost = places - seen.keys()
@@ -260,3 +282,8 @@ def assert_each_once(deployment: Deployment, output_records: Sequence[OutputReco
     assert not lost, f"{len(lost)} of {len(places)} lost, such as {sorted(lost)[:8]}"
     assert not twice, f"{len(twice)} of {len(places)} answered twice, such as {sorted(twice)[:8]}"
     assert seen.keys() == places
+    assert not [each for each in output_records if each.kind == REFUSAL], "a refusal without its dead letter"
+    for each in output_records:
+        if each.kind != "result" and is_plain(list(each.headers)):
+            heard = each.refusal["query_id"] if each.refusal is not None else None
+            assert heard == legible(each.value["raw"]), each

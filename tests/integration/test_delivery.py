@@ -50,7 +50,9 @@ def test_nothing_is_lost_or_doubled_by_kill_9(deployment: Deployment) -> None:
 
 
 def test_dead_letters_say_what_was_wrong(deployment: Deployment) -> None:
-    """Each poisoned message becomes a dead letter of its class, its value untouched; its neighbours are answered."""
+    """Each poisoned message becomes a dead letter of its class, its value untouched, and its caller hears; the messages
+    beside it are answered.
+    """
     deployment.start()
     deployment.produce("queries", numbered(len(POISON)))
     output_records = deployment.output_records(2 * len(POISON))

@@ -21,6 +21,7 @@ from operators.query.plan import Planner
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
+from operators.stages.refusals import Refusals
 from operators.telemetry.traces import QueryTrace
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES
@@ -77,6 +78,21 @@ def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
         "normalise": normaliser(**{name: value for name, value in changes.items() if name not in its_own}),
     }
     return Decoder(**{**fields, **{name: value for name, value in changes.items() if name in its_own}})
+
+
+def refusals(**changes: Any) -> Refusals:
+    """Refusals that tell the caller, to topics of which nothing is known."""
+    fields: dict[str, Any] = {
+        "topic": "results",
+        "dead_letters": "dead-letters",
+        "reply_to": frozenset({"results", "answers"}),
+        "max_bytes": {},
+        "source": "/rankstream/test",
+        "config_hash": "0" * 64,
+        "answers": True,
+        "tracer": TRACER,
+    }
+    return Refusals(**{**fields, **changes})
 
 
 def admission(**changes: Any) -> Admission:

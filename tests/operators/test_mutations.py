@@ -8,7 +8,6 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from flows.process.logs import PROPAGATORS
-from operators.delivery.dead_letters import undeliverable
 from operators.delivery.record_size import record_size
 from operators.query.message import Message, OutputRecord, Rejected
 from operators.runtime.stage import sort
@@ -16,16 +15,19 @@ from operators.stages.decode import Decoder
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent
+from tests.legible import is_plain, legible
 from tests.operators.mutations import mutations
-from tests.operators.samples import TRACER, admission, decoder, message, origin
-from tests.operators.stages.test_publish import PUBLISHER, written
+from tests.operators.samples import admission, decoder, message, origin, refusals
+from tests.operators.stages.test_publish import PUBLISHER, SIZES, written
 
 COUNT = 10_000
 LETTERS = 400_000
 """Bytes that the dead-letter topic takes: less than the largest of the mutants."""
 
 DECODE: Decoder = decoder()
-PUBLISH = replace(PUBLISHER, max_bytes={**PUBLISHER.max_bytes, "dead-letters": LETTERS})
+MAX_BYTES = {**SIZES, "dead-letters": LETTERS}
+REFUSE = refusals(max_bytes=MAX_BYTES)
+PUBLISH = replace(PUBLISHER, refusals=REFUSE)
 
 
 def messages(seed: int, count: int) -> list[Message]:
@@ -49,13 +51,13 @@ def output_records(read: list[Message]) -> list[OutputRecord]:
     ready = sort("admit", decoded.on, lambda query: query, admission())
     dead: list[Rejected] = decoded.dead + ready.dead
     records = [written(query, PUBLISH) for query in ready.on + ready.answered]
-    return records + [undeliverable(rejected, "dead-letters", TRACER, PUBLISH.max_bytes) for rejected in dead]
+    return records + [REFUSE(rejected) for rejected in dead]
 
 
 @pytest.mark.slow
 def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) -> None:
     """Of 10,000 none raises, none is a defect of ours or fills the log, and each ends once: as a result, or as a dead
-    letter that has its bytes, or says that they are too large.
+    letter that has its bytes, or says that they are too large. Every caller who is legible hears, and nobody else.
     """
     for name in PROPAGATORS:
         caplog.set_level(logging.ERROR, name)
@@ -63,11 +65,11 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
     records = output_records(read)
     assert Counter(record.origin for record in records) == Counter(origin(offset) for offset in range(COUNT))
     kinds: Counter[str] = Counter()
-    for record in records:
+    for record in (part for each in records for part in each.together):
         sent = read[record.origin.offset]
-        assert record_size(record.key, record.value, record.headers) <= PUBLISH.max_bytes[record.topic]
+        assert record_size(record.key, record.value, record.headers) <= MAX_BYTES[record.topic]
         if record.topic != "dead-letters":
-            kinds["result"] += 1
+            kinds["result" if record.letter is None else "refusal"] += 1
             assert record.key == sent.key
             continue
         why = dict(record.headers)
@@ -77,14 +79,26 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
         else:
             assert (record.value, record.headers[: len(sent.headers)]) == (sent.value, sent.headers)
     assert caplog.records == []
-    assert kinds.keys() == {"result", "not_json", "invalid", "too_large", "unsupported_version", "vector_dimension"}
+    for record in records:
+        sent = read[record.origin.offset]
+        if is_plain([name for name, _ in sent.headers]):
+            assert (record.topic != "dead-letters") == (legible(sent.value) is not None)
+    assert kinds.keys() == {
+        "result",
+        "refusal",
+        "not_json",
+        "invalid",
+        "too_large",
+        "unsupported_version",
+        "vector_dimension",
+    }
     assert DeadLetterClass.INTERNAL not in kinds
-    assert min(kinds["result"], kinds["invalid"], kinds["not_json"]) > COUNT // 20
+    assert min(kinds["result"], kinds["refusal"], kinds["invalid"], kinds["not_json"]) > COUNT // 20
 
 
 def test_every_terminal_record_can_be_written() -> None:
     """Kafka's own writer takes every record, its timestamp included, and every plain result keeps its contract."""
-    for record in output_records(messages(8, 2_000)):
+    for record in (part for each in output_records(messages(8, 2_000)) for part in each.together):
         builder = DefaultRecordBatchBuilder(2, 0, True, 1, 0, 0, 1 << 24)
         assert builder.append(0, record.timestamp_ms, record.key, record.value, list(record.headers))
         assert builder.build()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
@@ -102,6 +103,10 @@ def test_every_field_must_be_there(name: str) -> None:
         (("results", 0, "id"), 5),
         (("reranked",), False),
         (("provenance", "recipe_hash"), None),
+        (("provenance", "recipe"), None),
+        (("profile",), None),
+        (("status",), "invalid"),
+        (("error",), {"class": "invalid", "field": "text", "reason": "why"}),
         (("provenance", "index_watermark"), "0:17"),
         (("retrieval_stage",), "cache"),
         (("removed_by_firewall",), -1),
@@ -124,9 +129,51 @@ def test_what_is_no_result(path: tuple[Any, ...], value: object) -> None:
         ResultEvent.model_validate(event)
 
 
+def refused(**changes: Any) -> dict[str, Any]:
+    """The result of a query that was refused."""
+    event = result(status="invalid", profile=None, results=[], total=0, has_more=False, next_cursor=None)
+    del event["denied"], event["debug"]
+    event["provenance"] |= {"recipe": None, "recipe_hash": None}
+    error = {"class": "cursor_invalid", "field": "cursor", "reason": "cursor: it continues another query"}
+    return {**event, "error": error, **changes}
+
+
+def test_a_refusal_validates() -> None:
+    """A result `invalid` says why under the names of the contract, and comes back from JSON as it was."""
+    event = ResultEvent.model_validate(refused())
+    assert orjson.loads(event.model_dump_json())["error"] == refused()["error"]
+    assert ResultEvent.model_validate_json(event.model_dump_json()) == event
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        None,
+        {"class": "tired", "field": None, "reason": "why"},
+        {"class": "invalid", "reason": "why"},
+        {"class": "invalid", "field": None},
+        {"class": "invalid", "field": None, "reason": "w" * 513},
+        {"class": "invalid", "field": None, "reason": "why", "stage": "decode"},
+        {"class_": "invalid", "field": None, "reason": "why"},
+    ],
+)
+def test_what_is_no_refusal(error: object) -> None:
+    """A refusal has an error of exactly three parts, of a class of the closed list, with a reason that is cut."""
+    with pytest.raises(ValidationError):
+        ResultEvent.model_validate(refused(error=error))
+
+
 def test_the_closed_lists() -> None:
     """Consumers switch over these: adding or renaming one is a change of the contract."""
-    assert [status.value for status in Status] == ["denied", "expired", "failed", "partial", "unranked", "ok"]
+    assert [status.value for status in Status] == [
+        "invalid",
+        "denied",
+        "expired",
+        "failed",
+        "partial",
+        "unranked",
+        "ok",
+    ]
     assert {stage.value for stage in RetrievalStage} == {
         "policy",
         "fast_path",

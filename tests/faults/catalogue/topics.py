@@ -85,7 +85,7 @@ def dead_letters_deleted(trial: Trial) -> None:
 
 @scenario("topics", refused=frozenset({"too_large"}))
 def results_take_less(trial: Trial) -> None:
-    """Once the results topic takes less than an answer needs, each such answer is a dead letter, and nothing stops."""
+    """Once the results topic takes less than an answer needs, each such query is refused, and nothing stops."""
     trial.alter("results", "max.message.bytes", _SMALL)
     wait_until(
         lambda: any(

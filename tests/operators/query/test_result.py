@@ -24,7 +24,8 @@ from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
 from tests.operators.ranking.pools import keyword, leg, structured, vector
 from tests.operators.samples import CURSORS, bound, query
-from tests.operators.stages.test_publish import DENIAL, PUBLISHER, event_of, found, published, written
+from tests.operators.stages.test_publish import DENIAL, event_of, found, published, written
+from tests.operators.stages.test_publish import taking as publishing
 
 NOW = 1_700_000_000.0
 POINTS: Mapping[str, Mapping[str, Any]] = {
@@ -258,7 +259,7 @@ def test_no_two_points_become_one(first: list[str], second: list[str], own: dict
 
 def taking(size: int) -> Publisher:
     """A publisher whose topic takes so many bytes of a record."""
-    return replace(PUBLISHER, max_bytes={"results": size, "dead-letters": 1_000_000})
+    return publishing(results=size, dead_letters=1_000_000)
 
 
 def in_room(size: int) -> tuple[dict[str, Any], int]:

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord
 from operators.query.rerank_scores import RerankScores
-from operators.query.result import status_of
+from operators.query.result import result_id, status_of
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import score
-from operators.stages.publish import Publisher, result_id
+from operators.stages.publish import Publisher
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
 from schemas.leg import KEYWORD, VECTOR
@@ -26,13 +26,17 @@ from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
 from schemas.result import LegStatus, ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
-from tests.operators.samples import CURSORS, decoder, message, origin, query
+from tests.operators.samples import CURSORS, decoder, message, origin, query, refusals
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
-PUBLISHER = Publisher("results", "dead-letters", SIZES, "/rankstream/test", "0" * 64, "minilm", CURSORS)
-
+PUBLISHER = Publisher(refusals(max_bytes=SIZES), "minilm", CURSORS)
 
 DENIAL = Denial(DenialCode.POLICY_DENIED, "profile 'deep' is not allowed for this source")
+
+
+def taking(**max_bytes: int) -> Publisher:
+    """A publisher whose topics take so many bytes of one record."""
+    return replace(PUBLISHER, refusals=refusals(max_bytes={name.replace("_", "-"): n for name, n in max_bytes.items()}))
 
 
 def event_of(output_record: OutputRecord) -> dict[str, Any]:
@@ -139,14 +143,18 @@ def test_the_record_goes_to_the_topic_that_the_query_chose() -> None:
 
 
 def test_a_span_names_the_record_that_is_sent_in_the_end() -> None:
-    """A result that has no room is a dead letter, in the trace, too; one that lost something says so there."""
+    """A result without room is refused, in the trace, too, or else a dead letter; one that lost something says so."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    for size, name, status in ((900, "send dead-letters", "dead_letter"), (2_000, "send results", "partial")):
+    for size, name, status in (
+        (500, "send dead-letters", "dead_letter"),
+        (1_000, "send results", "invalid"),
+        (2_000, "send results", "partial"),
+    ):
         asked = found(size=2_000)
         asked.trace = query(tracer=provider.get_tracer("test")).trace
-        record = written(asked, replace(PUBLISHER, max_bytes={"results": size}))
+        record = written(asked, taking(results=size))
         assert record.trace is not None
         record.trace.sent()
         spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}

@@ -12,8 +12,8 @@ from operators.delivery.dead_letters import undeliverable
 from operators.query.cloud_event import CloudEvent, Mode, from_envelope, from_headers
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord, Rejected
+from operators.query.result import result_id
 from operators.query.trace import Headers
-from operators.stages.publish import result_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import ResultEvent
 from tests.operators.samples import TRACER, decoder, message, origin

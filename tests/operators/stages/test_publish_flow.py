@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
@@ -11,7 +12,8 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord, Rejected
-from operators.stages.publish import Finaliser, publish, result_id
+from operators.query.result import result_id
+from operators.stages.publish import Finaliser, publish
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import TRACER, answers, message, origin, query
@@ -20,7 +22,7 @@ from tests.operators.stages.test_publish import PUBLISHER, event_of, found
 
 def finaliser() -> Finaliser:
     """Ends queries that none follows."""
-    return Finaliser(PUBLISHER, answers(), TRACER)
+    return Finaliser(PUBLISHER, answers())
 
 
 def test_a_dead_letter_is_a_record_with_its_reason() -> None:
@@ -103,17 +105,19 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_fails_for_one_fails_for_its_followers() -> None:
-    """The dead letter of a query that led is theirs, too, each with its own bytes; nobody waits any longer."""
+    """The refusal of a query that led is theirs, too, each with its own id and bytes; nobody waits any longer."""
     to = finaliser()
     leader = led(to, 0)
     (waiter,) = following(leader, 1)
-    letters = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    refused = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    assert [(each["query_id"], each["status"]) for each in events(refused)] == [("q0", "invalid"), ("q1", "invalid")]
+    assert [record.trace for record in refused] == [leader.trace, waiter.trace]
+    letters = [record.letter for record in refused if record.letter is not None]
     assert [(letter.origin, letter.topic) for letter in letters] == [
         (origin(0), "dead-letters"),
         (origin(1), "dead-letters"),
     ]
     assert [letter.value for letter in letters] == [leader.message.value, query(1).message.value]
-    assert [letter.trace for letter in letters] == [leader.trace, waiter.trace]
     assert to.answers.leading == 0
 
 
@@ -129,7 +133,7 @@ def test_a_kept_answer_is_the_next_querys() -> None:
     assert not to.answers.look_up(query(2), ("0:8",)).answered
 
 
-def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
+def test_a_query_whose_answer_cant_be_written_is_refused() -> None:
     """A defect in writing one answer leaves the others, and the message ends all the same, as `internal`."""
     out: list[list[OutputRecord]] = []
     broken = found(1)
@@ -140,8 +144,15 @@ def test_a_query_whose_answer_cant_be_written_is_a_dead_letter() -> None:
     dead = op.input("dead", flow, TestingSource(nothing))
     op.output("out", publish("publish", answered, dead, finaliser()), TestingSink(out))
     run_main(flow)
-    assert [(record.origin.offset, record.topic) for batch in out for record in batch] == [
+    records = [part for batch in out for record in batch for part in record.together]
+    assert [(record.origin.offset, record.topic) for record in records] == [
         (0, "results"),
+        (1, "results"),
         (1, "dead-letters"),
         (2, "results"),
     ]
+    assert orjson.loads(records[1].value or b"")["error"] == {
+        "class": "internal",
+        "field": None,
+        "reason": "ValueError",
+    }

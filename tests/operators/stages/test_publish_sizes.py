@@ -1,6 +1,5 @@
 """Sizes: whatever a result is made of and whatever its topic takes, there is one terminal record that fits."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from operators.stages.publish import Publisher
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import TRACER, decoder, message
-from tests.operators.stages.test_publish import PUBLISHER, event_of, found, written
+from tests.operators.stages.test_publish import event_of, found, written
+from tests.operators.stages.test_publish import taking as publishing
 
 BINARY: Headers = (
     ("ce_specversion", b"1.0"),
@@ -29,7 +29,7 @@ BINARY: Headers = (
 
 def taking(size: int) -> Publisher:
     """A publisher whose topics take so many bytes of one record."""
-    return replace(PUBLISHER, max_bytes={"results": size, "dead-letters": 1_000_000})
+    return publishing(results=size, dead_letters=1_000_000)
 
 
 def size_of(record: OutputRecord) -> int:
@@ -70,22 +70,27 @@ def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
 
 
 @pytest.mark.parametrize("headers", [(), BINARY, (*BINARY, ("content-type", b"application/json"))])
-def test_a_key_without_room_for_a_result_ends_as_a_dead_letter(headers: Headers) -> None:
-    """The query's own key can be too much: its record is then a dead letter that says for which topic."""
+def test_a_key_without_room_for_a_result_is_refused(headers: Headers) -> None:
+    """The query's own key can be too much: its caller then hears without it, and a dead letter says for which topic."""
     asked = decoder()(message({"query_id": "q", "text": "t"}, 7, key=b"k" * 3_000, headers=headers))
     record = written(asked, taking(3_000))
-    assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"", None, asked.message.origin)
-    assert dict(record.headers)[names.CLASS] == b"too_large"
-    assert dict(record.headers)[names.MESSAGE] == b"the record for results is larger than its topic takes"
+    assert (record.topic, record.key, record.origin) == ("results", b"", asked.message.origin)
+    why = "the record for results is larger than its topic takes"
+    assert event_of(record)["error"] == {"class": "too_large", "field": None, "reason": why}
     assert record.trace is asked.trace
+    letter = record.letter
+    assert letter is not None
+    assert (letter.topic, letter.key, letter.value, letter.origin) == ("dead-letters", b"", None, asked.message.origin)
+    assert dict(letter.headers)[names.CLASS] == b"too_large"
+    assert dict(letter.headers)[names.MESSAGE] == why.encode()
 
 
 def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
     """A result is bounded by the topic it goes to."""
-    sizes = {"results": 1, "answers": 900_000, "dead-letters": 900_000}
-    record = written(found(reply_to="answers"), replace(PUBLISHER, max_bytes=sizes))
+    sizes = {"results": 1, "answers": 900_000, "dead_letters": 900_000}
+    record = written(found(reply_to="answers"), publishing(**sizes))
     assert (record.topic, event_of(record)["status"]) == ("answers", "ok")
-    assert written(found(), replace(PUBLISHER, max_bytes=sizes)).topic == "dead-letters"
+    assert written(found(), publishing(**sizes)).topic == "dead-letters"
 
 
 def test_a_dead_letter_without_room_keeps_no_payload() -> None:
@@ -136,7 +141,9 @@ headers = st.sampled_from([(), BINARY[-1:], BINARY, (("tracestate", b"a=" + b"b"
 def test_every_result_fits_its_topic_or_is_a_dead_letter(
     event: dict[str, Any], count: int, size: int, key: int | None, headers: Headers, limit: int
 ) -> None:
-    """Any result under any limit: what goes to the topic fits, says what it lost, and has the first results."""
+    """Any result under any limit: what goes to the topic fits, says what it lost, and has the first results; where
+    there is no room for any, there is a refusal if that fits, and a dead letter.
+    """
     whole = event_of(written(asked_for(event, count, size, key, headers)))
     record = written(asked_for(event, count, size, key, headers), taking(limit))
     if record.topic == "dead-letters":
@@ -144,6 +151,10 @@ def test_every_result_fits_its_topic_or_is_a_dead_letter(
         assert limit < 9_000
         return
     assert size_of(record) <= limit
+    if record.letter is not None:
+        assert record.letter.value is None
+        assert (event_of(record)["status"], limit < 12_000) == ("invalid", True)
+        return
     kept = event_of(record)
     ids = [hit["id"] for hit in whole["results"]]
     assert [hit["id"] for hit in kept["results"]] == ids[: len(kept["results"])]

@@ -14,12 +14,12 @@ from operators.stages.publish import Publisher
 from operators.telemetry.traces import QueryTrace, batch_span
 from schemas.errors import DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
-from tests.operators.samples import CURSORS, decoder, message, query
+from tests.operators.samples import CURSORS, decoder, message, query, refusals
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
 CANARY = "the secret text of a query"
-PUBLISHER = Publisher("results", "dead-letters", {}, "/rankstream/test", "0" * 64, None, CURSORS)
+PUBLISHER = Publisher(refusals(), None, CURSORS)
 
 Headers = tuple[tuple[str, bytes], ...]
 

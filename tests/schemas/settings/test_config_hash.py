@@ -74,6 +74,7 @@ CHANGED = {
     "kafka.client": "kafka-python",
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
+    "delivery.refusals": "dead_letter",
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",

@@ -1,0 +1,171 @@
+"""Refusals: who sent a message that is refused, as far as that can be read, and the result that says why.
+
+Rules
+-----
+- The caller is *legible* if the message's value is a JSON object whose `query_id` is valid and given once. It doesn't
+  matter what else is wrong: other fields, their number or size, repeated keys, NaN, half of a surrogate pair, nesting
+  too deep for an event. JSON that breaks off, or is nested too deep to be read at all, is not legible.
+- `reply_to` and `metadata` count only if they are given once, and `metadata` only if it can be returned unchanged.
+- A CloudEvent's query is read out of an envelope that is wrong, too; its result is then a plain one, because there is
+  nothing to answer in kind.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from operators.query import cloud_event
+from operators.query.cloud_event import CloudEvent, Mode
+from operators.query.message import Message, Origin
+from operators.query.result import result_id
+from schemas import caller as fields
+from schemas.errors import DeadLetterClass, InputError
+from schemas.result import Status
+
+_MOST_DIGITS: Final = 19
+"""Of an integer of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whom to answer. `reply_to` is the topic that was named, allowed or not."""
+
+    query_id: str
+    reply_to: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    envelope: CloudEvent | None = None
+
+
+def caller(message: Message) -> Caller | None:
+    """Who sent the message; None if that isn't legible."""
+    try:
+        mode = cloud_event.content_mode(message.headers)
+    except InputError:
+        # A format that isn't read here.
+        return None
+    query, envelope = _opened(message, mode)
+    query_id = fields.query_id(query.once("query_id")) if query is not None else None
+    if query is None or query_id is None:
+        return None
+    reply_to = query.once("reply_to")
+    return Caller(
+        query_id,
+        reply_to if isinstance(reply_to, str) else None,
+        fields.metadata(query.once("metadata")) if not query.repeats else None,
+        envelope,
+    )
+
+
+def refused_result(
+    sent_by: Caller,
+    origin: Origin,
+    config_hash: str,
+    kind: DeadLetterClass,
+    field: str | None,
+    reason: str,
+) -> dict[str, Any]:
+    """The result event of a refused query: it has no results, and says why."""
+    return {
+        "schema_version": 1,
+        "query_id": sent_by.query_id,
+        "result_id": result_id(origin),
+        "status": Status.INVALID,
+        "profile": None,
+        "retrieval_stage": None,
+        "results": [],
+        "total": 0,
+        "has_more": False,
+        "next_cursor": None,
+        "backends_used": [],
+        "semantic_unavailable": False,
+        "legs": [],
+        "degraded": [],
+        "warnings": [],
+        "removed_by_firewall": 0,
+        "provenance": {
+            "config_hash": config_hash,
+            "recipe": None,
+            "recipe_hash": None,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": None,
+            "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        },
+        "metadata": sent_by.metadata,
+        "error": {"class": kind, "field": field, "reason": reason},
+    }
+
+
+class _Object(dict[str, Any]):
+    """A JSON object as it was written. `repeats`: it, or an object in it, has a key twice."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        self._given: set[str] = set()
+        self._twice: set[str] = set()
+        for name, value in pairs:
+            (self._twice if name in self._given else self._given).add(name)
+            self[name] = value
+        self.repeats = bool(self._twice)
+
+    @staticmethod
+    def read(value: bytes | None) -> "_Object | None":
+        """The one object that the value is; None if it is none, or can't be read."""
+        repeats = False
+
+        def built(pairs: list[tuple[str, Any]]) -> "_Object":
+            nonlocal repeats
+            made = _Object(pairs)
+            repeats = made.repeats = made.repeats or repeats
+            return made
+
+        try:
+            # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
+            found = json.loads((value or b"").decode(), object_pairs_hook=built, parse_int=_integer)
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, _Object) else None
+
+    def once(self, name: str) -> Any:
+        """The field's value; None if it isn't given exactly once."""
+        return None if name in self._twice else self.get(name)
+
+
+def _integer(digits: str) -> float:
+    # Python refuses to read more than a few thousand digits.
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def _opened(message: Message, mode: Mode | None) -> tuple[_Object | None, CloudEvent | None]:
+    """The query, and its envelope if that keeps the specification."""
+    document = _Object.read(message.value)
+    if mode is None or document is None:
+        return document, None
+    if mode is Mode.BINARY:
+        return document, _kept(lambda: cloud_event.from_headers(message.headers))
+    envelope = _kept(lambda: cloud_event.from_envelope(document)[0]) if not document.repeats else None
+    return _data(document), envelope
+
+
+def _data(envelope: _Object) -> _Object | None:
+    encoded, data = envelope.once("data_base64"), envelope.once("data")
+    if encoded is None:
+        return data if isinstance(data, _Object) else None
+    if "data" in envelope:
+        return None
+    try:
+        return _Object.read(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError, TypeError):
+        return None
+
+
+def _kept(read: Callable[[], CloudEvent]) -> CloudEvent | None:
+    try:
+        envelope = read()
+        # Half of a surrogate pair can be in no header.
+        "".join((envelope.id, envelope.source, envelope.correlation_id or "")).encode()
+    except (InputError, ValueError):
+        return None
+    return envelope
