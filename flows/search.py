@@ -52,10 +52,9 @@ def search(parts: Parts) -> Dataflow:
     page = fetch("page", ranked.on, p.page, p.calls)
     picked = rerank("pick", page.on, p.picking, p.calls)
 
-    looking = (decoded, admitted, looked_up, embedded, dated, similar)
-    ranking = (retrieved, fused, texts, reranked, ranked, page, picked)
-    answered = merge("answered", picked.on, *(stage.answered for stage in looking + ranking))
-    dead = merge("dead", *(stage.dead for stage in looking + ranking))
+    stages = (decoded, admitted, looked_up, embedded, dated, similar, retrieved, fused, texts, reranked, ranked, page)
+    answered = merge("answered", picked.on, picked.answered, *(stage.answered for stage in stages))
+    dead = merge("dead", picked.dead, *(stage.dead for stage in stages))
 
     output_records = publish("publish", answered, dead, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))

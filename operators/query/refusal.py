@@ -23,7 +23,7 @@ from operators.query.message import Message, Origin
 from operators.query.result import result_id
 from schemas import caller as fields
 from schemas.errors import DeadLetterClass, InputError
-from schemas.result import Status
+from schemas.result import Status, TotalRelation
 
 _MOST_DIGITS: Final = 19
 """Of an integer of 64 bits."""
@@ -77,6 +77,7 @@ def refused_result(
         "retrieval_stage": None,
         "results": [],
         "total": 0,
+        "total_relation": TotalRelation.EQ,
         "has_more": False,
         "next_cursor": None,
         "backends_used": [],

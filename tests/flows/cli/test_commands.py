@@ -89,7 +89,9 @@ def evaluated(directory: Path, *options: str) -> list[dict[str, Any]]:
 def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
     """Every recipe answers, reranked or not, with nothing but this process; the figures are those of the answers."""
     rows = evaluated(tmp_path, "--run", str(tmp_path / "runs"))
-    assert [row["recipe"] for row in rows] == [name + end for name in SHIPPED for end in ("", "+rerank")]
+    assert [row["recipe"] for row in rows] == [
+        name + end for name, recipe in SHIPPED.items() for end in ("", "+rerank") if not end or recipe.reranking
+    ]
     assert all(row["answers"] == {"ok": 2} for row in rows)
     figures = {row["recipe"]: row["MRR@10"] for row in rows}
     assert figures["hybrid+rerank"] == 1.0

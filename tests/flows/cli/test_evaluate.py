@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluation import DEPTH, TIMEOUT_MS, UNRANKED, Row, Variant, events, judgements, table, variants
+from flows.cli.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, judgements, table, variants
 from operators.delivery.event import validated
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
@@ -117,7 +117,7 @@ def test_beginnings_that_differ_are_told_apart(tmp_path: Path) -> None:
 def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
     """Every event asks for as many results as are judged, with time enough, and for what the caller wants of all."""
     given = {"query_id": "a", "text": "b", "limit": 3, "timeout_ms": 5, "recipe": "rrf", "namespace": "n"}
-    (event,) = asked(tmp_path, given, recipe="hybrid", profile=UNRANKED)
+    (event,) = asked(tmp_path, given, recipe="hybrid", rerank=False)
     assert event == {
         "query_id": "a",
         "text": "b",
@@ -125,7 +125,7 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
         "limit": DEPTH,
         "timeout_ms": TIMEOUT_MS,
         "recipe": "hybrid",
-        "profile": UNRANKED,
+        "rerank": False,
         "metadata": {},
     }
     assert validated(QueryEvent, event).page_size == DEPTH

@@ -98,6 +98,7 @@ def test_a_result_by_hand() -> None:
             }
         ],
         "total": 2,
+        "total_relation": "eq",
         "has_more": True,
         "next_cursor": None,
         "backends_used": ["vector", "keyword"],
@@ -135,6 +136,7 @@ def test_a_document_has_the_payload_that_was_ranked_by() -> None:
 
 
 EMPTY = {"name": "vector", "hits": []}
+STRUCTURED = {"name": "structured", "hits": VECTOR}
 
 
 @pytest.mark.parametrize(
@@ -148,15 +150,19 @@ EMPTY = {"name": "vector", "hits": []}
         ([], {}, "failed", ["vector", "keyword"]),
         (LEGS[:1], {"recipe": "keyword"}, "failed", ["keyword"]),
         (LEGS[1:], {"recipe": "keyword"}, "ok", []),
-        (LEGS, {"recipe": "decay", "now": NOW}, "partial", ["structured"]),
-        ([*LEGS, {"name": "structured", "hits": []}], {"recipe": "decay", "now": NOW}, "ok", []),
+        (LEGS[:1], {"recipe": "decay", "now": NOW}, "partial", ["keyword"]),
+        ([STRUCTURED], {"recipe": "decay", "now": NOW}, "ok", []),
+        ([STRUCTURED], {"recipe": "signals", "now": NOW}, "ok", []),
+        ([STRUCTURED], {"recipe": "hybrid"}, "failed", ["vector", "keyword"]),
         (LEGS[1:], {"reflections_only": True}, "failed", ["structured"]),
     ],
 )
 def test_a_missing_leg_was_unavailable_and_an_empty_one_found_nothing(
     legs: Any, query: dict[str, Any], status: str, degraded: list[str]
 ) -> None:
-    """Of the legs that the recipe wants the missing ones are lost, all lost is failed; others are not missed."""
+    """Of the legs that the recipe wants the missing ones are lost, all lost is failed; others are not missed. A pool of
+    a query with nothing to search by has the recipe's other leg instead.
+    """
     result = ranked(pool(legs, **query))
     assert result["status"] == status
     assert result["degraded"] == [{"stage": name, "reason": "unavailable"} for name in degraded]
@@ -213,7 +219,7 @@ def test_a_missing_now_is_said_by_the_stage_that_needs_it(recipe: str, stage: st
     [
         *({"recipe": name} for name in ("hybrid", "signals", "rrf", "keyword", "vector")),
         {"recipe": "signals", "current_cycle": 3},
-        {"recipe": "distance", "rerank": False},
+        {"recipe": "distance", "overrides": {"weibull_decay": {"enabled": False}}},
         {"recipe": "decay", "profile": "fast"},
         {"recipe": "composite", "reflections_only": True},
     ],

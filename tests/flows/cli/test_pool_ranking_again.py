@@ -17,7 +17,7 @@ from operators.query.plan import Planner
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import Bounds, Finished
-from operators.stages.fuse import fused
+from operators.stages import fuse, rank
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import by_rules
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
@@ -52,21 +52,26 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
         find(str(path), SHIPPED)
 
 
-@pytest.mark.parametrize("query", [{"overrides": {"weighted": {"graph_weight": 1.0}}}, {"reflection_boost": 2.0}])
-def test_a_given_recipe_ranks_what_was_overridden_for_another(query: dict[str, Any]) -> None:
+def test_a_given_recipe_ranks_what_was_overridden_for_another() -> None:
     """What a query changed of its own recipe's stages is no error of another recipe that lacks them."""
-    result = ranked(pool(recipe="signals", **query), by("rrf"))
+    overrides = {"weighted": {"graph_weight": 1.0}}
+    result = ranked(pool(recipe="signals", overrides=overrides), by("rrf"))
     assert result["provenance"]["recipe_hash"] == SHIPPED["rrf"].hash
+
+
+def test_a_boost_of_reflections_holds_in_any_recipe() -> None:
+    """The query's own `reflection_boost` is no part of a recipe: another recipe takes it over."""
+    result = ranked(pool(recipe="signals", reflection_boost=2.0), by("rrf"))
+    assert result["provenance"]["recipe_hash"] == SHIPPED["rrf"].boosting(2.0).hash
 
 
 def test_the_configuration_counts() -> None:
     """Its profiles, recipes, decay, bounds and limits hold for pools as for queries, and provenance has its hash."""
     sections: dict[str, Any] = {
         "profiles": {"balanced": {"recipe": "mine", "half_life_days": 100.0}},
-        "recipes": {"mine": {"stages": [{"decay": {"enabled": True}}]}},
+        "recipes": {"mine": {"stages": [{"decay": {"enabled": True}}, {"rerank": {"weight": 0.25}}]}},
         "decay": {"destinations": {"default": {"mode": "step"}}},
         "limits": {"overrides": {}, "max_text_chars": 10},
-        "rerank": {"weight": 0.25},
     }
     ranker = by(None, explain=True, **sections)
     result = ranked(pool(at=NOW, rerank_scores={"late": 2.0, "old": 1.0}), ranker)
@@ -139,7 +144,7 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
         if leg.name in wanted or leg.name not in NAMES:
             cleaned = [in_json(payload, f"doc-{id_}") for id_, payload in zip(leg.ids, leg.payloads, strict=True)]
             query.outcome.legs[leg.name] = Leg(leg.name, leg.status, leg.ids, leg.scores, cleaned)
-    query = fused(query)
+    query = fuse.fused(query)
     query.outcome.payloads = {
         id_: payload for leg in query.outcome.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
     }
@@ -149,7 +154,7 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
         read = [id_ for id_ in request.documents if random.random() < kept]
         judged: Mapping[Any, Scores | BackendError] = {"rerank": {id_: random.uniform(-5, 5) for id_ in read}}
         query = reranking.finish(Finished(query, judged))
-    return query
+    return rank.ranked(query)
 
 
 def same(query: InFlight) -> None:

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flows.cli.evaluation import UNRANKED
 from flows.cli.pool_ranking import PoolRanker
 from flows.cli.tuning import Hyperparameter, Tuned, table, tune, tuned
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import SHIPPED, Recipe
-from schemas.settings import Limits, Profile
+from schemas.settings import Limits
 from schemas.settings.ranking import PROFILES
 
-PLANNER = Planner({**PROFILES, UNRANKED: Profile(rerank_top=0)})
+PLANNER = Planner(PROFILES)
 ALPHA = Hyperparameter("score", "alpha", (0.25, 0.75))
 HITS = {
     "vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.1}],
@@ -31,7 +30,7 @@ HITS = {
 def pool(query_id: str, **hits: Any) -> bytes:
     """A pool in which the vector leg prefers `v` and the keyword leg `k`, unless it has other hits."""
     legs = [{"name": name, "hits": found} for name, found in {**HITS, **hits}.items()]
-    query = {"query_id": query_id, "text": "x", "profile": UNRANKED, "record": True}
+    query = {"query_id": query_id, "text": "x", "rerank": False, "record": True}
     return orjson.dumps({"query": query, "now": 0, "legs": legs})
 
 

@@ -57,7 +57,7 @@ def test_a_text_without_terms_is_warned_about() -> None:
     """Stop words alone leave the keyword leg nothing: the answer says so, and the query goes on."""
     asked = ADMIT(query(text="the of and"))
     assert asked.retrieval.terms is None
-    assert asked.outcome.warnings == ["the text has no terms for the keyword leg"]
+    assert asked.outcome.warnings == ["no_terms: the text has no word that the keyword leg looks for"]
     assert not asked.answered
 
 

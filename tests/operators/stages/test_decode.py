@@ -62,7 +62,7 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
         pytest.param({"query_id": "q"}, Kind.INVALID, id="nothing asked"),
         pytest.param({"text": "t"}, Kind.INVALID, id="no identifier"),
         pytest.param({"query_id": "q", "text": "t", "cursor": "x"}, Kind.CURSOR_INVALID, id="no cursor of ours"),
-        pytest.param({"query_id": "q", "text": "t", "namespace": ""}, Kind.INVALID, id="an empty namespace"),
+        pytest.param({"query_id": "q", "text": "t", "namespace": 7}, Kind.INVALID, id="a namespace that is a number"),
         pytest.param({"query_id": "q", "text": "t", "destination": "moon"}, Kind.INVALID, id="an unknown destination"),
         pytest.param({"query_id": "q", "text": "t", "now": 253_402_300_800}, Kind.INVALID, id="the year 10000"),
         pytest.param({"query_id": "q", "text": "t", "schema_version": 2}, Kind.UNSUPPORTED_VERSION, id="version 2"),

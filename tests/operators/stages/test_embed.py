@@ -20,7 +20,8 @@ from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, TRACER, admission, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
-DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING}))
+RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
+DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING, "reranked": RERANKED}))
 
 
 def query(**event: Any) -> InFlight:
@@ -57,10 +58,11 @@ NEVER: list[dict[str, Any]] = [
     {"vector": [0.0, 0.0, 0.0]},
     {"profile": "fast"},
     {"profile": "fast", "reflections_only": True},
-    {"recipe": "keyword", "rerank": False},
+    {"recipe": "keyword"},
+    {"recipe": "reranked", "rerank": False},
     {"recipe": "picking"},
 ]
-BY_TOKENS: list[dict[str, Any]] = [{"recipe": "keyword"}, {"recipe": "keyword", "profile": "deep"}]
+BY_TOKENS: list[dict[str, Any]] = [{"recipe": "reranked"}, {"recipe": "reranked", "profile": "deep"}]
 ALWAYS: list[dict[str, Any]] = [
     {},
     {"recipe": "vector"},

@@ -18,6 +18,7 @@ from operators.query.rerank_scores import RerankScores
 from operators.query.result import result_id, status_of
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import score
+from operators.ranking.pipeline import Ranked
 from operators.stages.publish import Publisher
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
@@ -62,7 +63,8 @@ def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFl
     asked = query(offset, **event)
     legs = [vector(*((f"p{n}", 1.0 - n / 100) for n in range(count))), keyword(("p0", 3.5))]
     asked.outcome.legs = {leg.name: leg for leg in legs}
-    asked.outcome.candidates = score(legs, Score(), run())
+    given = run()
+    asked.outcome.rank(Ranked(score(legs, Score(), given), given))
     asked.outcome.payloads = {
         f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)
     }
@@ -99,6 +101,7 @@ def test_a_result_by_hand() -> None:
             },
         ],
         "total": 2,
+        "total_relation": "eq",
         "has_more": False,
         "next_cursor": None,
         "backends_used": ["vector", "keyword"],

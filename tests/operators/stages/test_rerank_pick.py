@@ -151,8 +151,8 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
 def test_the_recipe_decides_who_reranks(
     event: dict[str, Any], both: Seats, chosen: Reranker | None, depth: int
 ) -> None:
-    """A recipe that has the chat model select one goes to it, one with the stage `rerank` to the profile's reranker, and
-    any other to none; so many candidates are fetched as the model reads.
+    """A recipe that has the chat model select one goes to it, one with the stage `rerank` goes to the profile's
+    reranker, any other to none; so many candidates are fetched as the model reads.
     """
     asked = query(**event)
     assert both.of(asked) is chosen
@@ -208,7 +208,7 @@ def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked if that changed something."""
     asked = BOTH.pick.finish(Finished(query(), {"rerank": rerank_scores}))
     assert asked.outcome.reranked == bool(rerank_scores)
-    assert asked.outcome.rerank_scores == ("chat", rerank_scores)
+    assert asked.outcome.rerank_scores == ("chat", rerank_scores, False)
     assert asked.outcome.degraded == []
 
 

@@ -15,7 +15,7 @@ LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
 CHAT: dict[str, Any] = {"chat": {"kind": "openai", "url": "http://c/v1", "model": "m"}}
 CANARY = "canary-7c21"
 
-FAST = Profile(semantic=False, over_sample=0, caches=["exact"], rerank_top=0, half_life_days=None)
+FAST = Profile(semantic=False, over_sample=100, caches=["exact"], rerank_top=0, half_life_days=None)
 BALANCED = Profile(
     recipe="hybrid", semantic=True, over_sample=100, caches=["exact", "semantic"], rerank_top=50, half_life_days=7.0
 )
