@@ -20,6 +20,7 @@ from operators.evaluation.trec import parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
+from schemas.recipes.stages import Rerank
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
@@ -86,7 +87,7 @@ def variants(names: Iterable[str], *, stages: bool) -> list[Variant]:
 
 
 def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
-    running = [stage.name for stage in recipe.running]
+    running = [stage.name for stage in recipe.running if not isinstance(stage, Rerank)]
     for count in range(1, len(running)):
         listed = [{name: dict(recipe.written[name])} for name in running[:count]]
         yield Recipe.parse(" > ".join(running[:count]), {"stages": listed, MAX_DISTANCE: recipe.max_distance})

@@ -37,12 +37,13 @@ def asked(directory: Path, *lines: Any, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_each_recipe_is_asked_without_and_with_the_reranker() -> None:
-    """In the order in which the recipes are named."""
-    found = variants(["signals", "rrf"], stages=False)
-    assert names(found) == ["signals", "signals+rerank", "rrf", "rrf+rerank"]
+    """In the order in which the recipes are named; a recipe that lists no model is asked once."""
+    found = variants(["hybrid", "signals", "rrf"], stages=False)
+    assert names(found) == ["hybrid", "hybrid+rerank", "signals", "rrf", "rrf+rerank"]
     assert [(variant.recipe, variant.rerank) for variant in found] == [
+        (SHIPPED["hybrid"], False),
+        (SHIPPED["hybrid"], True),
         (SHIPPED["signals"], False),
-        (SHIPPED["signals"], True),
         (SHIPPED["rrf"], False),
         (SHIPPED["rrf"], True),
     ]
@@ -51,7 +52,7 @@ def test_each_recipe_is_asked_without_and_with_the_reranker() -> None:
 def test_a_recipe_in_a_file_is_one(tmp_path: Path) -> None:
     """By its file's name; what is neither a recipe nor a file is an error."""
     mine = written(tmp_path, "mine.yaml", "stages: [{score: {alpha: 0.3}}]\n")
-    (plain, _) = variants([mine], stages=False)
+    (plain,) = variants([mine], stages=False)
     assert plain.recipe == Recipe.parse("mine", {"stages": [{"score": {"alpha": 0.3}}]})
     with pytest.raises(ConfigError, match="hybird"):
         variants(["hybrid", "hybird"], stages=False)
@@ -66,19 +67,18 @@ def test_a_recipes_beginnings_come_before_it() -> None:
     """With stages there is a row for each beginning, without the reranker; stages that are off are none."""
     assert names(variants(["composite"], stages=True)) == [
         "score",
-        "score > dedupe",
-        "score > dedupe > composite",
+        "score > composite",
+        "score > composite > temporal",
         "composite",
         "composite+rerank",
     ]
     assert names(variants(["distance"], stages=True)) == [
-        "score",
-        "score > weibull_decay",
-        "score > weibull_decay > keyword_boost",
+        "linear",
+        "linear > weibull_decay",
+        "linear > weibull_decay > keyword_boost",
         "distance",
-        "distance+rerank",
     ]
-    assert names(variants(["decay"], stages=True)) == ["decay", "decay+rerank"]
+    assert names(variants(["decay"], stages=True)) == ["decay"]
 
 
 def test_a_beginning_is_the_recipe_without_its_later_stages(tmp_path: Path) -> None:
