@@ -1,13 +1,10 @@
 """Publish: one terminal record a query, which always keeps the contract, and one a dead letter."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,18 +13,16 @@ from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import result_id, status_of
-from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked
 from operators.stages.publish import Publisher
 from schemas.denial import Denial, DenialCode
-from schemas.errors import InputError, Reason
-from schemas.leg import KEYWORD, VECTOR
+from schemas.errors import Reason
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
-from schemas.result import LegStatus, ResultEvent, Status
+from schemas.result import ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
-from tests.operators.samples import CURSORS, decoder, message, origin, query, refusals
+from tests.operators.samples import CURSORS, origin, query, refusals
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
 PUBLISHER = Publisher(refusals(max_bytes=SIZES), "minilm", CURSORS)
@@ -252,61 +247,3 @@ def test_a_result_keeps_its_identity() -> None:
     destinations = [origin(0), origin(1), origin(0, partition=1), origin(11, partition=1), origin(1, partition=11)]
     destinations += [origin(0, topic="other")]
     assert len({result_id(place) for place in destinations}) == len(destinations)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [{"id": 7, "text": ["a"]}, {"id": None, "text": None}, {"text": 5, "id": {"a": 1}}, {}, {"id": "", "text": ""}],
-)
-def test_whatever_a_collection_holds_the_result_keeps_the_contract(payload: dict[str, Any]) -> None:
-    """Other tools' points may hold anything as id and text: what is no string stays in the payload."""
-    asked = found(count=1)
-    asked.outcome.payloads = {"p0": payload}
-    (hit,) = published(asked)["results"]
-    assert hit["id"] == (payload["id"] if isinstance(payload.get("id"), str) else "p0")
-    assert hit["payload"] == {name: value for name, value in payload.items() if not isinstance(value, str)}
-
-
-INT64 = st.integers(-(2**63), 2**63 - 1)
-"""Integers that JSON's readers agree on; larger ones are read as the nearest float."""
-
-fields = st.fixed_dictionaries(
-    {},
-    optional={
-        "metadata": st.dictionaries(st.text(max_size=3), INT64 | st.text(max_size=3) | st.none(), max_size=3),
-        "now": st.floats(-1e12, 1e12) | st.datetimes().map(lambda moment: moment.isoformat() + "+14:00"),
-        "limit": st.integers(0, 300),
-        "query_id": st.text(min_size=1, max_size=5),
-    },
-)
-legs = st.sampled_from(
-    [
-        Leg(VECTOR, LegStatus.OK),
-        Leg(KEYWORD, LegStatus.SKIPPED, reason=Reason.NO_TERMS),
-        Leg(VECTOR, LegStatus.TIMEOUT, reason=Reason.TIMEOUT),
-        vector(("p1", -1e38), ("p2", 0.1)),
-        keyword(("p2", 1e38)),
-    ]
-)
-losses = st.tuples(
-    st.sampled_from(["embed", "vector", "keyword", "fetch", "rerank", "queue"]), st.sampled_from(list(Reason))
-)
-
-
-@given(fields, st.lists(legs, max_size=2), st.lists(losses, max_size=3), st.booleans(), st.booleans(), st.booleans())
-def test_every_result_validates(
-    event: dict[str, Any], answered: list[Leg], lost: list[Any], expired: bool, failed: bool, fetched: bool
-) -> None:
-    """Whatever was asked and whatever became of it, the record's value is a result event."""
-    sent = json.dumps({"query_id": "q", "text": "t", **event}).encode()
-    try:
-        asked = decoder()(message(sent))
-    except InputError:
-        return
-    asked.outcome.legs = {leg.name: leg for leg in answered}
-    asked.outcome.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
-    asked.outcome.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
-    asked.outcome.expired, asked.outcome.failed = expired, failed
-    for stage, reason in lost:
-        asked.lose(stage, reason)
-    assert published(asked)["metadata"] == event.get("metadata")
