@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.run import Facts, Run, ScoreExplanation, ScoreExplanations
+from operators.ranking.pipeline import Ranked, first_phase, second_phase
+from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanation, ScoreExplanations
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import Recipe
@@ -54,6 +55,11 @@ def run(recipe: Recipe | None = None, **facts: Any) -> Run:
 def recipe(*stages: Any, **more: Any) -> Recipe:
     """A recipe of these stages, each a name or {name: parameters}."""
     return Recipe.parse("test", {"stages": list(stages), **more})
+
+
+def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts, model: ModelScores | None = None) -> Ranked:
+    """Both phases of a recipe; the model's scores, if there are any, are given before anything is ranked."""
+    return second_phase(recipe, first_phase(recipe, legs, facts), model)
 
 
 def candidate(id_: str, score: float, **payload: Any) -> Candidate:

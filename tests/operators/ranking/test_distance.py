@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.distance import pipeline
-from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
 from schemas.errors import InputError
 from schemas.recipes.parameters import DistanceStage
 from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
-from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, recipe, run, scores, vector
+from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, rank, recipe, run, scores, vector
 
 WEIBULL = WeibullDecay(enabled=True)
 KEYWORD = KeywordBoost(enabled=True)
@@ -229,7 +228,7 @@ def as_bytes(*stages: Any, distance: bool = True, **more: Any) -> tuple[bytes, b
         keyword(("b", 4.0), ("a", 3.0), payloads=payloads_of),
     ]
     ranked = rank(recipe(*stages, **more), found, Facts(now=NOW, text="red fox", distance=distance))
-    return orjson.dumps([[each.id, each.score] for each in ranked.candidates]), ranked.reranked
+    return orjson.dumps([[each.id, each.score] for each in ranked.candidates]), ranked.run.reranked
 
 
 def test_stages_that_are_off_are_the_identity() -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from operators.ranking.candidate import Leg
 from operators.ranking.distance import pick
-from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.pipeline import Ranked
 from operators.ranking.relevance import merge
 from operators.ranking.run import Facts
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import LlmRerank
 from schemas.result import Explained
 from tests.operators.ranking.payloads import RECIPES, any_single, cosine, explained, facts, pool
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, recipe, structured, vector
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, rank, recipe, structured, vector
 from tests.operators.ranking.recompute import recompute
 
 SEEDS = range(40)
@@ -57,7 +57,7 @@ def test_recomputing_gives_the_score_that_a_reranker_made(name: str) -> None:
         judged = {
             id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in ids(ranked.candidates) if random.random() < 0.9
         }
-        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.explanations)
+        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.run.explanations)
         assert_accounted(ranked._replace(candidates=merged))
 
 
@@ -70,7 +70,7 @@ def test_recomputing_gives_the_score_of_the_picked_one() -> None:
         if ranked.candidates:
             picked = random.choice(ids(ranked.candidates))
             stage = on.picking or LlmRerank()
-            candidates = pick(ranked.candidates, picked, stage, ranked.explanations)
+            candidates = pick(ranked.candidates, picked, stage, ranked.run.explanations)
             assert_accounted(ranked._replace(candidates=candidates))
             assert list(recompute(explained(ranked, picked)))[-1].stage == "llm_rerank"
 
@@ -92,9 +92,9 @@ def test_an_explanation_is_json(name: str) -> None:
     for seed in SEEDS:
         random = Random(seed)
         ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
-        assert ranked.explanations is not None
+        assert ranked.run.explanations is not None
         for candidate in ranked.candidates:
-            of = ranked.explanations.by_id[candidate.id]
+            of = ranked.run.explanations.by_id[candidate.id]
             assert explained(ranked, candidate.id) == {"legs": of.legs, "stages": of.stages}
             Explained.model_validate(explained(ranked, candidate.id), strict=True)
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, cosine, facts, pool, said
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 
 SEEDS = range(40)
 OFF = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
@@ -162,8 +161,8 @@ def test_to_explain_changes_nothing(name: str) -> None:
         silent = rank(RECIPES[name], legs, facts(random))
         random.setstate(luck)
         explaining = rank(RECIPES[name], legs, facts(random, explain=True))
-        assert silent.explanations is None
-        assert explaining.explanations is not None
+        assert silent.run.explanations is None
+        assert explaining.run.explanations is not None
         assert said(explaining._replace(explanations=None)) == said(silent)
 
 
@@ -174,4 +173,4 @@ def test_nothing_found_is_nothing_ranked(name: str) -> None:
         for only in (False, True):
             ranked = rank(RECIPES[name], legs, Facts(now=NOW, explain=True, reflections_only=only))
             assert ranked.candidates == []
-            assert (ranked.backends, ranked.reranked, ranked.warnings) == ([], False, [])
+            assert (ranked.run.backends, ranked.run.reranked, ranked.run.warnings()) == ([], False, [])

@@ -10,7 +10,7 @@ import pytest
 
 from operators.ranking.candidate import Leg
 from operators.ranking.dedupe import fingerprint
-from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
 from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
 from schemas.document import CONTENT
@@ -20,7 +20,7 @@ from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
 from tests.operators.ranking.payloads import RECIPES, TERMS, Score, any_single, cosine, facts, pool, said
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
 
 SEEDS = range(40)
@@ -271,5 +271,5 @@ def test_a_stamp_in_the_future_is_a_warning() -> None:
     # 0.7 * 0.5 + 0.3 * 1 for all three, so by id.
     assert ids(ranked.candidates) == ["a", "b", "c"]
     assert [candidate.score for candidate in ranked.candidates] == pytest.approx([0.65, 0.65, 0.65])
-    assert len(ranked.warnings) == 1
-    assert re.search(r"\b2\b", ranked.warnings[0])
+    assert len(ranked.run.warnings()) == 1
+    assert re.search(r"\b2\b", ranked.run.warnings()[0])

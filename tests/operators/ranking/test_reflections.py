@@ -8,22 +8,11 @@ import pytest
 
 from operators.ranking import reflections
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes.stages import Reflections
-from tests.operators.ranking.pools import (
-    DAY,
-    NOW,
-    candidate,
-    ids,
-    keyword,
-    recipe,
-    run,
-    scores,
-    structured,
-    vector,
-)
+from tests.operators.ranking.pools import DAY, NOW, candidate, ids, keyword, rank, recipe, run, scores, structured, vector
 
 R: Mapping[str, Any] = {"type": "reflection"}
 
@@ -178,7 +167,7 @@ def test_a_future_reflection_is_warned_of() -> None:
     stage = {"reflections": {"recency_weight": 1.0}}
     answer = ranked("weighted", stage, legs=legs, reflections_only=True)
     assert scores(answer.candidates) == [("r", 1.0)]
-    assert len(answer.warnings) == 1
+    assert len(answer.run.warnings()) == 1
 
 
 def test_without_a_vector_the_newest_reflections_go_first_at_zero() -> None:
