@@ -286,7 +286,10 @@ def test_any_payload_has_a_finite_distance(
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1, width=32), payloads), min_size=1, max_size=8), chosen, st.randoms(), st.floats(0, 2)
+    st.lists(st.tuples(st.floats(0, 1, width=32), payloads), min_size=1, max_size=8),
+    chosen,
+    st.randoms(),
+    st.floats(0, 2),
 )
 def test_the_order_of_arrival_moves_no_score(
     pool: list[tuple[float, dict[str, Any]]], stages: list[DistanceStage], luck: Random, most: float

@@ -66,7 +66,11 @@ def test_a_recipe_without_the_stage_asks_no_model(weight: float) -> None:
 
 def test_a_model_or_a_distance_stage_reranks() -> None:
     """`reranked` is false while nothing but legs and payloads gave the scores, and true with one of these."""
-    legs = [vector(("a", 0.9), ("b", 0.5), payloads={"a": {"created_at": NOW - DAY, "text": "fox", "importance": 3}, "b": {}})]
+    legs = [
+        vector(
+            ("a", 0.9), ("b", 0.5), payloads={"a": {"created_at": NOW - DAY, "text": "fox", "importance": 3}, "b": {}}
+        )
+    ]
     asked = Facts(now=NOW, text="fox")
     for each in ("hybrid", "composite", "signals", "decay", "rrf", "keyword", "vector"):
         assert not rank(SHIPPED[each], legs, asked).run.reranked

@@ -13,7 +13,9 @@ from operators.ranking.keywords import STOP_WORDS, keywords, words
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("The CAT sat on a Mat", {"the", "cat", "sat", "on", "mat"}, id="case, and less than two characters"),
+        pytest.param(
+            "The CAT sat on a Mat", {"the", "cat", "sat", "on", "mat"}, id="case, and less than two characters"
+        ),
         # The fraction slash of one half is no part of a word, which leaves 1 and 2x2.
         pytest.param("ＡＢＣ ﬁsh ½x² abc", {"abc", "fish", "2x2"}, id="compatibility forms"),
         pytest.param("to be or a b 7", {"to", "be", "or"}, id="short words"),
@@ -106,7 +108,26 @@ def test_stop_words_are_no_keywords() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["the", "and", "for", "with", "what", "when", "who", "was", "were", "have", "not", "you", "is", "of", "to", "in", "my"]
+    "word",
+    [
+        "the",
+        "and",
+        "for",
+        "with",
+        "what",
+        "when",
+        "who",
+        "was",
+        "were",
+        "have",
+        "not",
+        "you",
+        "is",
+        "of",
+        "to",
+        "in",
+        "my",
+    ],
 )
 def test_common_english_words_are_stop_words(word: str) -> None:
     """Words that almost every English question holds are among them."""

@@ -191,9 +191,7 @@ pools = st.tuples(
 
 def of(cosine: dict[str, float], words: dict[str, float]) -> list[Leg]:
     """Both legs, best first."""
-    return [
-        make(*sorted(hits.items(), key=lambda hit: -hit[1])) for make, hits in ((vector, cosine), (keyword, words))
-    ]
+    return [make(*sorted(hits.items(), key=lambda hit: -hit[1])) for make, hits in ((vector, cosine), (keyword, words))]
 
 
 @given(pools, st.floats(0, 1))
@@ -224,9 +222,7 @@ def test_what_the_vector_leg_left_out_is_never_underestimated(
     if not cosine:
         return
     bounded = dict(scores(linear(of(cosine, words), Linear(alpha=alpha), run())))
-    known = dict(
-        scores(linear(of({**cosine, id_: min(cosine.values()) + under}, words), Linear(alpha=alpha), run()))
-    )
+    known = dict(scores(linear(of({**cosine, id_: min(cosine.values()) + under}, words), Linear(alpha=alpha), run())))
     assert known[id_] <= bounded[id_]
 
 

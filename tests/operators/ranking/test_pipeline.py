@@ -19,7 +19,18 @@ from schemas.leg import LEGS
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
-from tests.operators.ranking.payloads import RECIPES, TERMS, Score, any_single, cosine, facts, pool, said
+from tests.operators.ranking.payloads import (
+    RECIPES,
+    TERMS,
+    Score,
+    any_single,
+    by_model,
+    cosine,
+    facts,
+    judged,
+    pool,
+    said,
+)
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
 
@@ -34,10 +45,11 @@ def test_the_same_input_gives_the_same_bytes(name: str, *, only: bool) -> None:
     for seed in SEEDS:
         random = Random(seed)
         legs, asked = pool(random), facts(random, explain=True, reflections_only=only)
-        first = said(rank(RECIPES[name], legs, asked))
-        assert said(rank(RECIPES[name], legs, asked)) == first
-        assert said(rank(RECIPES[name], legs[::-1], asked)) == first
-        assert said(rank(RECIPES[name], random.sample(legs, len(legs)), asked)) == first
+        model = judged(random, rank(RECIPES[name], legs, asked).candidates)
+        first = said(rank(RECIPES[name], legs, asked, model))
+        assert said(rank(RECIPES[name], legs, asked, model)) == first
+        assert said(rank(RECIPES[name], legs[::-1], asked, model)) == first
+        assert said(rank(RECIPES[name], random.sample(legs, len(legs)), asked, model)) == first
 
 
 def assert_finite(ranked: Ranked) -> None:
@@ -55,6 +67,7 @@ def test_scores_are_finite_and_never_rise(name: str, score: Score) -> None:
         random = Random(seed)
         legs = pool(random, score)
         assert_finite(rank(RECIPES[name], legs, facts(random, explain=seed % 2 == 0)))
+        assert_finite(by_model(random, RECIPES[name], legs, facts(random)))
         assert_finite(rank(RECIPES[name], legs, facts(random, reflections_only=True)))
 
 
@@ -86,7 +99,7 @@ def test_any_parameters_give_finite_scores(score: Score) -> None:
     """A recipe that can be read ranks anything: at its parameters' bounds, too, every score is finite."""
     for seed in range(1000):
         random = Random(seed)
-        assert_finite(rank(any_recipe(random), pool(random, score), facts(random, explain=True)))
+        assert_finite(by_model(random, any_recipe(random), pool(random, score), facts(random, explain=True)))
 
 
 def test_next_to_nothing_is_no_maximum_to_divide_by() -> None:

@@ -12,7 +12,19 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes.stages import Reflections
-from tests.operators.ranking.pools import DAY, NOW, candidate, ids, keyword, rank, recipe, run, scores, structured, vector
+from tests.operators.ranking.pools import (
+    DAY,
+    NOW,
+    candidate,
+    ids,
+    keyword,
+    rank,
+    recipe,
+    run,
+    scores,
+    structured,
+    vector,
+)
 
 R: Mapping[str, Any] = {"type": "reflection"}
 

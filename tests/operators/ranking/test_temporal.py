@@ -16,7 +16,19 @@ from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
-from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, legs, rank, recipe, run, scores, vector
+from tests.operators.ranking.pools import (
+    NOW,
+    any_finite,
+    candidate,
+    ids,
+    keyword,
+    legs,
+    rank,
+    recipe,
+    run,
+    scores,
+    vector,
+)
 
 THREE_WEEKS = TemporalExpression(21, 5)
 
