@@ -201,7 +201,7 @@ def quality(payload: Payload, now: float) -> float:
 
 def importance(payload: Payload) -> float:
     """Of 5, within 0 and 1; missing 0."""
-    return min(1.0, max(0.0, payload.get("importance", 0) / 5))
+    return min(1.0, max(0.0, float(payload.get("importance", 0)) / 5))
 
 
 def days(payload: Payload, now: float, *names: str) -> float | None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from operators.ranking.dedupe import content, fingerprint
 from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.dedupe import content, fingerprint
 from operators.ranking.pipeline import Ranked, first_phase, second_phase
 from operators.ranking.run import Facts, ModelScores
 from operators.ranking.temporal_expressions import TemporalExpression

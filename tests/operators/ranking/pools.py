@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
@@ -76,6 +77,11 @@ def explanation(run: Run, id_: str) -> ScoreExplanation:
 def scores(candidates: Sequence[Candidate]) -> list[tuple[str, float]]:
     """What a ranking says: ids and scores in order."""
     return [(candidate.id, candidate.score) for candidate in candidates]
+
+
+def near(**expected: float) -> list[tuple[str, object]]:
+    """What `scores` gives, in this order, with a tolerance."""
+    return [(id_, pytest.approx(score)) for id_, score in expected.items()]
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:

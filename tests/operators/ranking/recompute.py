@@ -97,14 +97,14 @@ def _weighted(legs: Legs, parameters: Parameters, values: Values, before: float)
 
 def _decay(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
     without = values["cosine"] if parameters["neutral"] == "bound" else parameters["neutral"]
-    cosine = min(max(legs["vector"]["score"] if "vector" in legs else without, 0.0), 1.0)
+    cosine = float(min(max(legs["vector"]["score"] if "vector" in legs else without, 0.0), 1.0))
     if "mode" not in values:
         return cosine
     age = values["age_days"]
     if values["mode"] == "step":
         weight = 1.0 if age is not None and age <= values["threshold"] else 0.1
     else:
-        weight = 0.0 if age is None else 2 ** (-age / values["half_life"])
+        weight = 0.0 if age is None else 2 ** float(-age / values["half_life"])
     return 0.7 * cosine + 0.3 * weight
 
 

@@ -108,14 +108,16 @@ def test_a_number_counts_in_place_of_the_bound(found: list[Leg], neutral: float)
 
 
 def test_the_newest_do_not_bury_the_answer() -> None:
-    """The only match, 90 days old, stands before twenty documents of today that match neither words nor meaning: at
-    the bound .1 they have .07 + .3 * 1, it has .63 + .3 * 2^(-90/7).
+    """The best match, 90 days old, has .63 and next to nothing, and goes before twenty of today that only share a word:
+    at the bound .1 these have .07 + .3. At the source's neutral .5 they have .65, and it comes 21st.
     """
-    dated = {"answer": {"created_at": ago(90)}, **{f"new-{n}": {"created_at": ago(0)} for n in range(20)}}
-    newest = [(f"new-{n}", 0.1) for n in range(20)]
-    found = [vector(("answer", 0.9), *newest, payloads=dated), keyword(("answer", 7.0), payloads=dated)]
-    best = decayed(found, ON, run())[0]
-    assert (best.id, best.score) == ("answer", pytest.approx(0.63004044, abs=1e-8))
+    newest = [(f"new-{number}", 0.5) for number in range(20)]
+    dated = {"answer": {"created_at": ago(90)}, "last": {}, **{id_: {"created_at": ago(0)} for id_, _ in newest}}
+    found = [vector(("answer", 0.9), ("last", 0.1), payloads=dated), keyword(("answer", 7.0), *newest, payloads=dated)]
+    ranked = scores(decayed(found, ON, run()))
+    assert ranked[0][0] == "answer"
+    assert [score for _, score in ranked[:2]] == pytest.approx([0.63 + 0.3 * 2 ** (-90 / 7), 0.37])
+    assert ids(decayed(found, Decay(enabled=True, neutral=0.5), run())).index("answer") == 20
 
 
 def test_the_vector_legs_cosine_goes_before_the_neutral_one() -> None:

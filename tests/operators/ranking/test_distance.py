@@ -17,7 +17,19 @@ from schemas.errors import InputError
 from schemas.recipes.parameters import DistanceStage
 from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
-from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, rank, recipe, run, scores, vector
+from tests.operators.ranking.pools import (
+    NOW,
+    any_finite,
+    candidate,
+    ids,
+    keyword,
+    near,
+    rank,
+    recipe,
+    run,
+    scores,
+    vector,
+)
 
 WEIBULL = WeibullDecay(enabled=True)
 KEYWORD = KeywordBoost(enabled=True)
@@ -254,8 +266,8 @@ def test_max_distance_is_measured_where_the_stages_stand() -> None:
     found = [vector(("a", 0.6), ("b", 0.3))]
     before = ["vector", {"composite": {"quality": 0}}]
     placed = rank(recipe(*before, "weibull_decay", max_distance=0.65), found, Facts()).candidates
-    assert scores(placed) == [("a", pytest.approx(0.8)), ("b", pytest.approx(0.4))]
-    assert scores(rank(recipe(*before, max_distance=0.65), found, Facts()).candidates) == [("a", pytest.approx(0.8))]
+    assert scores(placed) == near(a=0.8, b=0.4)
+    assert scores(rank(recipe(*before, max_distance=0.65), found, Facts()).candidates) == near(a=0.8)
 
 
 @pytest.mark.parametrize("name", NAMES[:3])

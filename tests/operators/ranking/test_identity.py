@@ -53,7 +53,7 @@ def test_without_a_model_rerank_is_not_there(name: str) -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 def test_a_recipe_without_the_stage_asks_no_model(weight: float) -> None:
-    """Whatever a model said, a recipe that doesn't list `rerank` is ranked as if it had not, and one that does isn't."""
+    """Whatever a model said, a recipe that doesn't list `rerank` is ranked as if it had not; one that does isn't."""
     legs, asked = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1))], Facts(now=NOW)
     said = ModelScores({"a": 0.0, "b": 1.0}, 3)
     for name, of in RECIPES.items():

@@ -177,7 +177,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
 @given(any_text)
 def test_any_text_has_words_of_a_length(text: str) -> None:
-    """Any text, lone surrogates too, has words of two characters or more, or single Han or Hangul, each time the same."""
+    """Any text, lone surrogates too, has the same words each time: of two characters or more, or Han or Hangul."""
     found = words(text)
     assert found == words(text)
     alone = [word for word in found if len(word) == 1]

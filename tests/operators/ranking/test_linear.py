@@ -19,6 +19,7 @@ from tests.operators.ranking.pools import (
     ids,
     keyword,
     leg,
+    near,
     rank,
     recipe,
     run,
@@ -38,12 +39,7 @@ def fused(legs: Sequence[Leg], alpha: float | None = None) -> list[tuple[str, ob
 
 def test_the_similarity_by_hand() -> None:
     """.6 * cosine + .4 * BM25 / 8: a .54, b .3 + .4, c .18; d has the smallest cosine, .3, so .18 + .4 * 2/8."""
-    assert scores(linear(BOTH, Linear(), run())) == [
-        ("b", pytest.approx(0.7)),
-        ("a", pytest.approx(0.54)),
-        ("d", pytest.approx(0.28)),
-        ("c", pytest.approx(0.18)),
-    ]
+    assert scores(linear(BOTH, Linear(), run())) == near(b=0.7, a=0.54, d=0.28, c=0.18)
 
 
 def test_alpha_is_the_share_of_the_cosine() -> None:

@@ -1,4 +1,4 @@
-"""The model's place in a recipe: what stands before it chooses what it reads, what stands behind it takes its score on."""
+"""The model's place in a recipe: what stands before it chooses what it reads, what stands behind takes its score."""
 
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from schemas.document import CONTENT
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.odd import ago
 from tests.operators.ranking.payloads import RECIPES, facts, judged, pool, said
-from tests.operators.ranking.pools import NOW, ids, keyword, rank, recipe, scores, vector
+from tests.operators.ranking.pools import NOW, ids, keyword, near, rank, recipe, scores, vector
 
 SEEDS = range(40)
 THREE_WEEKS = TemporalExpression(21, 5)
@@ -37,9 +37,9 @@ def test_composite_takes_the_models_score_by_hand() -> None:
     the model relevance is 1 .5 0: a .8, b .5, c .2.
     """
     with_model = rank(SHIPPED["composite"], LEGS, Facts(now=NOW), ModelScores({"a": 0.0, "b": 10.0, "c": 5.0}, 3))
-    assert scores(with_model.candidates) == [(id_, pytest.approx(score)) for id_, score in zip("bca", (0.9, 0.6, 0))]
+    assert scores(with_model.candidates) == near(b=0.9, c=0.6, a=0.0)
     without = rank(SHIPPED["composite"], LEGS, Facts(now=NOW))
-    assert scores(without.candidates) == [(id_, pytest.approx(score)) for id_, score in zip("abc", (0.8, 0.5, 0.2))]
+    assert scores(without.candidates) == near(a=0.8, b=0.5, c=0.2)
 
 
 def test_composite_with_a_model_is_not_hybrid_with_it() -> None:
@@ -55,11 +55,7 @@ def test_a_weight_below_one_leaves_the_legs_a_say_in_the_relevance() -> None:
     """
     half = SHIPPED["composite"].overridden({"rerank": {"weight": 0.5}})
     ranked = rank(half, LEGS, Facts(now=NOW), ModelScores({"a": 0.0, "b": 10.0, "c": 5.0}, 3))
-    assert scores(ranked.candidates) == [
-        ("b", pytest.approx(0.9)),
-        ("a", pytest.approx(0.8 * 2 / 3)),
-        ("c", pytest.approx(0.8 / 3 + 0.2)),
-    ]
+    assert scores(ranked.candidates) == near(b=0.9, a=0.8 * 2 / 3, c=0.8 / 3 + 0.2)
 
 
 def test_time_adds_to_the_models_score() -> None:
@@ -69,7 +65,7 @@ def test_time_adds_to_the_models_score() -> None:
     of = SHIPPED["composite"].overridden({"composite": {"quality": 0}})
     model = ModelScores({"a": 10.0, "b": 7.0, "c": 0.0}, 3)
     ranked = rank(of, legs, Facts(now=NOW, temporal_expression=THREE_WEEKS), model)
-    assert scores(ranked.candidates) == [("b", pytest.approx(0.96)), ("a", pytest.approx(0.8)), ("c", 0.0)]
+    assert scores(ranked.candidates) == near(b=0.96, a=0.8, c=0.0)
     assert order(of, legs, model) == ["a", "b", "c"]
 
 
@@ -147,8 +143,8 @@ def test_nobody_whom_the_model_dropped_or_never_read_comes_back(name: str) -> No
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_pages_concatenate_to_the_one_long_page(name: str) -> None:
-    """Each page is ranked anew, by what the model said once: whatever it dropped, the pages are the whole list, each but
-    an empty answer's has a result, and the last is followed by none.
+    """Each page is ranked anew, by what the model said once: whatever it dropped, the pages are the whole list, and
+    each has a result as long as there are further ones.
     """
     for seed in SEEDS:
         random = Random(seed)

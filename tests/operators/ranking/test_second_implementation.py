@@ -256,8 +256,8 @@ def test_ties_of_a_fusion_stand_by_leg_and_rank(fuse: Callable[[list[Leg]], list
         legs = [some_leg(chance, name, {}) for name in names]
         places: dict[str, tuple[int, int]] = {}
         for number, one in enumerate(legs):
-            for id_, (rank, _) in one.places().items():
-                places.setdefault(id_, (number, rank))
+            for id_, (place, _) in one.places().items():
+                places.setdefault(id_, (number, place))
         fused = fuse(chance.sample(legs, len(legs)))
         assert scores(fused) == scores(fuse(legs))
         assert ids(fused) == [one.id for one in sorted(fused, key=lambda one: (-one.score, places[one.id]))]

@@ -10,9 +10,11 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import FRAME, Candidates, room
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
-from operators.ranking.relevance import merge
+from operators.ranking.relevance import rerank
+from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog, Request
 from operators.runtime.batching.policy import Waiting
+from schemas.recipes.stages import Rerank
 
 MANY = 1_000_000
 
@@ -155,8 +157,9 @@ def test_any_split_gives_the_same_order(scores: dict[str, float], capacity: Capa
     outcomes = [{id_: scores[id_] for id_ in part.documents} for part in parts]
 
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
-        rerank_scores = Candidates(capacity).merged(request, outcomes)
-        return merge([Candidate(each.id, each.score) for each in fused], rerank_scores, len(fused), weight)
+        said = ModelScores(Candidates(capacity).merged(request, outcomes), len(fused))
+        candidates = [Candidate(each.id, each.score) for each in fused]
+        return rerank(candidates, Rerank(weight=weight), Run(Facts(), model=said))
 
     assert merged(outcomes) == merged(outcomes[::-1]) == merged([scores])
     ordered = merged([scores])
