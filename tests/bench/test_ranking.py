@@ -103,7 +103,7 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
     granted = {
         function.name
         for function in ast.walk(cut)
-        if isinstance(function, ast.FunctionDef) and any(_asserts_a_trail(node) for node in ast.walk(function))
+        if isinstance(function, ast.FunctionDef) and any(_asserts_explanations(node) for node in ast.walk(function))
     }
     text = ast.unparse(cut)
     assert text.count("explanations is not None") == text.count("assert run.explanations is not None")
@@ -114,12 +114,12 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
 
 
 def test_no_other_branch_is_cut() -> None:
-    """What asks for the trail has nothing else to say: no `else` goes with it."""
+    """What asks for explanations has nothing else to say: no `else` goes with it."""
     for module in MODULES:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.If) and "trail is not None" in ast.unparse(node.test):
+            if isinstance(node, ast.If) and "explanations is not None" in ast.unparse(node.test):
                 assert node.orelse == []
-                assert ast.unparse(node.test) in {"run.explanations is not None", "trail is not None"}
+                assert ast.unparse(node.test) in {"run.explanations is not None", "explanations is not None"}
 
 
 def test_the_cut_copy_is_a_package_of_its_own() -> None:
@@ -135,8 +135,8 @@ def test_the_cut_copy_is_a_package_of_its_own() -> None:
     assert copy.first_phase(recipe, found, explained).run.explanations.by_id == {}
 
 
-def _asserts_a_trail(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assert) and "trail is not None" in ast.unparse(node)
+def _asserts_explanations(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) and "explanations is not None" in ast.unparse(node)
 
 
 def test_every_recipe_is_measured_at_every_size() -> None:

@@ -143,26 +143,30 @@ def test_no_call_is_over_its_capacity(queries: list[list[int]], capacity: Capaci
 
 
 @given(
-    st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 0.5, 1.0, 2.0]), min_size=1),
+    st.dictionaries(
+        st.text("abcdef", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 0.5, 1.0, 2.0, None]), min_size=1
+    ),
     capacities,
     st.floats(0, 1),
 )
-def test_any_split_gives_the_same_order(scores: dict[str, float], capacity: Capacity, weight: float) -> None:
+def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacity: Capacity, weight: float) -> None:
     """However the candidates are split into calls, and in whatever order these are answered, the merged order and
-    scores are those of one call; equal scores go by id.
+    scores are those of one call; equal scores go by id, and what is left out is so in any call.
     """
     request = RerankRequest("q", {id_: id_ * 9 for id_ in scores}, "c", "n")
     fused = [Candidate(id_, 1 / (rank + 1)) for rank, id_ in enumerate(scores)]
     parts = [part for call in calls(capacity, [request]) for part in call]
-    outcomes = [{id_: scores[id_] for id_ in part.documents} for part in parts]
+    kept = {id_: score for id_, score in scores.items() if score is not None}
+    outcomes = [{id_: kept[id_] for id_ in part.documents if id_ in kept} for part in parts]
 
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
         said = ModelScores(Candidates(capacity).merged(request, outcomes), len(fused))
         candidates = [Candidate(each.id, each.score) for each in fused]
         return rerank(candidates, Rerank(weight=weight), Run(Facts(), model=said))
 
-    assert merged(outcomes) == merged(outcomes[::-1]) == merged([scores])
-    ordered = merged([scores])
+    assert merged(outcomes) == merged(outcomes[::-1]) == merged([kept])
+    ordered = merged([kept])
+    assert {each.id for each in ordered} == kept.keys()
     assert ordered == sorted(ordered, key=lambda each: (-each.score, each.id))
 
 
