@@ -64,15 +64,15 @@ def test_rrf_agrees() -> None:
 def test_score_fusion_agrees() -> None:
     """Score fusion of random legs is what the formula gives, by alpha and by weights."""
     chance = random.Random(2)
+    names = ("vector", "keyword", "structured", "apple", "zebra")
     for _ in range(POOLS):
         limit = chance.choice([0, 0, -1, 1, 3])
         if chance.random() < 0.5:
-            legs = some_legs(chance, ("vector", "keyword", "structured"), {})
+            legs = some_legs(chance, names, {})
             alpha = chance.choice([None, 0.0, 0.25, 0.5, 1.0, chance.random()])
             ours = score(legs, Score(alpha=alpha, limit=limit), run())
             agree(ours, naive.score(legs, alpha), limit)
         else:
-            names = ("vector", "keyword", "structured", "apple", "zebra")
             legs = some_legs(chance, names, {})
             weights = some_weights(chance, names)
             ours = score(legs, Score(weights=weights, limit=limit), run())

@@ -161,7 +161,8 @@ def test_neutral_is_the_bound_or_a_share() -> None:
     assert parameters_of("decay")["neutral"] == "bound"
     for neutral in ("bound", 0.0, 0.5, 1, 1.0):
         assert read("decay", "neutral", neutral) == neutral
-    for value in ("Bound", "", "0.5", -0.001, math.nextafter(1, 2), math.nan, math.inf, True, None, [], {}):
+    wrong: list[Any] = ["Bound", "", "0.5", -0.001, math.nextafter(1, 2), math.nan, math.inf, True, None, [], {}]
+    for value in wrong:
         said = refusal("decay", "neutral", value)
         assert said.startswith("decay.neutral")
         assert said.endswith(f"({str(value)!r})")
