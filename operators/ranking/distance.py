@@ -49,7 +49,7 @@ def pipeline(
 def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, run: Run) -> list[Candidate]:
     """Put the candidate that the model selected first, at half of the smallest distance, even if that is 0.
 
-    Without a selection nothing changes.
+    A raw score above 1 is a distance of 0, and becomes 1. Without a selection nothing changes.
     Source: MemPalace's `reranker.stage_llm_rerank`.
     """
     read = [candidate for candidate in candidates[: model.top] if candidate.id in model.scores]
@@ -57,8 +57,10 @@ def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, ru
         return candidates
     smallest = min(max(0.0, 1.0 - candidate.score) for candidate in candidates)
     picked = max(read, key=lambda candidate: model.scores[candidate.id])
-    before, picked.score = picked.score, 1.0 - smallest / 2
-    run.explain(stage, [picked], [before], {}, {"smallest": smallest, "distance": smallest / 2})
+    # Where a score is above 1 the smallest distance is 0.
+    moved = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
+    before = _scored(moved, [smallest / 2] * len(moved))
+    run.explain(stage, moved, before, {}, {"smallest": smallest, "distance": smallest / 2})
     run.reranked = True
     return [picked] + [candidate for candidate in candidates if candidate is not picked]
 

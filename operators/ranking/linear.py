@@ -50,4 +50,4 @@ def bound(vector: Leg) -> float:
 
     Source: own.
     """
-    return max(0.0, min(vector.scores, default=0.0))
+    return max(0.0, min(vector.scored().values(), default=0.0))

@@ -11,11 +11,11 @@ import pytest
 import operators.ranking
 from bench import arrays, ranking, report, unexplained
 from operators.ranking.blend import weighted
-from operators.ranking.pipeline import Ranked, rank
-from operators.ranking.run import Run
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import ModelScores, Run
 from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
-from tests.operators.ranking.pools import ids, keyword, vector
+from tests.operators.ranking.pools import ids, keyword, rank, vector
 
 pytestmark = pytest.mark.slow
 
@@ -66,17 +66,32 @@ def test_ties_over_arrays_stand_as_ours() -> None:
 def all_said(ranked: Ranked | Any) -> tuple[Any, ...]:
     """What a ranking says, scores to the bit."""
     candidates = [(each.id, each.score.hex(), each.payload) for each in ranked.candidates]
-    return candidates, list(ranked.backends), ranked.reranked, list(ranked.warnings)
+    return candidates, list(ranked.run.backends), ranked.run.reranked, ranked.run.warnings()
 
 
 @pytest.mark.parametrize("name", ranking.RECIPES)
 @pytest.mark.parametrize("size", [20, 100])
 def test_what_is_cut_gives_the_same(name: str, size: int) -> None:
-    """Without the code that explains each recipe ranks to the same candidates and scores, to the bit."""
-    found, recipe = ranking.legs(size), ranking.RECIPES[name]
-    assert all_said(unexplained.pipeline().rank(recipe, found, ranking.FACTS)) == all_said(
-        rank(recipe, found, ranking.FACTS)
-    )
+    """Without the code that explains each recipe ranks to the same candidates and scores, to the bit, with what a model
+    says of them and without.
+    """
+    found, recipe, cut = ranking.legs(size), ranking.RECIPES[name], unexplained.pipeline()
+    for said in (None, ranking.model(recipe, found)):
+        first = cut.first_phase(recipe, found, ranking.FACTS)
+        assert all_said(cut.second_phase(recipe, first, said)) == all_said(rank(recipe, found, ranking.FACTS, said))
+
+
+@pytest.mark.parametrize("size", ranking.SIZES)
+def test_a_model_has_its_say_where_a_recipe_asks_one(size: int) -> None:
+    """It reads the first candidates, scores each of them, and changes the order; other recipes ask none."""
+    found = ranking.legs(size)
+    for name, recipe in ranking.RECIPES.items():
+        said = ranking.model(recipe, found)
+        assert (said is None) == (name not in {"hybrid", "composite", "rrf"})
+        if isinstance(said, ModelScores):
+            before, after = (rank(recipe, found, ranking.FACTS, model).candidates for model in (None, said))
+            assert len(said.scores) == len(set(said.scores.values())) == min(said.top, len(before))
+            assert ids(before) != ids(after)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=[module.stem for module in MODULES])
@@ -88,7 +103,7 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
     granted = {
         function.name
         for function in ast.walk(cut)
-        if isinstance(function, ast.FunctionDef) and any(_asserts_a_trail(node) for node in ast.walk(function))
+        if isinstance(function, ast.FunctionDef) and any(_asserts_explanations(node) for node in ast.walk(function))
     }
     text = ast.unparse(cut)
     assert text.count("explanations is not None") == text.count("assert run.explanations is not None")
@@ -99,12 +114,12 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
 
 
 def test_no_other_branch_is_cut() -> None:
-    """What asks for the trail has nothing else to say: no `else` goes with it."""
+    """What asks for explanations has nothing else to say: no `else` goes with it."""
     for module in MODULES:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.If) and "trail is not None" in ast.unparse(node.test):
+            if isinstance(node, ast.If) and "explanations is not None" in ast.unparse(node.test):
                 assert node.orelse == []
-                assert ast.unparse(node.test) in {"run.explanations is not None", "trail is not None"}
+                assert ast.unparse(node.test) in {"run.explanations is not None", "explanations is not None"}
 
 
 def test_the_cut_copy_is_a_package_of_its_own() -> None:
@@ -115,13 +130,13 @@ def test_the_cut_copy_is_a_package_of_its_own() -> None:
     explained = dataclasses.replace(ranking.FACTS, explain=True)
     recipe, found = ranking.RECIPES["hybrid"], ranking.legs(20)
     first = rank(recipe, found, explained)
-    assert first.explanations is not None
-    assert first.explanations.by_id[first.candidates[0].id].stages
-    assert copy.rank(recipe, found, explained).explanations.by_id == {}
+    assert first.run.explanations is not None
+    assert first.run.explanations.by_id[first.candidates[0].id].stages
+    assert copy.first_phase(recipe, found, explained).run.explanations.by_id == {}
 
 
-def _asserts_a_trail(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assert) and "trail is not None" in ast.unparse(node)
+def _asserts_explanations(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) and "explanations is not None" in ast.unparse(node)
 
 
 def test_every_recipe_is_measured_at_every_size() -> None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import orjson
 
-from operators.ranking.candidate import Leg
+from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.dedupe import content, fingerprint
-from operators.ranking.pipeline import Ranked
-from operators.ranking.run import Facts
+from operators.ranking.pipeline import Ranked, first_phase, second_phase
+from operators.ranking.run import Facts, ModelScores
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -36,12 +36,15 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "arithmetic": recipe({"score": {"combination": "arithmetic", "weights": {"structured": 0.3}}}),
     "geometric": recipe({"score": {"combination": "geometric", "alpha": 0.7}}),
     "harmonic": recipe({"score": {"combination": "harmonic", "normaliser": "l2"}}),
+    "linear": recipe({"linear": {"alpha": 0.3, "limit": 7}}, {"rerank": {"weight": 0.6}}, "dedupe"),
+    "aged model": recipe("linear", "rerank", {"composite": TERMS}, *BOOSTS, max_distance=1.5),
     "steep rrf": recipe({"rrf": {"k": 0.001, "weights": {"keyword": 3}}}, {"weibull_decay": ON}),
     "graph": recipe({"weighted": SIGNALS}, {"reflections": {"reflection_boost": 2.5, "recency_weight": 0.3}}),
     "all terms": recipe({"score": {"limit": 9}}, {"composite": {**TERMS, "confidence_decay": "weibull"}}, "temporal"),
     "far": recipe("vector", {"importance_boost": {**ON, "importance_scale": 1}}, {"keyword_boost": ON}, max_distance=2),
     "steps": recipe({"decay": {**ON, "mode": "step", "half_life_days": 30}}, {"dedupe": {"limit": 5}}, "reflections"),
-    "everything": recipe("weighted", "dedupe", "reflections", {"composite": TERMS}, "temporal", *BOOSTS),
+    "neutral": recipe({"decay": {**ON, "neutral": 0.25}}, {"rerank": {"weight": 0.5}}),
+    "everything": recipe("weighted", "dedupe", "reflections", {"composite": TERMS}, "temporal", *BOOSTS, "rerank"),
 }
 """The shipped ones, and what they leave out."""
 
@@ -151,8 +154,8 @@ def facts(random: Random, **fixed: Any) -> Facts:
 
 def explained(ranked: Ranked, id_: str) -> dict[str, Any]:
     """A candidate's explanation as the result has it, there and back."""
-    assert ranked.explanations is not None
-    of = ranked.explanations.by_id[id_]
+    assert ranked.run.explanations is not None
+    of = ranked.run.explanations.by_id[id_]
     read: dict[str, Any] = orjson.loads(orjson.dumps({"legs": of.legs, "stages": of.stages}))
     return read
 
@@ -160,5 +163,21 @@ def explained(ranked: Ranked, id_: str) -> dict[str, Any]:
 def said(ranked: Ranked) -> bytes:
     """All that a ranking says, as bytes; scores to the bit, keys in their order."""
     candidates = [(candidate.id, candidate.score.hex()) for candidate in ranked.candidates]
-    by_id = ranked.explanations and {id_: explained(ranked, id_) for id_, _ in candidates}
-    return orjson.dumps([candidates, by_id, ranked.backends, ranked.reranked, ranked.warnings])
+    by_id = ranked.run.explanations and {id_: explained(ranked, id_) for id_, _ in candidates}
+    return orjson.dumps([candidates, by_id, ranked.run.backends, ranked.run.reranked, ranked.run.warnings()])
+
+
+def judged(random: Random, candidates: Sequence[Candidate]) -> ModelScores | None:
+    """What a model may say of the first candidates: it may leave some out, select one, or not be heard at all."""
+    if random.random() < 0.1:
+        return None
+    top = random.choice([1, 2, 5, 50])
+    keeps, selects = random.choice([1.0, 1.0, 0.8, 0.0]), random.random() < 0.2
+    read = [candidate.id for candidate in candidates[:top] if random.random() < keeps]
+    return ModelScores({id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in read}, top, selects)
+
+
+def by_model(random: Random, recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
+    """The recipe's ranking, with what a model says of it."""
+    first = first_phase(recipe, legs, facts)
+    return second_phase(recipe, first, judged(random, first.candidates))

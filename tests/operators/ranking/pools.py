@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.run import Facts, Run, ScoreExplanation, ScoreExplanations
+from operators.ranking.pipeline import Ranked, first_phase, second_phase
+from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanation, ScoreExplanations
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import Recipe
@@ -56,6 +58,11 @@ def recipe(*stages: Any, **more: Any) -> Recipe:
     return Recipe.parse("test", {"stages": list(stages), **more})
 
 
+def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts, model: ModelScores | None = None) -> Ranked:
+    """Both phases of a recipe; the model's scores, if there are any, are given before anything is ranked."""
+    return second_phase(recipe, first_phase(recipe, legs, facts), model)
+
+
 def candidate(id_: str, score: float, **payload: Any) -> Candidate:
     """A candidate with this payload."""
     return Candidate(id_, score, payload)
@@ -70,6 +77,11 @@ def explanation(run: Run, id_: str) -> ScoreExplanation:
 def scores(candidates: Sequence[Candidate]) -> list[tuple[str, float]]:
     """What a ranking says: ids and scores in order."""
     return [(candidate.id, candidate.score) for candidate in candidates]
+
+
+def near(**expected: float) -> list[tuple[str, object]]:
+    """What `scores` gives, in this order, with a tolerance."""
+    return [(id_, pytest.approx(score)) for id_, score in expected.items()]
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:

@@ -121,3 +121,42 @@ def some_blend(chance: random.Random) -> dict[str, Any]:
         "max_neighbors_per_candidate": chance.choice([5, 1, 2, 0, 100]),
         "limit": chance.choice([0, 0, -1, 1, 3]),
     }
+
+
+WORDS = ["The", "red", "fox", "AI", "of", "ago", "東京都", "猫", "Straße", "STRASSE", "x", "2023"]
+
+
+def some_text(chance: random.Random) -> str:
+    """A few words, some of which stop; often the same few."""
+    return " ".join(chance.choices(WORDS, k=chance.choice([0, 1, 1, 2, 5])))
+
+
+def some_document(chance: random.Random) -> dict[str, Any]:
+    """A payload of whatever the recipes read, each field right or missing."""
+    drawn: dict[str, Any] = {
+        "text": some_text(chance),
+        "priority": chance.choice(["P1", "P2", "P3", "P4"]),
+        "memory_tier": chance.choice(["procedural", "semantic", "episodic", "working", "other"]),
+        "salience": chance.random(),
+        "importance": chance.choice([0, 1, 2.5, 5, 7]),
+        "confidence": chance.choice([0.0, 0.3, 1.0, chance.random()]),
+        "access_count": chance.choice([0, 1, 17]),
+        "id": chance.choice("pqrstuvw") + str(chance.randrange(10**6)),
+        **{
+            stamp: NOW - chance.choice([-1, 0, 1, 7, 30, 400, chance.uniform(0, 90)]) * DAY
+            for stamp in ("created_at", "updated_at", "accessed_at", "confirmed_at")
+        },
+    }
+    return {name: value for name, value in drawn.items() if chance.random() < 0.7}
+
+
+def some_hits(chance: random.Random, payloads: Mapping[str, Mapping[str, Any]]) -> list[Leg]:
+    """Both legs in any order with cosines and BM25, some equal, some ids twice; one leg may be missing or empty."""
+    found = []
+    for name, low, high in (("vector", -0.3, 1.0), ("keyword", 0.0, 25.0)):
+        size = chance.choice([0, 1, 3, 8, 12])
+        few = [chance.uniform(low, high) for _ in range(4)]
+        values = [chance.choice(few) if chance.random() < 0.3 else chance.uniform(low, high) for _ in range(size)]
+        hits = [(chance.choice(IDS), value) for value in sorted(values, reverse=True)]
+        found.append(leg(name, *hits, payloads=payloads))
+    return chance.sample(found, chance.choice([1, 2, 2, 2]))

@@ -47,7 +47,7 @@ def _convex(parameters: Parameters, leg: str) -> float:
     if parameters["weights"] is not None:
         return _weight(parameters["weights"], leg)
     alpha = 0.5 if parameters["alpha"] is None else parameters["alpha"]
-    return float({"vector": alpha, "keyword": 1 - alpha}.get(leg, 0.0))
+    return _weight({"vector": alpha, "keyword": 1 - alpha}, leg)
 
 
 def _score(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
@@ -63,6 +63,17 @@ def _score(legs: Legs, parameters: Parameters, values: Values, before: float) ->
     if parameters["combination"] == "geometric":
         return math.exp(math.fsum(weight * math.log(value) for weight, value in found) / total)
     return total / math.fsum(weight / value for weight, value in found)
+
+
+def _linear(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    """The bound where the vector leg doesn't have it; all weight to the leg that answered alone."""
+    alpha = parameters["alpha"]
+    weights = values["weights"]["vector"], values["weights"]["keyword"]
+    assert weights in {(alpha, 1 - alpha), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0)}
+    cosine = max(0.0, legs["vector"]["score"]) if "vector" in legs else values["bound"]
+    matches = legs["keyword"]["score"] if "keyword" in legs else 0.0
+    of_greatest = matches / values["greatest"] if values["greatest"] > 0 else 0.0
+    return float(min(1.0, weights[0] * cosine + weights[1] * of_greatest))
 
 
 def _dbsf(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
@@ -85,14 +96,15 @@ def _weighted(legs: Legs, parameters: Parameters, values: Values, before: float)
 
 
 def _decay(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    cosine = min(max(legs["vector"]["score"], 0.0), 1.0) if "vector" in legs else 0.5
+    without = values["cosine"] if parameters["neutral"] == "bound" else parameters["neutral"]
+    cosine = float(min(max(legs["vector"]["score"] if "vector" in legs else without, 0.0), 1.0))
     if "mode" not in values:
         return cosine
     age = values["age_days"]
     if values["mode"] == "step":
         weight = 1.0 if age is not None and age <= values["threshold"] else 0.1
     else:
-        weight = 0.0 if age is None else 2 ** (-age / values["half_life"])
+        weight = 0.0 if age is None else 2 ** float(-age / values["half_life"])
     return 0.7 * cosine + 0.3 * weight
 
 
@@ -104,7 +116,8 @@ def _reflections_only(legs: Legs, parameters: Parameters, values: Values, before
     """Cosine, and recency where it has a weight; nothing to ask by: 0."""
     if "vector" not in legs or "recency" not in values:
         return 0.0
-    weight = parameters.get("recency_weight", 0.0)
+    weight = parameters.get("recency_weight")
+    weight = values["recency_weight"] if weight is None else weight
     return float((1 - weight) * legs["vector"]["score"] + weight * values["recency"])
 
 
@@ -145,19 +158,22 @@ def _weibull(parameters: Parameters, values: Values) -> float:
 
 
 def _picked(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    return 1 - float(values["smallest"] / 2 if "smallest" in values else values["distance"])
+    return 1 - float(values["smallest"] / 2)
 
 
 def _rerank(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if "smallest" in values:
+        return _picked(legs, parameters, values, before)
     if "tail_scale" in values:
         return _scaled(before, values["tail_scale"]) - 1
-    relevance, fused = _scaled(values["score"], values["relevance_scale"]), _scaled(before, values["fused_scale"])
-    return float(parameters["weight"] * relevance + (1 - parameters["weight"]) * fused)
+    relevance, order = _scaled(values["score"], values["relevance_scale"]), _scaled(before, values["order_scale"])
+    return float(parameters["weight"] * relevance + (1 - parameters["weight"]) * order)
 
 
 FORMULAS: Final[Mapping[str, Formula]] = {
     "rrf": _rrf,
     "score": _score,
+    "linear": _linear,
     "dbsf": _dbsf,
     "vector": _one("vector"),
     "keyword": _one("keyword"),

@@ -13,7 +13,7 @@ from schemas.errors import InputError
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Decay, DecayTier
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
-from tests.operators.ranking.pools import any_finite, ids, keyword, leg, run, scores, structured, vector
+from tests.operators.ranking.pools import any_finite, hits, ids, keyword, leg, run, scores, structured, vector
 
 ON = Decay(enabled=True)
 STEP = Decay(enabled=True, mode="step", step_threshold_days=30)
@@ -70,25 +70,60 @@ WEEK_OLD = {"a": {"created_at": ago(7)}}
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("found", "cosine"),
     [
-        [keyword(("a", 17.0), payloads=WEEK_OLD)],
-        [structured("a", payloads=WEEK_OLD)],
-        [vector(("z", 0.9)), keyword(("a", 0.0), payloads=WEEK_OLD)],
-        [vector(), structured("a", payloads=WEEK_OLD)],
+        ([vector(("z", 0.9), ("y", 0.4)), keyword(("a", 17.0), payloads=WEEK_OLD)], 0.4),
+        ([vector(("z", 0.9)), structured("a", payloads=WEEK_OLD)], 0.9),
+        # It cannot have more than that, and below 0 counts 0.
+        ([vector(("z", 0.9), ("y", -0.2)), keyword(("a", 17.0), payloads=WEEK_OLD)], 0.0),
+        ([vector(), keyword(("a", 17.0), payloads=WEEK_OLD)], 0.0),
+        ([vector(("z", 1.5)), keyword(("a", 17.0), payloads=WEEK_OLD)], 1.0),
+        # Nothing is known of any cosine.
+        ([keyword(("a", 17.0), payloads=WEEK_OLD)], 0.5),
+        ([structured("a", payloads=WEEK_OLD)], 0.5),
     ],
 )
-def test_without_a_cosine_a_half_counts(found: list[Leg]) -> None:
-    """A candidate that the vector leg didn't return has cosine .5: .35 + .3 * .5, and .5 where decay is off."""
-    assert dict(scores(decayed(found, ON, run())))["a"] == pytest.approx(0.5)
-    assert dict(scores(decayed(found, Decay(), run())))["a"] == 0.5
-    assert dict(scores(decayed(found, STEP, run())))["a"] == pytest.approx(0.65)
+def test_without_a_cosine_the_bound_counts(found: list[Leg], cosine: float) -> None:
+    """A candidate that the vector leg didn't return has that leg's smallest cosine, and .5 where it was not asked:
+    .7 of it + .3 * .5 at one half-life, and the cosine alone where decay is off.
+    """
+    assert dict(scores(decayed(found, ON, run())))["a"] == pytest.approx(0.7 * cosine + 0.15)
+    assert dict(scores(decayed(found, Decay(), run())))["a"] == cosine
+    assert dict(scores(decayed(found, STEP, run())))["a"] == pytest.approx(0.7 * cosine + 0.3)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [vector(("z", 0.9), ("y", 0.4)), keyword(("a", 17.0), payloads=WEEK_OLD)],
+        [vector(), structured("a", payloads=WEEK_OLD)],
+        [keyword(("a", 17.0), payloads=WEEK_OLD)],
+    ],
+)
+@pytest.mark.parametrize("neutral", [0.0, 0.5, 1.0])
+def test_a_number_counts_in_place_of_the_bound(found: list[Leg], neutral: float) -> None:
+    """With the source's .5, or another number, no candidate's cosine depends on the leg."""
+    stage = Decay(enabled=True, neutral=neutral)
+    assert dict(scores(decayed(found, stage, run())))["a"] == pytest.approx(0.7 * neutral + 0.15)
+
+
+def test_the_newest_do_not_bury_the_answer() -> None:
+    """The best match, 90 days old, has .63 and next to nothing, and goes before twenty of today that only share a word:
+    at the bound .1 these have .07 + .3. At the source's neutral .5 they have .65, and it comes 21st.
+    """
+    newest = [(f"new-{number}", 0.5) for number in range(20)]
+    dated = {"answer": {"created_at": ago(90)}, "last": {}, **{id_: {"created_at": ago(0)} for id_, _ in newest}}
+    found = [vector(("answer", 0.9), ("last", 0.1), payloads=dated), keyword(("answer", 7.0), *newest, payloads=dated)]
+    ranked = scores(decayed(found, ON, run()))
+    assert ranked[0][0] == "answer"
+    assert [score for _, score in ranked[:2]] == pytest.approx([0.63 + 0.3 * 2 ** (-90 / 7), 0.37])
+    assert ids(decayed(found, Decay(enabled=True, neutral=0.5), run())).index("answer") == 20
 
 
 def test_the_vector_legs_cosine_goes_before_the_neutral_one() -> None:
     """A document of all legs is there once, with its cosine; what other legs scored counts for nothing."""
     found = [structured("b", "a"), keyword(("a", 30.0), ("b", 20.0)), vector(("a", 0.2))]
-    assert scores(decayed(found, Decay(), run())) == [("b", 0.5), ("a", 0.2)]
+    assert scores(decayed(found, Decay(neutral=0.5), run())) == [("b", 0.5), ("a", 0.2)]
 
 
 def test_an_id_that_the_vector_leg_repeats_counts_at_its_first_rank() -> None:
@@ -164,10 +199,17 @@ def test_the_profiles_half_life_is_in_place_of_none() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_ties_go_by_id(order: tuple[int, ...]) -> None:
-    """Equal scores are in the order of ids, whatever legs they came from and in whatever order."""
-    found = [vector(("m", 0.5)), keyword(("z", 3.0), ("b", 1.0)), structured("k", "a")]
-    assert ids(decayed([found[place] for place in order], Decay(), run())) == ["a", "b", "k", "m", "z"]
+def test_ties_go_by_the_words_then_by_id(order: tuple[int, ...]) -> None:
+    """Of equal scores the better BM25 goes first, then the id, whatever legs they came from and in whatever order."""
+    found = [vector(("m", 0.5)), keyword(("z", 3.0), ("n", 1.0), ("b", 1.0)), structured("k", "a")]
+    ranked = decayed([found[place] for place in order], Decay(), run())
+    assert scores(ranked) == [(id_, 0.5) for id_ in ["z", "b", "n", "a", "k", "m"]]
+
+
+def test_a_better_score_goes_before_better_words() -> None:
+    """BM25 only tells equal scores apart, and an id that the keyword leg repeats counts at its first rank."""
+    found = [vector(("a", 0.5), ("b", 0.4), ("c", 0.4)), keyword(("b", 9.0), ("c", 7.0), ("b", 1.0))]
+    assert ids(decayed(found, Decay(), run())) == ["a", "b", "c"]
 
 
 def test_ties_go_by_the_documents_own_id() -> None:
@@ -182,9 +224,10 @@ def test_the_limit(limit: int, kept: str) -> None:
     assert ids(decayed([vector(("a", 0.9), ("b", 0.8), ("c", 0.7))], Decay(limit=limit), run())) == list(kept)
 
 
-def test_the_structured_leg_takes_part() -> None:
-    """The stage asks for all three legs, and ranks what only another leg than those offers, too."""
-    assert ON.legs == (VECTOR, KEYWORD, STRUCTURED)
+def test_the_legs_are_meaning_and_words() -> None:
+    """The stage asks the structured leg only where there is nothing to ask the others by, and ranks any leg's offer."""
+    assert ON.legs == (VECTOR, KEYWORD)
+    assert ON.unasked == (STRUCTURED,)
     assert ids(decayed([structured("b"), leg("other", ("a", 1.0))], Decay(), run())) == ["a", "b"]
 
 
@@ -211,6 +254,17 @@ def test_any_payload_has_a_score_within_zero_and_one(
     assert sorted(ids(ranked)) == sorted(names)
     assert all(math.isfinite(each.score) and 0 <= each.score <= 1 for each in ranked)
     assert [each.score for each in ranked] == sorted((each.score for each in ranked), reverse=True)
+
+
+@given(hits(st.floats(-1, 1)), hits(st.floats(0, 50)))
+def test_the_bound_puts_nobody_before_a_cosine_that_is_as_new(
+    cosines: list[tuple[str, float]], words: list[tuple[str, float]]
+) -> None:
+    """Of documents of one age none that the vector leg left out scores more than one that it returned."""
+    found = scores(decayed([vector(*cosines), keyword(*words)], ON, run()))
+    with_cosine = {id_ for id_, _ in cosines}
+    least = min((score for id_, score in found if id_ in with_cosine), default=math.inf)
+    assert all(score <= least for id_, score in found if id_ not in with_cosine)
 
 
 @given(st.floats(-1, 1), st.floats(0, 1e5), st.floats(0, 1e5), st.sampled_from([ON, STEP, Decay(half_life_days=0.5)]))

@@ -2,6 +2,7 @@
 
 import math
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import orjson
@@ -11,18 +12,28 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.distance import pipeline
-from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
 from schemas.errors import InputError
 from schemas.recipes.parameters import DistanceStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, LlmRerank, WeibullDecay
+from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
-from tests.operators.ranking.pools import NOW, any_finite, candidate, ids, keyword, recipe, run, scores, vector
+from tests.operators.ranking.pools import (
+    NOW,
+    any_finite,
+    candidate,
+    ids,
+    keyword,
+    near,
+    rank,
+    recipe,
+    run,
+    scores,
+    vector,
+)
 
 WEIBULL = WeibullDecay(enabled=True)
 KEYWORD = KeywordBoost(enabled=True)
 IMPORTANCE = ImportanceBoost(enabled=True)
-LLM = LlmRerank(enabled=True)
 IDENTITY = WeibullDecay.model_validate({"enabled": True, "preset": "identity"})
 NAMES = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 
@@ -102,6 +113,10 @@ def test_a_distance_of_zero_never_decays() -> None:
         ("what is the fox", {"text": "what is the"}, 0.4),  # stop words aren't asked for
         ("what is the", {"text": "what is the"}, 0.4),  # no keywords
         ("to be", {"text": "to be"}, 0.4),
+        ("AI ski", {"text": "an ai"}, 0.34),  # two letters are a word
+        ("x y", {"text": "x y"}, 0.4),  # one is none
+        ("犬", {"text": "犬 と 猫"}, 0.28),  # but in Han
+        ("what did I buy last", {"text": "I did buy what I got last"}, 0.4),
         ("", {"text": "fox"}, 0.4),
         (None, {"text": "fox"}, 0.4),
         ("red fox", {"text": ["red fox"], "title": 7}, 0.4),
@@ -200,14 +215,20 @@ def test_a_max_distance_of_zero_is_off() -> None:
     assert moved([candidate("a", 0.6), candidate("b", -40.0)], IMPORTANCE) == [("a", 0.6), ("b", -40.0)]
 
 
-def test_max_distance_holds_where_only_the_chat_model_is_on() -> None:
-    """`llm_rerank` is a stage like the others: with it alone what is too far is out, too."""
-    assert ids(pipeline([candidate("a", 0.75), candidate("b", 0.25)], [LLM], 0.5, run())) == ["a"]
+def test_max_distance_holds_without_a_stage() -> None:
+    """Where no stage runs what is too far is out, too, and nothing else changes: neither an order nor a score."""
+    pool = [candidate("a", 0.75), candidate("b", 0.25), candidate("c", 0.5), candidate("d", 7.0)]
+    of = run(explain=True)
+    assert scores(pipeline(pool, (), 0.5, of)) == [("a", 0.75), ("c", 0.5), ("d", 7.0)]
+    assert not of.reranked
+    assert of.explanations is not None
+    assert of.explanations.by_id == {}
 
 
-def test_scores_are_distances_where_only_the_chat_model_is_on() -> None:
-    """With any stage on a score is 1 - distance, so that a raw score of 7 doesn't stay above a picked one's 1."""
-    assert scores(pipeline([candidate("a", 7.0), candidate("b", 0.5)], [LLM], 0, run())) == [("a", 1.0), ("b", 0.5)]
+def test_max_distance_drops_a_score_below_zero() -> None:
+    """A distance may be above 1: -.5 is 1.5, farther than 1 and nearer than 2."""
+    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 1.0, run())) == ["a"]
+    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 2.0, run())) == ["a", "b"]
 
 
 def test_decay_needs_a_clock_and_the_others_dont() -> None:
@@ -217,7 +238,7 @@ def test_decay_needs_a_clock_and_the_others_dont() -> None:
     assert moved([candidate("a", 0.6)], KEYWORD, IMPORTANCE, now=None, text="fox") == [("a", 0.6)]
 
 
-def as_bytes(*stages: Any, distance: bool = True, **more: Any) -> tuple[bytes, bool]:
+def as_bytes(*stages: Any, **more: Any) -> tuple[bytes, bool]:
     """The ranking of a pool that every stage would move, and whether it says that it was reranked."""
     payloads_of: dict[str, dict[str, Any]] = {
         "a": {**RICH, "created_at": ago(400), "importance": 1},
@@ -228,14 +249,25 @@ def as_bytes(*stages: Any, distance: bool = True, **more: Any) -> tuple[bytes, b
         vector(("a", 0.9), ("b", 0.7), ("c", 0.2), payloads=payloads_of),
         keyword(("b", 4.0), ("a", 3.0), payloads=payloads_of),
     ]
-    ranked = rank(recipe(*stages, **more), found, Facts(now=NOW, text="red fox", distance=distance))
-    return orjson.dumps([[each.id, each.score] for each in ranked.candidates]), ranked.reranked
+    ranked = rank(recipe(*stages, **more), found, Facts(now=NOW, text="red fox"))
+    return orjson.dumps([[each.id, each.score] for each in ranked.candidates]), ranked.run.reranked
 
 
 def test_stages_that_are_off_are_the_identity() -> None:
-    """Off is the default, and all off, with a `max_distance`, too, is the recipe without them, byte for byte."""
-    assert as_bytes("score", *NAMES) == as_bytes("score", *NAMES, max_distance=0.1) == as_bytes("score")
+    """Off is the default, and all off, without a `max_distance`, is the recipe without them, byte for byte."""
+    assert as_bytes("score", *NAMES) == as_bytes("score", *NAMES, max_distance=0) == as_bytes("score")
     assert not as_bytes("score", *NAMES)[1]
+
+
+def test_max_distance_is_measured_where_the_stages_stand() -> None:
+    """Cosines .6 .3 are .8 .4 after a composite of relevance alone. Where a distance stage stands behind it, though
+    off, .4 is within .65; without one the fusion's .3 is measured, which is not.
+    """
+    found = [vector(("a", 0.6), ("b", 0.3))]
+    before = ["vector", {"composite": {"quality": 0}}]
+    placed = rank(recipe(*before, "weibull_decay", max_distance=0.65), found, Facts()).candidates
+    assert scores(placed) == near(a=0.8, b=0.4)
+    assert scores(rank(recipe(*before, max_distance=0.65), found, Facts()).candidates) == near(a=0.8)
 
 
 @pytest.mark.parametrize("name", NAMES[:3])
@@ -244,15 +276,6 @@ def test_a_stage_that_is_on_moves_and_says_so(name: str) -> None:
     on: list[Any] = [{each: {"enabled": True}} if each == name else each for each in NAMES]
     assert as_bytes("score", *on) == as_bytes("score", {name: {"enabled": True}}) != as_bytes("score")
     assert as_bytes("score", *on)[1]
-
-
-def test_rerank_false_skips_these_stages_alone() -> None:
-    """Without distance stages the answer is as if they were off, limit included; composite and temporal stay."""
-    before = ["score", "composite", "temporal"]
-    on = [{name: {"enabled": True}} for name in NAMES]
-    skipped = as_bytes(*before, *on, max_distance=0.1, distance=False)
-    assert skipped == as_bytes(*before) != as_bytes("score")
-    assert not skipped[1]
 
 
 chosen = st.permutations([WEIBULL, IDENTITY, KEYWORD, IMPORTANCE]).flatmap(
@@ -272,6 +295,25 @@ def test_any_payload_has_a_finite_distance(
     assert not most or all(1 - value <= most + 1e-12 for value in values)
     assert len({each.id for each in found} & {str(place) for place in range(len(pool))}) == len(found)
     assert most or len(found) == len(pool)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1, width=32), payloads), min_size=1, max_size=8),
+    chosen,
+    st.randoms(),
+    st.floats(0, 2),
+)
+def test_the_order_of_arrival_moves_no_score(
+    pool: list[tuple[float, dict[str, Any]]], stages: list[DistanceStage], luck: Random, most: float
+) -> None:
+    """However the candidates came, each has the same distance, or is too far."""
+    places = list(range(len(pool)))
+    shuffled = luck.sample(places, len(places))
+    found, again = (
+        dict(scores(pipeline([Candidate(str(at), *pool[at]) for at in order], stages, most, run(text="high fox"))))
+        for order in (places, shuffled)
+    )
+    assert found == again
 
 
 @given(st.floats(0, 1), st.floats(0, 1e5), st.floats(0, 1e5), st.sampled_from([WEIBULL, IDENTITY]))

@@ -7,14 +7,13 @@ import pytest
 
 from operators.ranking.candidate import Leg
 from operators.ranking.distance import pick
-from operators.ranking.pipeline import Ranked, rank
-from operators.ranking.relevance import merge
-from operators.ranking.run import Facts
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts, ModelScores
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import LlmRerank
 from schemas.result import Explained
-from tests.operators.ranking.payloads import RECIPES, any_single, cosine, explained, facts, pool
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, recipe, structured, vector
+from tests.operators.ranking.payloads import RECIPES, any_single, by_model, cosine, explained, facts, pool
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, rank, recipe, structured, vector
 from tests.operators.ranking.recompute import recompute
 
 SEEDS = range(40)
@@ -49,28 +48,24 @@ def test_recomputing_gives_the_score_of_reflections_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_recomputing_gives_the_score_that_a_reranker_made(name: str) -> None:
-    """A reranker's verdict is a step as any other: of the judged, and of those behind them."""
+def test_recomputing_gives_the_score_that_a_model_made(name: str) -> None:
+    """A model's word is a step as any other, of what it read and of the tail, and the stages behind take it on."""
     for seed in SEEDS:
         random = Random(seed)
-        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
-        judged = {
-            id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in ids(ranked.candidates) if random.random() < 0.9
-        }
-        merged = merge(ranked.candidates, judged, random.choice([0, 1, 3, 50]), random.random(), ranked.explanations)
-        assert_accounted(ranked._replace(candidates=merged))
+        assert_accounted(by_model(random, RECIPES[name], pool(random), facts(random, explain=True)))
 
 
-def test_recomputing_gives_the_score_of_the_picked_one() -> None:
+@pytest.mark.parametrize("fusion", ["score", "linear", "keyword"])
+def test_recomputing_gives_the_score_of_the_picked_one(fusion: str) -> None:
     """The chat model's choice is the last step of the candidate that it went to."""
-    on = recipe("score", {"weibull_decay": {"enabled": True}}, {"llm_rerank": {"enabled": True}})
+    on = recipe(fusion, {"weibull_decay": {"enabled": fusion != "keyword"}}, {"llm_rerank": {"enabled": True}})
     for seed in SEEDS:
         random = Random(seed)
         ranked = rank(on, pool(random), facts(random, explain=True))
         if ranked.candidates:
             picked = random.choice(ids(ranked.candidates))
-            stage = on.picking or LlmRerank()
-            candidates = pick(ranked.candidates, picked, stage, ranked.explanations)
+            said = ModelScores({picked: 1.0}, len(ranked.candidates), selects=True)
+            candidates = pick(ranked.candidates, said, on.picking or LlmRerank(), ranked.run)
             assert_accounted(ranked._replace(candidates=candidates))
             assert list(recompute(explained(ranked, picked)))[-1].stage == "llm_rerank"
 
@@ -80,7 +75,7 @@ def test_each_step_begins_where_the_last_one_ended(name: str) -> None:
     """The first step has no input, and every other's is the output before it."""
     for seed in SEEDS:
         random = Random(seed)
-        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
+        ranked = by_model(random, RECIPES[name], pool(random), facts(random, explain=True))
         for candidate in ranked.candidates:
             steps = explained(ranked, candidate.id)["stages"]
             assert [step["input"] for step in steps] == [None, *(step["output"] for step in steps[:-1])]
@@ -91,30 +86,31 @@ def test_an_explanation_is_json(name: str) -> None:
     """Written and read again it is the same, to the bit, and is what the result's schema says."""
     for seed in SEEDS:
         random = Random(seed)
-        ranked = rank(RECIPES[name], pool(random), facts(random, explain=True))
-        assert ranked.explanations is not None
+        ranked = by_model(random, RECIPES[name], pool(random), facts(random, explain=True))
+        assert ranked.run.explanations is not None
         for candidate in ranked.candidates:
-            of = ranked.explanations.by_id[candidate.id]
+            of = ranked.run.explanations.by_id[candidate.id]
             assert explained(ranked, candidate.id) == {"legs": of.legs, "stages": of.stages}
             Explained.model_validate(explained(ranked, candidate.id), strict=True)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
-    """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order."""
+    """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order; `rerank`
+    is among them where a model scored the candidates.
+    """
     on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
     for seed in SEEDS:
         random = Random(seed)
         asked = facts(random, explain=True)
-        ranked = rank(RECIPES[name], pool(random), asked)
-        ran = [
-            stage
-            for stage in RECIPES[name].parameters
-            if stage in on and (stage != "temporal" or asked.temporal_expression)
-        ]
+        ranked = by_model(random, RECIPES[name], pool(random), asked)
+        model = ranked.run.model
+        skipped = set() if model is not None and not model.selects else {"rerank"}
+        skipped |= set() if asked.temporal_expression else {"temporal"}
+        ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]
         for candidate in ranked.candidates:
             steps = explained(ranked, candidate.id)["stages"]
-            assert [step["stage"] for step in steps] == ran
+            assert [step["stage"] for step in steps if step["stage"] not in skipped] == ran
             assert all(step["parameters"] == RECIPES[name].parameters[step["stage"]] for step in steps)
 
 
@@ -196,14 +192,20 @@ def test_an_explanation_by_hand() -> None:
 
 
 def test_a_distance_by_hand() -> None:
-    """Score .5 is distance .5; at 90 days S = 1/e, so it is divided by .3 + .7/e and multiplied by 1 - .15 * 4/5."""
+    """.6 * .75 + .4 * 1 is .85, a distance of .15; at 90 days S = 1/e, so it is divided by .3 + .7/e and multiplied by
+    1 - .15 * 4/5.
+    """
     of = {"b": {"created_at": NOW - 90 * DAY, "importance": 4}}
-    legs = [vector(("a", 1.0), ("b", 0.5), ("c", 0.0), payloads={"a": {}, "c": {}, **of})]
+    legs = [
+        vector(("a", 1.0), ("b", 0.75), ("c", 0.0), payloads={"a": {}, "c": {}, **of}),
+        keyword(("b", 5.0), payloads=of),
+    ]
     on = {"enabled": True}
-    asked = recipe({"score": {"alpha": 1}}, {"weibull_decay": on}, {"importance_boost": on})
-    _, decayed, boosted = explained(rank(asked, legs, Facts(now=NOW, explain=True)), "b")["stages"]
-    moved = 0.5 / (0.3 + 0.7 / math.e)
-    assert decayed["values"]["distance"] == 0.5
+    asked = recipe("linear", {"weibull_decay": on}, {"importance_boost": on})
+    fused, decayed, boosted = explained(rank(asked, legs, Facts(now=NOW, explain=True)), "b")["stages"]
+    moved = 0.15 / (0.3 + 0.7 / math.e)
+    assert fused["output"] == pytest.approx(0.85, rel=1e-12)
+    assert decayed["values"]["distance"] == pytest.approx(0.15, rel=1e-12)
     assert decayed["values"]["age_days"] == 90.0
     assert decayed["values"]["survival"] == pytest.approx(1 / math.e, rel=1e-12)
     assert decayed["output"] == pytest.approx(1 - moved, rel=1e-12)
@@ -211,6 +213,33 @@ def test_a_distance_by_hand() -> None:
     assert boosted["output"] == pytest.approx(1 - moved * 0.88, rel=1e-12)
 
 
+def test_a_model_by_hand() -> None:
+    """`composite` with a model: fused .5 .25, its 3 7 become 0 1 at weight 1, and the composite adds to .8 of these .2
+    of quality, of which `b` has half as much as `a`.
+    """
+    worth = {"memory_tier": "semantic", "created_at": NOW}
+    of = {"a": {**worth, "salience": 1.0}, "b": {**worth, "salience": 0.5}}
+    legs = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1), payloads={**of, "c": {}})]
+    said = ModelScores({"a": 3.0, "b": 7.0}, 2)
+    ranked = rank(SHIPPED["composite"], legs, Facts(now=NOW, explain=True), said)
+    assert ids(ranked.candidates) == ["b", "a", "c"]
+    steps = explained(ranked, "b")["stages"]
+    assert [step["stage"] for step in steps] == ["score", "rerank", "composite", "dedupe"]
+    assert [step["output"] for step in steps] == [pytest.approx(value) for value in (0.25, 1.0, 0.9, 0.9)]
+    assert steps[1]["parameters"] == {"weight": 1.0}
+    assert steps[1]["values"] == {
+        "score": 7.0,
+        "relevance": 1.0,
+        "order": 0.0,
+        "top": 2,
+        "relevance_scale": {"offset": 3.0, "divisor": 4.0, "constant": 1.0},
+        "order_scale": {"offset": 0.25, "divisor": 0.25, "constant": 1.0},
+    }
+    assert [step["output"] for step in explained(ranked, "a")["stages"]][1:] == [0.0, 0.2, 0.2]
+    # The tail's only one is 1 - 1.
+    assert explained(ranked, "c")["stages"][1]["output"] == 0.0
+
+
 def test_without_explain_there_is_no_trail() -> None:
     """A query that doesn't ask gets no explanations."""
-    assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).explanations is None
+    assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).run.explanations is None

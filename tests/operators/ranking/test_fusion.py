@@ -173,6 +173,14 @@ def test_alpha_weighs_the_vector_leg(alpha: float, expected: list[tuple[str, flo
     assert scores(by_score([vector(("a", 1.0), ("b", 0.0)), keyword(("b", 1.0), ("a", 0.0))], alpha=alpha)) == expected
 
 
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.25, 1.0])
+def test_a_further_leg_weighs_one(alpha: float | None) -> None:
+    """Alpha is shared by vector and keyword; a leg of another name has its normalised scores as they are."""
+    found = [vector(("a", 0.9), ("b", 0.5)), leg("image", ("b", 7.0), ("c", 5.0), ("d", 3.0))]
+    fused = dict(scores(by_score(found, alpha=alpha)))
+    assert fused == {"a": 0.5 if alpha is None else alpha, "b": 1.0, "c": 0.5, "d": 0.0}
+
+
 def test_weights_go_by_leg() -> None:
     """Each leg has the weight of its name, and 1 without one; they need not sum to 1."""
     found = [vector(("a", 1.0), ("b", 0.0)), keyword(("b", 1.0), ("a", 0.0))]

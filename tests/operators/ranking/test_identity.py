@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.pipeline import rank
-from operators.ranking.run import Facts
+from operators.ranking.run import Facts, ModelScores
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
-from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, cosine, facts, pool, said
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
+from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, by_model, cosine, facts, pool, said
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 
 SEEDS = range(40)
 OFF = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
-FUSIONS: list[Any] = ["score", "rrf", "dbsf", "weighted", "vector", {"decay": {"enabled": True}}]
+FUSIONS: list[Any] = ["score", "linear", "rrf", "dbsf", "weighted", "vector", {"decay": {"enabled": True}}]
 
 
 def same(one: Recipe, other: Recipe, *, explain: bool, **fixed: Any) -> None:
@@ -34,36 +33,53 @@ def test_distance_stages_that_are_off_are_not_there(fusion: Any) -> None:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=str)
-def test_max_distance_without_a_distance_stage_bounds_nothing(fusion: Any) -> None:
-    """Where no stage works on distances none is too far."""
-    same(recipe(fusion), recipe(fusion, *OFF, max_distance=0.01), explain=True)
+def test_max_distance_moves_nobody(fusion: Any) -> None:
+    """Where no stage runs it only drops: who stays has the place and the score of before, to the bit."""
+    for seed in SEEDS:
+        random = Random(seed)
+        legs, asked = pool(random, random.choice([cosine, any_single])), facts(random)
+        everyone = scores(rank(recipe(fusion), legs, asked).candidates)
+        bounded = rank(recipe(fusion, *random.choice([(), OFF]), max_distance=0.4), legs, asked)
+        assert scores(bounded.candidates) == [(id_, score) for id_, score in everyone if 1.0 - score <= 0.4]
+        assert not bounded.run.reranked
 
 
-def test_without_rerank_the_distance_stages_are_off() -> None:
-    """A query that wants no reranking gets what a recipe gives whose distance stages are off."""
-    same(recipe("score"), recipe("score", *BOOSTS, max_distance=0.5), explain=True, distance=False)
+@pytest.mark.parametrize("name", RECIPES)
+def test_without_a_model_rerank_is_not_there(name: str) -> None:
+    """A recipe whose model said nothing ranks as one that does not list the stage, and the stages behind it run."""
+    stages = [stage for stage in RECIPES[name].definition["stages"] if "rerank" not in stage]
+    same(recipe(*stages, max_distance=RECIPES[name].max_distance), RECIPES[name], explain=True)
 
 
-def test_without_rerank_the_other_stages_stay() -> None:
-    """Composite, temporal and decay run whether the query wants reranking or not."""
-    for name in ("composite", "all terms", "decay", "steps"):
-        for seed in SEEDS:
-            random = Random(seed)
-            legs, luck = pool(random), random.getstate()
-            wanted = said(rank(RECIPES[name], legs, facts(random, explain=True)))
-            random.setstate(luck)
-            assert said(rank(RECIPES[name], legs, facts(random, explain=True, distance=False))) == wanted
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_a_recipe_without_the_stage_asks_no_model(weight: float) -> None:
+    """Whatever a model said, a recipe that doesn't list `rerank` is ranked as if it had not; one that does isn't."""
+    legs, asked = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1))], Facts(now=NOW)
+    said = ModelScores({"a": 0.0, "b": 1.0}, 3)
+    for name, of in RECIPES.items():
+        if of.reranking is None:
+            assert scores(rank(of, legs, asked, said).candidates) == scores(rank(of, legs, asked).candidates), name
+        else:
+            by_model = rank(of.overridden({"rerank": {"weight": weight}}), legs, asked, said)
+            assert set(ids(by_model.candidates)) == {"a", "b"}, name
 
 
-def test_only_a_distance_stage_reranks() -> None:
-    """`reranked` is false while every distance stage is off, and true with one that is on."""
-    legs = [vector(("a", 0.9), ("b", 0.5))]
+def test_a_model_or_a_distance_stage_reranks() -> None:
+    """`reranked` is false while nothing but legs and payloads gave the scores, and true with one of these."""
+    legs = [
+        vector(
+            ("a", 0.9), ("b", 0.5), payloads={"a": {"created_at": NOW - DAY, "text": "fox", "importance": 3}, "b": {}}
+        )
+    ]
+    asked = Facts(now=NOW, text="fox")
     for each in ("hybrid", "composite", "signals", "decay", "rrf", "keyword", "vector"):
-        assert not rank(SHIPPED[each], legs, Facts(now=NOW)).reranked
-    assert not rank(recipe("score", *OFF), legs, Facts(now=NOW)).reranked
-    assert not rank(SHIPPED["distance"], legs, Facts(now=NOW, distance=False)).reranked
+        assert not rank(SHIPPED[each], legs, asked).run.reranked
+    assert not rank(recipe("score", *OFF), legs, asked).run.reranked
     for stage in BOOSTS:
-        assert rank(recipe("score", stage), legs, Facts(now=NOW)).reranked
+        assert rank(recipe("linear", stage), legs, asked).run.reranked
+        assert not rank(recipe("linear", stage), [vector(("b", 0.5), payloads={"b": {}})], asked).run.reranked
+    for each in ("hybrid", "composite", "rrf"):
+        assert rank(SHIPPED[each], legs, asked, ModelScores({"a": 1.0, "b": 2.0}, 2)).run.reranked
 
 
 @pytest.mark.parametrize("before", [["score"], ["score", "composite"], ["weighted", "dedupe"]], ids=str)
@@ -159,12 +175,13 @@ def test_to_explain_changes_nothing(name: str) -> None:
     for seed in SEEDS:
         random = Random(seed)
         legs, luck = pool(random, random.choice([cosine, any_single])), random.getstate()
-        silent = rank(RECIPES[name], legs, facts(random))
+        silent = by_model(random, RECIPES[name], legs, facts(random))
         random.setstate(luck)
-        explaining = rank(RECIPES[name], legs, facts(random, explain=True))
-        assert silent.explanations is None
-        assert explaining.explanations is not None
-        assert said(explaining._replace(explanations=None)) == said(silent)
+        explaining = by_model(random, RECIPES[name], legs, facts(random, explain=True))
+        assert silent.run.explanations is None
+        assert explaining.run.explanations is not None
+        explaining.run.explanations = None
+        assert said(explaining) == said(silent)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -172,6 +189,7 @@ def test_nothing_found_is_nothing_ranked(name: str) -> None:
     """No legs and legs without hits give no candidates, no error and no warning."""
     for legs in ([], [vector()], [vector(), keyword()]):
         for only in (False, True):
-            ranked = rank(RECIPES[name], legs, Facts(now=NOW, explain=True, reflections_only=only))
-            assert ranked.candidates == []
-            assert (ranked.backends, ranked.reranked, ranked.warnings) == ([], False, [])
+            asked = Facts(now=NOW, explain=True, reflections_only=only)
+            ranked = rank(RECIPES[name], legs, asked)
+            assert ranked.candidates == rank(RECIPES[name], legs, asked, ModelScores({"a": 1.0}, 9)).candidates == []
+            assert (ranked.run.backends, ranked.run.reranked, ranked.run.warnings()) == ([], False, [])

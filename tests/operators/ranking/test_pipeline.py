@@ -10,7 +10,7 @@ import pytest
 
 from operators.ranking.candidate import Leg
 from operators.ranking.dedupe import fingerprint
-from operators.ranking.pipeline import Ranked, rank
+from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts
 from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
 from schemas.document import CONTENT
@@ -19,8 +19,19 @@ from schemas.leg import LEGS
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
-from tests.operators.ranking.payloads import RECIPES, TERMS, Score, any_single, cosine, facts, pool, said
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, recipe, scores, vector
+from tests.operators.ranking.payloads import (
+    RECIPES,
+    TERMS,
+    Score,
+    any_single,
+    by_model,
+    cosine,
+    facts,
+    judged,
+    pool,
+    said,
+)
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
 
 SEEDS = range(40)
@@ -34,10 +45,11 @@ def test_the_same_input_gives_the_same_bytes(name: str, *, only: bool) -> None:
     for seed in SEEDS:
         random = Random(seed)
         legs, asked = pool(random), facts(random, explain=True, reflections_only=only)
-        first = said(rank(RECIPES[name], legs, asked))
-        assert said(rank(RECIPES[name], legs, asked)) == first
-        assert said(rank(RECIPES[name], legs[::-1], asked)) == first
-        assert said(rank(RECIPES[name], random.sample(legs, len(legs)), asked)) == first
+        model = judged(random, rank(RECIPES[name], legs, asked).candidates)
+        first = said(rank(RECIPES[name], legs, asked, model))
+        assert said(rank(RECIPES[name], legs, asked, model)) == first
+        assert said(rank(RECIPES[name], legs[::-1], asked, model)) == first
+        assert said(rank(RECIPES[name], random.sample(legs, len(legs)), asked, model)) == first
 
 
 def assert_finite(ranked: Ranked) -> None:
@@ -55,6 +67,7 @@ def test_scores_are_finite_and_never_rise(name: str, score: Score) -> None:
         random = Random(seed)
         legs = pool(random, score)
         assert_finite(rank(RECIPES[name], legs, facts(random, explain=seed % 2 == 0)))
+        assert_finite(by_model(random, RECIPES[name], legs, facts(random)))
         assert_finite(rank(RECIPES[name], legs, facts(random, reflections_only=True)))
 
 
@@ -86,7 +99,7 @@ def test_any_parameters_give_finite_scores(score: Score) -> None:
     """A recipe that can be read ranks anything: at its parameters' bounds, too, every score is finite."""
     for seed in range(1000):
         random = Random(seed)
-        assert_finite(rank(any_recipe(random), pool(random, score), facts(random, explain=True)))
+        assert_finite(by_model(random, any_recipe(random), pool(random, score), facts(random, explain=True)))
 
 
 def test_next_to_nothing_is_no_maximum_to_divide_by() -> None:
@@ -101,8 +114,7 @@ def test_nobody_is_lost(name: str) -> None:
     """Without a limit, a duplicate or a bound, whatever a leg returned is ranked, once."""
     stages = [stage for stage in RECIPES[name].definition["stages"] if "dedupe" not in stage]
     unlimited = Recipe.parse(name, {"stages": stages})
-    if "score" in unlimited.parameters:
-        unlimited = unlimited.overridden({"score": {"limit": 0}})
+    unlimited = unlimited.overridden({unlimited.fusion.name: {"limit": 0}})
     for seed in SEEDS:
         random = Random(seed)
         legs = pool(random)
@@ -146,7 +158,7 @@ def test_reflections_only_are_all_reflections_by_their_cosine(name: str) -> None
     for seed in SEEDS:
         random = Random(seed)
         legs = [leg for leg in pool(random) if leg.name == "vector"]
-        ranked = rank(RECIPES[name], legs, facts(random, reflections_only=True))
+        ranked = rank(RECIPES[name], legs, facts(random, reflections_only=True, cycle=None))
         there = {
             id_ for leg in legs for id_, of in zip(leg.ids, leg.payloads, strict=True) if of.get("type") == "reflection"
         }
@@ -251,7 +263,6 @@ def test_a_missing_clock_is_the_querys_fault(stages: list[Any], asked: dict[str,
         (["score", {"temporal": {"boost": 0}}], {"temporal_expression": ANCHOR}),
         ([{"decay": ON}], {"decay_half_life": None}),
         (["score", "weibull_decay"], {}),
-        (["score", {"weibull_decay": ON}], {"distance": False}),
         (["score", {"keyword_boost": ON}, {"importance_boost": ON}], {"text": "weather"}),
         (["score", "reflections"], {"reflections_only": True}),
         (["score", BLEND], {"reflections_only": True, "cycle": 5}),
@@ -271,5 +282,5 @@ def test_a_stamp_in_the_future_is_a_warning() -> None:
     # 0.7 * 0.5 + 0.3 * 1 for all three, so by id.
     assert ids(ranked.candidates) == ["a", "b", "c"]
     assert [candidate.score for candidate in ranked.candidates] == pytest.approx([0.65, 0.65, 0.65])
-    assert len(ranked.warnings) == 1
-    assert re.search(r"\b2\b", ranked.warnings[0])
+    assert len(ranked.run.warnings()) == 1
+    assert re.search(r"\b2\b", ranked.run.warnings()[0])

@@ -8,8 +8,8 @@ import pytest
 
 from operators.ranking import reflections
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import Ranked, rank
-from operators.ranking.run import Facts
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts, ModelScores
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes.stages import Reflections
 from tests.operators.ranking.pools import (
@@ -18,6 +18,8 @@ from tests.operators.ranking.pools import (
     candidate,
     ids,
     keyword,
+    near,
+    rank,
     recipe,
     run,
     scores,
@@ -157,6 +159,54 @@ def test_reflections_only_by_the_callers_cycle() -> None:
     assert [half[0][1], quarter[0][1]] == pytest.approx([0.5, 0.25], rel=1e-12)
 
 
+def test_the_callers_cycle_blends_recency_as_the_blend_does() -> None:
+    """Without a weight of its own, and with a cycle, the stage has that of `signals`: r has .9 * .5 + .1 * .5, s
+    .9 * .45 + .1; without a cycle the cosine is the score.
+    """
+    legs = [vector(("r", 0.5), ("s", 0.45), payloads={"r": {**R, "cycle": 50}, "s": {**R, "cycle": 100}})]
+    assert only(legs, {"cycle": 100}) == near(s=0.505, r=0.5)
+    assert only(legs) == [("r", 0.5), ("s", 0.45)]
+
+
+@pytest.mark.parametrize("stages", [("score",), ("weighted",), ("rrf", "dedupe", "rerank"), ("linear", "reflections")])
+def test_any_recipe_blends_recency_with_a_cycle(stages: tuple[str, ...]) -> None:
+    """A recipe without the stage or the blend takes the defaults of both."""
+    legs = [vector(("r", 0.5), payloads={"r": {**R, "cycle": 50}})]
+    assert scores(ranked(*stages, legs=legs, reflections_only=True, cycle=100).candidates) == near(r=0.5)
+    assert scores(ranked(*stages, legs=legs, reflections_only=True, cycle=150).candidates) == near(r=0.475)
+
+
+def test_the_weight_of_the_recipes_own_blend_counts_with_a_cycle() -> None:
+    """A blend of recency .4 gives reflections .6 * .2 + .4 * .5; the stage's own weight goes before it, 0 too."""
+    legs = [vector(("r", 0.2), payloads={"r": {**R, "cycle": 50}})]
+    blend = {"weighted": {"recency_weight": 0.4}}
+    for stages, score in (
+        ((blend, "reflections"), 0.32),
+        ((blend,), 0.32),
+        ((blend, {"reflections": {"recency_weight": 0.5}}), 0.35),
+        ((blend, {"reflections": {"recency_weight": 0}}), 0.2),
+    ):
+        assert scores(ranked(*stages, legs=legs, reflections_only=True, cycle=100).candidates) == near(r=score)
+
+
+def test_reflections_only_ask_no_model() -> None:
+    """What a model said of other candidates leaves them as they are."""
+    legs = [vector(("r", 0.5), ("s", 0.4), payloads={"r": R, "s": R})]
+    asked = Facts(now=NOW, reflections_only=True)
+    said = ModelScores({"s": 1.0}, 2)
+    assert scores(rank(recipe("score", "rerank"), legs, asked, said).candidates) == [("r", 0.5), ("s", 0.4)]
+
+
+def test_a_boost_works_in_any_recipe() -> None:
+    """`boosting` adds the stage where a recipe has none, behind the model's, too."""
+    legs = [vector(("a", 0.8), ("r", 0.6), ("b", 0.2), payloads=MIXED)]
+    for of in (recipe("vector"), recipe("vector", "rerank"), recipe("vector", "reflections")):
+        found = rank(of.boosting(2.0), legs, Facts(now=NOW)).candidates
+        assert scores(found) == near(r=1.2, a=0.8, b=0.2)
+    by_model = rank(recipe("vector", "rerank").boosting(3.0), legs, Facts(), ModelScores({"a": 3, "r": 2, "b": 1}, 3))
+    assert scores(by_model.candidates) == near(r=1.5, a=1.0, b=0.0)
+
+
 def test_the_half_life_of_reflections_is_a_parameter() -> None:
     """The stage has its own half-life in days."""
     legs = [vector(("r", 0.5), payloads=dated(r=2.0))]
@@ -178,7 +228,7 @@ def test_a_future_reflection_is_warned_of() -> None:
     stage = {"reflections": {"recency_weight": 1.0}}
     answer = ranked("weighted", stage, legs=legs, reflections_only=True)
     assert scores(answer.candidates) == [("r", 1.0)]
-    assert len(answer.warnings) == 1
+    assert len(answer.run.warnings()) == 1
 
 
 def test_without_a_vector_the_newest_reflections_go_first_at_zero() -> None:

@@ -10,17 +10,23 @@ import pytest
 from operators.ranking.blend import weighted
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
+from operators.ranking.run import Facts, ModelScores
+from operators.ranking.temporal_expressions import TemporalExpression
+from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Rrf, Score, Weighted
-from tests.operators.ranking import naive
-from tests.operators.ranking.pools import DAY, NOW, ids, leg, run, scores
+from tests.operators.ranking import naive, naive_recipes
+from tests.operators.ranking.pools import DAY, NOW, ids, leg, rank, run, scores
 from tests.operators.ranking.random_pools import (
     IDS,
     SIGNALS,
     some_blend,
+    some_document,
+    some_hits,
     some_leg,
     some_legs,
     some_payloads,
     some_score,
+    some_text,
     some_weights,
 )
 
@@ -58,19 +64,74 @@ def test_rrf_agrees() -> None:
 def test_score_fusion_agrees() -> None:
     """Score fusion of random legs is what the formula gives, by alpha and by weights."""
     chance = random.Random(2)
+    names = ("vector", "keyword", "structured", "apple", "zebra")
     for _ in range(POOLS):
         limit = chance.choice([0, 0, -1, 1, 3])
         if chance.random() < 0.5:
-            legs = some_legs(chance, ("vector", "keyword", "structured"), {})
+            legs = some_legs(chance, names, {})
             alpha = chance.choice([None, 0.0, 0.25, 0.5, 1.0, chance.random()])
             ours = score(legs, Score(alpha=alpha, limit=limit), run())
             agree(ours, naive.score(legs, alpha), limit)
         else:
-            names = ("vector", "keyword", "structured", "apple", "zebra")
             legs = some_legs(chance, names, {})
             weights = some_weights(chance, names)
             ours = score(legs, Score(weights=weights, limit=limit), run())
             agree(ours, naive.score(legs, weights=weights), limit)
+
+
+def some_question(chance: random.Random) -> naive_recipes.Asked:
+    """What a query asks for and changes of a recipe; a model's word on some of the candidates, or on none."""
+    said = {id_: chance.choice([0.5, chance.uniform(-9, 9)]) for id_ in IDS if chance.random() < 0.97}
+    return naive_recipes.Asked(
+        NOW,
+        some_text(chance),
+        chance.choice([None, (21.0, 5.0), (7.0, 3.0), (365.0, 30.0)]),
+        chance.choice([7.0, 30.0, None]),
+        chance.choice([None, 30.0]),
+        chance.choice([None, said, said, {}]),
+        chance.choice([1, 3, 10]),
+        chance.choice([1.0, 0.0, 0.5, chance.random()]),
+        chance.choice([0.6, 0.0, 1.0, chance.random()]),
+        chance.choice([0.0, 0.0, 0.3, 0.8]),
+        chance.choice([None, None, 0.5]),
+    )
+
+
+def shipped(name: str, asked: naive_recipes.Asked) -> Recipe:
+    """The shipped recipe with what the query changes of it."""
+    changes: dict[str, dict[str, Any]] = {
+        "rerank": {"weight": asked.weight},
+        "linear": {"alpha": asked.alpha},
+        "decay": {
+            "mode": "step" if asked.step is not None else None,
+            "step_threshold_days": asked.step or 0.0,
+            "neutral": "bound" if asked.neutral is None else asked.neutral,
+        },
+    }
+    of = SHIPPED[name]
+    return of.overridden(
+        {stage: change for stage, change in changes.items() if stage in of.parameters}
+        | {"max_distance": asked.max_distance}
+    )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_recipes_agree(name: str) -> None:
+    """Each shipped recipe from end to end, with the model's word and without, is what the formulas give: fusion, age,
+    words, importance, quality, time and copies.
+    """
+    chance = random.Random(8)
+    for _ in range(POOLS // 5):
+        payloads = {id_: some_document(chance) for id_ in IDS}
+        legs, asked = some_hits(chance, payloads), some_question(chance)
+        facts = Facts(
+            now=NOW,
+            text=asked.text,
+            temporal_expression=TemporalExpression(*map(int, asked.anchor)) if asked.anchor is not None else None,
+            decay_half_life=asked.half_life,
+        )
+        model = ModelScores(asked.said, asked.top) if asked.said is not None else None
+        agree(rank(shipped(name, asked), legs, facts, model).candidates, naive_recipes.ranked(name, legs, asked), 0)
 
 
 class Blends(NamedTuple):
@@ -195,8 +256,8 @@ def test_ties_of_a_fusion_stand_by_leg_and_rank(fuse: Callable[[list[Leg]], list
         legs = [some_leg(chance, name, {}) for name in names]
         places: dict[str, tuple[int, int]] = {}
         for number, one in enumerate(legs):
-            for id_, (rank, _) in one.places().items():
-                places.setdefault(id_, (number, rank))
+            for id_, (place, _) in one.places().items():
+                places.setdefault(id_, (number, place))
         fused = fuse(chance.sample(legs, len(legs)))
         assert scores(fused) == scores(fuse(legs))
         assert ids(fused) == [one.id for one in sorted(fused, key=lambda one: (-one.score, places[one.id]))]

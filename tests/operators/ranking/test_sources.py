@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from operators.evaluation import metrics
-from operators.ranking import candidate, decay, distance, keywords, pipeline, quality, relevance, temporal
+from operators.ranking import candidate, decay, distance, keywords, linear, pipeline, quality, reflections, temporal
 from operators.ranking.candidate import Candidate
 from operators.ranking.normalise import NORMALISERS
 from operators.ranking.run import Facts, Run, ScoreExplanations
@@ -18,7 +18,8 @@ FORMULAS: set[Callable[..., Any]] = {
     *distance._FACTORS.values(),
     *NORMALISERS.values(),
     *(candidate.best_first, candidate.best_first_by_id, decay.resolve, decay.weight, distance.pipeline, distance.pick),
-    *(keywords.keywords, keywords.overlap, relevance.merge, temporal.proximity),
+    *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, temporal.proximity),
+    *(pipeline.in_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
 }

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import rank
 from operators.ranking.run import Facts
 from operators.ranking.temporal import proximity, temporal
 from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
@@ -24,6 +23,7 @@ from tests.operators.ranking.pools import (
     ids,
     keyword,
     legs,
+    rank,
     recipe,
     run,
     scores,
@@ -144,9 +144,9 @@ def test_nothing_to_do_needs_no_clock(boost: float, of: TemporalExpression | Non
 def as_bytes(stages: list[Any], found: list[Leg], **facts: Any) -> bytes:
     """A whole ranking and all that it says beside its results, explanations, too, as JSON."""
     ranked = rank(recipe(*stages), found, Facts(now=NOW, explain=True, **facts))
-    assert ranked.explanations is not None
-    steps = {id_: [each.legs, each.stages] for id_, each in ranked.explanations.by_id.items()}
-    rest = [ranked.backends, ranked.reranked, ranked.warnings]
+    assert ranked.run.explanations is not None
+    steps = {id_: [each.legs, each.stages] for id_, each in ranked.run.explanations.by_id.items()}
+    rest = [ranked.run.backends, ranked.run.reranked, ranked.run.warnings()]
     return orjson.dumps([[each.id, each.score, each.payload] for each in ranked.candidates] + [steps, rest])
 
 

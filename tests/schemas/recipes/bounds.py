@@ -15,12 +15,14 @@ _LIMIT: Final = (-(2**31), 2**31 - 1)
 
 NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("score", "alpha"): _SHARE,
+    ("linear", "alpha"): _SHARE,
     **{("weighted", f"{signal}_weight"): _WEIGHT for signal in ("keyword", "vector", "recency", "priority", "graph")},
     ("weighted", "half_life_days"): _SPAN,
     ("weighted", "half_life_cycles"): _SPAN,
     ("weighted", "graph_edge_decay"): _WEIGHT,
     ("decay", "half_life_days"): (0.0, 1e6),
     ("decay", "step_threshold_days"): (0.0, 1e6),
+    ("rerank", "weight"): _SHARE,
     ("reflections", "reflection_boost"): _WEIGHT,
     ("reflections", "recency_weight"): _SHARE,
     ("reflections", "half_life_days"): _SPAN,
@@ -65,7 +67,17 @@ FLAGS: Final[Mapping[Parameter, bool]] = {
 
 WEIGHTS: Final = (("rrf", "weights"), ("score", "weights"), ("dbsf", "weights"))
 
-SINGULAR: Final[Mapping[Parameter, Any]] = {("rrf", "k"): 6.0, ("keyword_boost", "stop_words"): ["und"]}
+DEFAULT_IS_MOST: Final = ("rerank", "weight")
+"""The number whose default is its upper bound."""
+
+NULLABLE: Final = (("score", "alpha"), ("reflections", "recency_weight"))
+"""Numbers that may be null."""
+
+SINGULAR: Final[Mapping[Parameter, Any]] = {
+    ("rrf", "k"): 6.0,
+    ("decay", "neutral"): 0.5,
+    ("keyword_boost", "stop_words"): ["und"],
+}
 """Those with rules of their own, and a value that isn't the default."""
 
 _FUSIONS: Final = {stage.name for stage in FUSION}
@@ -79,7 +91,10 @@ def stages(stage: str, parameters: Mapping[str, Any]) -> list[Any]:
 def others() -> list[tuple[str, str, Any]]:
     """Each parameter with a value, within its bounds, that isn't its default."""
     return [
-        *((*parameter, least or most) for parameter, (least, most) in NUMBERS.items()),
+        *(
+            (*parameter, 0.5 if parameter == DEFAULT_IS_MOST else least or most)
+            for parameter, (least, most) in NUMBERS.items()
+        ),
         *((*parameter, most) for parameter, (_, most) in INTEGERS.items()),
         *((*parameter, choices[1]) for parameter, choices in CHOICES.items()),
         *((*parameter, not default) for parameter, default in FLAGS.items()),

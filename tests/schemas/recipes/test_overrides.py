@@ -139,6 +139,40 @@ def test_the_preset_can_be_chosen_and_refined() -> None:
     assert (refined["k"], refined["lambda"], refined["floor"]) == (1.2, 10.0, 0.6)
 
 
+def test_a_boost_of_reflections_needs_no_stage() -> None:
+    """Where the recipe has the stage its factor changes and all else stays; where it has none one is added behind."""
+    placed = of("weighted", {"reflections": {"recency_weight": 0.3}}, "dedupe")
+    boosted = placed.boosting(2.0)
+    assert boosted.hash == placed.overridden({"reflections": {"reflection_boost": 2.0}}).hash
+    assert [stage.name for stage in of("score", "rerank", "composite").boosting(2.0).behind] == [
+        "composite",
+        "reflections",
+    ]
+    for name, recipe in SHIPPED.items():
+        changed = recipe.boosting(1.5)
+        assert changed.name == name
+        assert changed.parameters["reflections"]["reflection_boost"] == 1.5
+        assert [stage for stage in changed.stages if stage.name != "reflections"] == [
+            stage for stage in recipe.stages if stage.name != "reflections"
+        ]
+
+
+def test_the_chat_models_choice_stays_the_last() -> None:
+    """A boost is added before `llm_rerank`, which keeps its parameters."""
+    boosted = of("score", {"llm_rerank": {"enabled": True, "top_k": 3}}).boosting(2.0)
+    assert [stage.name for stage in boosted.stages] == ["score", "reflections", "llm_rerank"]
+    assert boosted.picking is not None
+    assert boosted.picking.top_k == 3
+
+
+@pytest.mark.parametrize("boost", [-0.1, 1e7, float("nan"), float("inf")])
+def test_a_boost_has_its_bounds(boost: float) -> None:
+    """What the stage's parameter may not be is refused by its name, in every recipe."""
+    for recipe in SHIPPED.values():
+        with pytest.raises(RecipeError, match=r"^reflections\.reflection_boost: "):
+            recipe.boosting(boost)
+
+
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

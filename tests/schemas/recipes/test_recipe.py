@@ -104,14 +104,14 @@ def test_max_distance_may_be_its_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["dedupe", "reflections", "composite", "temporal", *(stage.name for stage in DISTANCE)]
+    "first", ["dedupe", "rerank", "reflections", "composite", "temporal", *(stage.name for stage in DISTANCE)]
 )
 def test_the_first_stage_is_a_fusion(first: str) -> None:
     """A recipe that begins with anything else is refused, and told what it may begin with."""
     said = refusal({"stages": [first]})
     assert said.startswith("stages: ")
     assert repr(first) in said
-    assert "rrf, score, dbsf, weighted, decay, vector, keyword" in said
+    assert "rrf, score, linear, dbsf, weighted, decay, vector, keyword" in said
 
 
 def test_only_the_first_stage_is_a_fusion() -> None:
@@ -140,6 +140,71 @@ def test_the_chat_model_comes_last() -> None:
     assert names(of("score", "weibull_decay", "llm_rerank"))[-1] == "llm_rerank"
 
 
+def test_one_model_ranks() -> None:
+    """`rerank` and `llm_rerank` in one recipe are an error that names both, though the second be off."""
+    for chat in ("llm_rerank", {"llm_rerank": {"enabled": True}}):
+        said = refusal({"stages": ["score", "rerank", chat]})
+        assert said.startswith("stages: ")
+        assert "rerank, llm_rerank" in said
+    assert of("score", "rerank").reranking is not None
+    assert of("score", "llm_rerank").reranking is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "ahead", "behind"),
+    [
+        (["score"], [], []),
+        (["score", "dedupe", "composite"], ["dedupe", "composite"], []),
+        (["score", "rerank"], [], []),
+        (["score", "dedupe", "rerank"], ["dedupe"], []),
+        (["score", "rerank", "dedupe"], [], ["dedupe"]),
+        (["score", "weibull_decay", "dedupe", "rerank", "temporal"], ["weibull_decay", "dedupe"], ["temporal"]),
+    ],
+)
+def test_a_model_parts_the_stages(listed: list[Any], ahead: list[str], behind: list[str]) -> None:
+    """What stands before `rerank` ranks what the model reads, what stands behind takes its score; without it all of
+    the stages stand before.
+    """
+    recipe = of(*listed)
+    assert [stage.name for stage in recipe.ahead] == ahead
+    assert [stage.name for stage in recipe.behind] == behind
+    assert (recipe.reranking is not None) == ("rerank" in listed)
+
+
+def test_the_weight_of_the_model_is_the_stages() -> None:
+    """A recipe says how much the model's score counts, 1 where it says nothing, and a query may change it."""
+    first = of("score", {"rerank": {"weight": 0.3}})
+    assert [recipe.reranking.weight for recipe in (first, of("score", "rerank")) if recipe.reranking] == [0.3, 1.0]
+    changed = first.overridden({"rerank": {"weight": 0.7}})
+    assert changed.hash == of("score", {"rerank": {"weight": 0.7}}).hash
+
+
+@pytest.mark.parametrize(
+    ("listed", "measuring"),
+    [
+        (["linear"], "linear"),
+        (["linear", "dedupe", "rerank"], "linear"),
+        (["linear", "llm_rerank"], "linear"),
+        (["linear", "dedupe", "keyword_boost", "weibull_decay"], "keyword_boost"),
+        (["linear", "rerank", {"weibull_decay": {"enabled": True}}, "dedupe"], "weibull_decay"),
+    ],
+)
+def test_distances_are_measured_at_the_first_distance_stage(listed: list[Any], measuring: str) -> None:
+    """On or off, the first of the stages on distance is the place; a chat model's choice is none, and without one it is
+    the fusion.
+    """
+    assert of(*listed).measuring.name == measuring
+
+
+def test_the_chat_models_choice_is_no_stage_of_the_pipeline() -> None:
+    """It is asked for apart from the stages that compute, and only where it is on."""
+    on = of("linear", {"weibull_decay": {"enabled": True}}, {"llm_rerank": {"enabled": True, "top_k": 3}})
+    assert [stage.name for stage in on.distance] == ["weibull_decay"]
+    assert on.picking is not None
+    assert on.picking.top_k == 3
+    assert of("linear", "llm_rerank").picking is None
+
+
 def test_a_stage_can_be_asked_for() -> None:
     """A recipe gives its stage of a kind, or none."""
     found = of("score", {"composite": {"quality": 0.5}}).stage(Composite)
@@ -157,7 +222,7 @@ def test_stages_that_are_off_ask_for_nothing() -> None:
 
 
 def test_the_structured_leg_is_asked_if_it_weighs() -> None:
-    """Fusions ask it only for a weight, decay unless told not to; the blend without any leg's weight asks it alone."""
+    """Fusions ask it only for a weight; the blend without any leg's weight asks it alone."""
     assert of({"rrf": {"weights": {"structured": 0.1}}}).fusion.legs == ("vector", "keyword", "structured")
     assert of({"score": {"weights": {"structured": 0.0}}}).fusion.legs == ("vector", "keyword")
     assert of({"weighted": {"vector_weight": 0}}).fusion.legs == ("keyword",)
@@ -211,10 +276,18 @@ def test_a_definition_is_the_recipe(name: str) -> None:
         assert Recipe.parse(name, recipe.definition).hash == recipe.hash
 
 
-def test_a_chat_model_is_asked_for_times_and_for_picks() -> None:
-    """A recipe asks one if its anchors are the chat model's, or if picking is on."""
+def test_nothing_to_search_by() -> None:
+    """Recipes that score by age rank the newest documents then, whatever their weights; others find nothing."""
+    for fusion in ("weighted", {"weighted": {"vector_weight": 0}}, "decay", {"decay": {"enabled": True}}):
+        assert of(fusion).fusion.unasked == ("structured",)
+    for fusion in ("score", "rrf", "dbsf", "linear", "vector", "keyword"):
+        assert of(fusion, "composite").fusion.unasked == ()
+
+
+def test_a_chat_model_cannot_be_missing_for_times() -> None:
+    """A recipe needs one if its times are the chat model's to read; a choice is skipped where there is none."""
     assert of("score", {"temporal": {"extractor": "chat"}}).asks_chat
-    assert of("score", {"llm_rerank": {"enabled": True}}).asks_chat
+    assert not of("score", {"llm_rerank": {"enabled": True}}).asks_chat
     assert not of("score", "temporal", "llm_rerank").asks_chat
 
 
@@ -268,6 +341,10 @@ def assert_usable(recipe: Recipe, given_stages: Sequence[Any]) -> None:
     """All that a recipe promises can be asked of it."""
     assert len(recipe.hash) == 64
     assert recipe.fusion is recipe.stages[0]
+    model = () if recipe.reranking is None else (recipe.reranking,)
+    assert recipe.stages == (recipe.fusion, *recipe.ahead, *model, *recipe.behind)
+    assert recipe.measuring in recipe.stages
+    assert recipe.boosting(2.0).reads == recipe.reads | {"type"}
     assert len(recipe.stages) == len(given_stages) == len(recipe.parameters)
     assert recipe.reads <= {name for stage in recipe.stages for name in stage.reads}
 
@@ -279,6 +356,8 @@ def test_right_recipes_at_random() -> None:
     later = [name for name in STAGES if name not in fusions]
     for _ in range(300):
         chosen = [draw.choice(fusions), *(name for name in later if draw.random() < 0.5)]
+        if {"rerank", "llm_rerank"} <= set(chosen):
+            chosen.remove(draw.choice(["rerank", "llm_rerank"]))
         changed = {
             name: draw.choice([(parameter, value) for stage, parameter, value in others() if stage == name])
             for name in chosen

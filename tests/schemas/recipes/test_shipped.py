@@ -9,12 +9,12 @@ from schemas.recipes import DEFAULT, SHIPPED
 from schemas.recipes.parameters import DistanceStage
 
 TABLE: Final[Mapping[str, list[str]]] = {
-    "hybrid": ["score", "dedupe"],
-    "composite": ["score", "dedupe", "composite", "temporal"],
+    "hybrid": ["score", "dedupe", "rerank"],
+    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
-    "distance": ["score", "weibull_decay", "keyword_boost", "importance_boost"],
+    "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
     "decay": ["decay"],
-    "rrf": ["rrf", "dedupe"],
+    "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
 }
@@ -23,6 +23,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
 PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     "rrf": {"k": 5.0, "weights": {}, "limit": 0},
     "score": {"alpha": None, "weights": None, "normaliser": "min_max", "combination": "sum", "limit": 0},
+    "linear": {"alpha": 0.6, "limit": 0},
     "weighted": {
         "keyword_weight": 0.30,
         "vector_weight": 0.55,
@@ -40,15 +41,17 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "mode": None,
         "half_life_days": 0.0,
         "step_threshold_days": 0.0,
+        "neutral": "bound",
         "limit": 0,
     },
     "vector": {"limit": 0},
     "keyword": {"limit": 0},
     "dedupe": {"limit": 0},
+    "rerank": {"weight": 1.0},
     "reflections": {
         "include_reflections": True,
         "reflection_boost": 1.0,
-        "recency_weight": 0.0,
+        "recency_weight": None,
         "half_life_days": 7.0,
         "half_life_cycles": 50.0,
     },
@@ -90,12 +93,27 @@ def test_the_parameters(name: str) -> None:
     assert SHIPPED[name].max_distance == 0.0
 
 
-def test_the_chat_model_is_there_to_be_turned_on() -> None:
-    """No shipped recipe asks a chat model to pick, and `distance` can be told to."""
+def test_which_ask_a_model() -> None:
+    """The model ranks `hybrid`, `composite` and `rrf`; no shipped recipe asks a chat model to pick or to read times."""
+    assert {name for name, recipe in SHIPPED.items() if recipe.reranking} == {"hybrid", "composite", "rrf"}
     assert all(recipe.picking is None for recipe in SHIPPED.values())
-    picking = SHIPPED["distance"].overridden({"llm_rerank": {"enabled": True}}).picking
-    assert picking is not None
-    assert picking.top_k == 10
+    assert not any(recipe.asks_chat for recipe in SHIPPED.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead", "behind"),
+    [
+        ("hybrid", ["dedupe"], []),
+        ("composite", [], ["composite", "temporal", "dedupe"]),
+        ("rrf", ["dedupe"], []),
+        ("signals", ["reflections"], []),
+        ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
+    ],
+)
+def test_where_the_model_stands(name: str, ahead: list[str], behind: list[str]) -> None:
+    """Copies take no place among what it reads, and quality and time act on its score; then copies go, too."""
+    assert [stage.name for stage in SHIPPED[name].ahead] == ahead
+    assert [stage.name for stage in SHIPPED[name].behind] == behind
 
 
 def test_each_has_a_hash_of_its_own() -> None:
@@ -106,15 +124,20 @@ def test_each_has_a_hash_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("name", "legs"),
     [
-        *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "rrf")),
-        ("decay", ("vector", "keyword", "structured")),
+        *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "decay", "rrf")),
         ("keyword", ("keyword",)),
         ("vector", ("vector",)),
     ],
 )
 def test_the_legs(name: str, legs: tuple[str, ...]) -> None:
-    """Only `decay` asks the structured leg; `keyword` and `vector` ask one leg alone."""
+    """None asks the structured leg; `keyword` and `vector` ask one leg alone."""
     assert SHIPPED[name].fusion.legs == legs
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
+    """`signals` and `decay`, whose scores need no leg, rank the newest documents; the others find nothing."""
+    assert SHIPPED[name].fusion.unasked == (("structured",) if name in {"signals", "decay"} else ())
 
 
 @pytest.mark.parametrize(

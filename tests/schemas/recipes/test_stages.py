@@ -8,7 +8,7 @@ import pytest
 
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
-from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, SINGULAR, WEIGHTS, stages
+from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NULLABLE, NUMBERS, SINGULAR, WEIGHTS, stages
 
 BEYOND_NUMBERS = [
     *((*name, math.nextafter(least, -math.inf), least) for name, (least, _) in NUMBERS.items()),
@@ -79,10 +79,17 @@ def test_only_a_finite_number_is_a_number(stage: str, parameter: str, value: Any
     assert said.endswith(f"({str(value)[:80]!r})")
 
 
-@pytest.mark.parametrize(("stage", "parameter"), [name for name in [*NUMBERS, *INTEGERS] if name[1] != "alpha"])
+@pytest.mark.parametrize(("stage", "parameter"), [name for name in [*NUMBERS, *INTEGERS] if name not in NULLABLE])
 def test_a_number_may_not_be_null(stage: str, parameter: str) -> None:
     """Null is no number; to leave a parameter out is to say nothing of it."""
     assert refusal(stage, parameter, None).startswith(f"{stage}.{parameter}: ")
+
+
+@pytest.mark.parametrize(("stage", "parameter"), NULLABLE)
+def test_null_says_nothing(stage: str, parameter: str) -> None:
+    """Where a default depends on the query or on another parameter, null is that default."""
+    assert parameters_of(stage)[parameter] is None
+    assert read(stage, parameter, None) is None
 
 
 @pytest.mark.parametrize(("stage", "parameter"), INTEGERS)
@@ -147,6 +154,18 @@ def test_k_may_be_anything_but_next_to_nothing() -> None:
         assert read("rrf", "k", k) == k
     assert re.fullmatch(r"rrf\.k: .*0 or less, or 0\.001 or more .*0\.000999.*", refusal("rrf", "k", 0.000999))
     assert re.fullmatch(r"rrf\.k: .*equal to 1000000 .*", refusal("rrf", "k", math.nextafter(1e6, math.inf)))
+
+
+def test_neutral_is_the_bound_or_a_share() -> None:
+    """`bound`, which is the default, and 0 to 1 are allowed; any other word or number is not."""
+    assert parameters_of("decay")["neutral"] == "bound"
+    for neutral in ("bound", 0.0, 0.5, 1, 1.0):
+        assert read("decay", "neutral", neutral) == neutral
+    wrong: list[Any] = ["Bound", "", "0.5", -0.001, math.nextafter(1, 2), math.nan, math.inf, True, None, [], {}]
+    for value in wrong:
+        said = refusal("decay", "neutral", value)
+        assert said.startswith("decay.neutral")
+        assert said.endswith(f"({str(value)!r})")
 
 
 def test_stop_words_are_a_list_of_words() -> None:

@@ -10,9 +10,11 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import FRAME, Candidates, room
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
-from operators.ranking.relevance import merge
+from operators.ranking.relevance import rerank
+from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog, Request
 from operators.runtime.batching.policy import Waiting
+from schemas.recipes.stages import Rerank
 
 MANY = 1_000_000
 
@@ -141,25 +143,30 @@ def test_no_call_is_over_its_capacity(queries: list[list[int]], capacity: Capaci
 
 
 @given(
-    st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 0.5, 1.0, 2.0]), min_size=1),
+    st.dictionaries(
+        st.text("abcdef", min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 0.5, 1.0, 2.0, None]), min_size=1
+    ),
     capacities,
     st.floats(0, 1),
 )
-def test_any_split_gives_the_same_order(scores: dict[str, float], capacity: Capacity, weight: float) -> None:
+def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacity: Capacity, weight: float) -> None:
     """However the candidates are split into calls, and in whatever order these are answered, the merged order and
-    scores are those of one call; equal scores go by id.
+    scores are those of one call; equal scores go by id, and what is left out is so in any call.
     """
     request = RerankRequest("q", {id_: id_ * 9 for id_ in scores}, "c", "n")
     fused = [Candidate(id_, 1 / (rank + 1)) for rank, id_ in enumerate(scores)]
     parts = [part for call in calls(capacity, [request]) for part in call]
-    outcomes = [{id_: scores[id_] for id_ in part.documents} for part in parts]
+    kept = {id_: score for id_, score in scores.items() if score is not None}
+    outcomes = [{id_: kept[id_] for id_ in part.documents if id_ in kept} for part in parts]
 
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
-        rerank_scores = Candidates(capacity).merged(request, outcomes)
-        return merge([Candidate(each.id, each.score) for each in fused], rerank_scores, len(fused), weight)
+        said = ModelScores(Candidates(capacity).merged(request, outcomes), len(fused))
+        candidates = [Candidate(each.id, each.score) for each in fused]
+        return rerank(candidates, Rerank(weight=weight), Run(Facts(), model=said))
 
-    assert merged(outcomes) == merged(outcomes[::-1]) == merged([scores])
-    ordered = merged([scores])
+    assert merged(outcomes) == merged(outcomes[::-1]) == merged([kept])
+    ordered = merged([kept])
+    assert {each.id for each in ordered} == kept.keys()
     assert ordered == sorted(ordered, key=lambda each: (-each.score, each.id))
 
 
