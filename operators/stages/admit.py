@@ -74,7 +74,7 @@ class Admission:
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
-            query.outcome.warnings.append("no_terms: the text has no word that the keyword leg looks for")
+            query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
 
 
 @operator

@@ -4,15 +4,18 @@ from time import monotonic
 
 from bytewax.dataflow import Stream, operator
 
+from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.runtime.stage import Stage, stage
 from operators.stages.backend_stage import Batch
 
 
 def ranked(query: InFlight) -> InFlight:
-    """Rank the candidates to the end; a recipe without the stage `rerank` has done so when it fused the legs."""
+    """Rank the candidates to the end; without the stage `rerank` that was done when the legs were fused. The order of a
+    lookup stays as it was asked for.
+    """
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    if plan.recipe.reranking is None or outcome.ranked is None:
+    if asked.shape is not Shape.SEARCH or plan.recipe.reranking is None or outcome.ranked is None:
         return query
     query.started = monotonic()
     outcome.rerank(plan.recipe, plan.reranks(asked))

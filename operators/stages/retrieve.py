@@ -32,7 +32,7 @@ from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
-NO_TERMS: Final = "no_terms: the query has nothing that a leg of its recipe and profile could search by"
+_UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
@@ -58,8 +58,8 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
     if not answered and {"embed", *LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
-    elif not answered:
-        query.outcome.warnings.append(NO_TERMS)
+    elif not answered and not any(said.startswith(Reason.NO_TERMS) for said in query.outcome.warnings):
+        query.outcome.warnings.append(_UNASKED)
     if asked.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
         query.outcome.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
     return query

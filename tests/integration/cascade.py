@@ -24,6 +24,9 @@ from tests.qdrant_server import application
 
 Json = dict[str, Any]
 
+EVERY_LEG: Json = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.5}}}}
+"""A query's wish to be answered by vector, keyword and structured leg."""
+
 BATCH = "/points/query/batch"
 SCROLL = "/points/scroll"
 RETRIEVE = "/points"

@@ -33,6 +33,11 @@ def scope(query: Asked) -> dict[str, Any]:
     return plain
 
 
+def order(query: Asked) -> dict[str, Any]:
+    """The part of the scope that the order of the results depends on."""
+    return {name: value for name, value in scope(query).items() if name not in {"limit", "explain", "debug"}}
+
+
 def paged(query: Asked) -> dict[str, Any]:
     """The scope, with the page and the clock that were asked for."""
     return {**scope(query), "cursor": query.event.get("cursor"), "now": query.event.get("now")}

@@ -21,32 +21,24 @@ FIELDS = {
 
 LEGS = ("vector", "keyword", "structured")
 
+BY_BOTH_LEGS = ("policy", "exact_cache", "embed", "semantic_cache", "vector", "keyword", "hybrid_merge")
+
 WAYS: dict[str, tuple[Json, list[str]]] = {
     "search": (
         {"namespace": "log", "text": "a harbor to debug"},
-        ["policy", "exact_cache", "embed", "semantic_cache", "vector", "keyword", "hybrid_merge", "fetch", "rerank"],
+        [*BY_BOTH_LEGS, "fetch", "rerank", "rank"],
     ),
     "unranked": (
         {"namespace": "log", "text": "a lantern to debug", "rerank": False},
-        ["policy", "exact_cache", "embed", "semantic_cache", "vector", "keyword", "hybrid_merge", "fetch"],
+        [*BY_BOTH_LEGS, "rank", "fetch"],
     ),
     "decay": (
-        {"namespace": "log", "text": "a violin to debug", "recipe": "decay", "rerank": False},
-        [
-            "policy",
-            "exact_cache",
-            "embed",
-            "semantic_cache",
-            "vector",
-            "keyword",
-            "structured",
-            "hybrid_merge",
-            "fetch",
-        ],
+        {"namespace": "log", "text": "a violin to debug", "recipe": "decay"},
+        [*BY_BOTH_LEGS, "fetch"],
     ),
     "fast": (
         {"namespace": "log", "text": "harbor", "profile": "fast"},
-        ["policy", "exact_cache", "keyword", "hybrid_merge", "fetch"],
+        ["policy", "exact_cache", "keyword", "hybrid_merge", "rank", "fetch"],
     ),
     "lookup": ({"namespace": "log", "actor_type": "user"}, ["policy", "exact_cache", "structured", "fetch"]),
     "fast path": ({"namespace": "crew", "subject": "ada"}, ["policy", "structured", "fetch"]),

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.cascade import RETRIEVE, Json, System, ids
+from tests.integration.cascade import EVERY_LEG, RETRIEVE, Json, System, ids
 from tests.integration.cascade_backends import Backends, vector
 from tests.integration.cascade_documents import LAMPS
 from tests.integration.cascade_sources import by
@@ -63,7 +63,7 @@ def test_who_sees_what_at_every_stage(vault: System, source: str | None) -> None
 def test_every_leg_is_asked_with_the_conditions(vault: System) -> None:
     """What may not be seen isn't even found: each search of each leg has them."""
     vault.qdrant.forget()
-    answer = vault.ask({"text": "a lantern", "recipe": "decay", "limit": 40}, by("undrafted"))
+    answer = vault.ask({"text": "a lantern", **EVERY_LEG, "limit": 40}, by("undrafted"))
     assert {each["name"]: each["candidates"] for each in answer["legs"]} == {
         "vector": 9 - 1,
         "keyword": 8,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.document import point_id
-from tests.integration.cascade import Json, System, ids, leg, listed
+from schemas.recipes import SHIPPED
+from tests.integration.cascade import EVERY_LEG, Json, System, ids, leg, listed
 from tests.integration.cascade_documents import LOG
 
 pytest_plugins = ["tests.integration.cascade_running"]
@@ -154,8 +155,8 @@ def test_filters_restrict_every_leg(kitchen: System) -> None:
         "subject": "s2",
         "actor_type": "agent",
         "filters": [_filter("size", "range", {"gte": 2}), _filter("labels", "none_of", ["l0"])],
-        "recipe": "decay",
         "limit": 200,
+        **EVERY_LEG,
     }
     allowed = _matching(
         lambda each: each["subject"] == "s2" and each["actor_type"] == "agent",
@@ -177,11 +178,10 @@ def test_text_is_never_a_filter(kitchen: System) -> None:
 
 
 def test_where_the_structured_leg_joins(kitchen: System) -> None:
-    """Where there is no text and no vector, or the recipe names it: `decay`, or one that gives it a weight."""
+    """Where there is no text and no vector, or the recipe gives it a weight."""
     event = {"namespace": "log", "text": "harbor"}
-    weighted = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"structured": 0.5}}}}
-    for more in ({}, {"recipe": "rrf"}, {"recipe": "signals"}, {"vector": [1.0] * 384}, {"recipe": "keyword"}):
+    others: list[Json] = [{}, *({"recipe": name} for name in SHIPPED), {"vector": [1.0] * 384}]
+    for more in others:
         assert leg(kitchen.ask({**event, **more}), "vector")
         assert "structured" not in {each["name"] for each in kitchen.ask({**event, **more})["legs"]}
-    for named in ({"recipe": "decay"}, weighted):
-        assert leg(kitchen.ask({**event, **named}), "structured") == ("ok", None)
+    assert leg(kitchen.ask({**event, **EVERY_LEG}), "structured") == ("ok", None)

@@ -27,7 +27,9 @@ def test_limits(kitchen: System) -> None:
 
 
 def test_a_cursor_is_of_its_query_alone(kitchen: System) -> None:
-    """A cursor with anything of its query changed is a dead letter `cursor_invalid`, not another's page."""
+    """With anything changed that can change the order of the results, a cursor is a dead letter `cursor_invalid`, not
+    another's page; another limit, `explain` and `debug` go on where the page ended.
+    """
     event = {"namespace": "log", "text": "harbor lantern", "limit": 3, "now": 1_704_000_000}
     cursor = kitchen.ask(event)["next_cursor"]
     others: list[Json] = [
@@ -40,20 +42,20 @@ def test_a_cursor_is_of_its_query_alone(kitchen: System) -> None:
         {"subject": "s1"},
         {"actor_type": "user"},
         {"filters": [{"field": "flag", "op": "eq", "value": True}]},
-        {"limit": 4},
         {"profile": "deep"},
         {"recipe": "rrf"},
         {"overrides": {"score": {"alpha": 0.4}}},
         {"rerank": False},
         {"include_reflections": False},
-        {"explain": True},
         {"now": 1_704_000_001},
         {"vector": [1.0] + [0.0] * 383},
         {"text": None, "filters": [{"field": "flag", "op": "eq", "value": True}]},
     ]
     ended = kitchen.together([{**event, **other, "cursor": cursor} for other in others])
     assert [each.kind for each in ended] == ["cursor_invalid"] * len(others)
-    assert len(ids(kitchen.ask({**event, "cursor": cursor}))) == 3
+    long = ids(kitchen.ask({**event, "limit": 9}))
+    for more, count in (({}, 3), ({"limit": 6}, 6), ({"limit": 1, "explain": True}, 1), ({"debug": True}, 3)):
+        assert ids(kitchen.ask({**event, "cursor": cursor, **more})) == long[3 : 3 + count]
 
 
 def _altered(cursor: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.cascade import Json, System, ids, leg
+from tests.integration.cascade import EVERY_LEG, Json, System, ids, leg
 from tests.integration.cascade_backends import Backends, vector
 
 pytest_plugins = ["tests.integration.cascade_running"]
@@ -14,9 +14,9 @@ VECTOR = [1.0] + [0.0] * 383
 
 def test_how_deep_each_leg_is_asked(kitchen: System) -> None:
     """max(limit, over-sample), and 3 * limit with a stage on distance that runs, at most 1,000, for every leg."""
-    distance = {"recipe": "distance", "overrides": {"llm_rerank": {"enabled": False}}}
+    distance = {"recipe": "distance"}
     depths: list[tuple[Json, int]] = [
-        ({"profile": "fast", "limit": 7}, 7),
+        ({"profile": "fast", "limit": 7}, 100),
         ({"profile": "fast", "limit": 200}, 200),
         ({"profile": "fast", "limit": 200, **distance}, 600),
         ({}, 100),
@@ -24,7 +24,7 @@ def test_how_deep_each_leg_is_asked(kitchen: System) -> None:
         ({"limit": 150}, 150),
         ({"limit": 33, **distance}, 100),
         ({"limit": 34, **distance}, 102),
-        ({"limit": 34, **distance, "rerank": False}, 100),
+        ({"limit": 34, **distance, "rerank": False}, 102),
         ({"profile": "deep"}, 500),
         ({"profile": "deep", "limit": 200}, 500),
         ({"profile": "deep", "limit": 200, **distance}, 600),
@@ -46,8 +46,8 @@ def test_the_legs_of_a_profile(kitchen: System, profile: str) -> None:
     """Keyword and structured always; the vector leg for a text too but in `fast`, which never embeds."""
     text, own, looked_up = kitchen.answers(
         [
-            {**QUERY, "recipe": "decay", "profile": profile, "debug": True},
-            {**QUERY, "recipe": "decay", "profile": profile, "vector": VECTOR, "debug": True},
+            {**QUERY, **EVERY_LEG, "profile": profile, "debug": True},
+            {**QUERY, **EVERY_LEG, "profile": profile, "vector": VECTOR, "debug": True},
             {"namespace": "log", "actor_type": "user", "profile": profile},
         ]
     )
@@ -117,32 +117,32 @@ def test_how_many_a_profile_reranks(vault: System, backends: Backends, profile: 
 )
 def test_an_embedder_that_fails_or_is_late(vault: System, text: str, reason: str) -> None:
     """Keyword and structured legs answer all the same: partial, `semantic_unavailable`, and why."""
-    merged, decay = vault.answers([{"text": text}, {"text": text, "recipe": "decay"}])
-    for answer in (merged, decay):
+    merged, all_legs = vault.answers([{"text": text}, {"text": text, **EVERY_LEG}])
+    for answer in (merged, all_legs):
         assert (answer["status"], answer["semantic_unavailable"]) == ("partial", True)
         assert {"stage": "embed", "reason": reason} in answer["degraded"]
         assert leg(answer, "vector") == ("skipped", reason)
         assert leg(answer, "keyword") == ("ok", None)
         assert answer["results"]
-    assert leg(decay, "structured") == ("ok", None)
+    assert leg(all_legs, "structured") == ("ok", None)
 
 
 def test_without_an_embedder(plain: System) -> None:
     """Texts are answered by the legs that need no vector, with the reason; an own vector, or `fast`, lacks nothing."""
-    text, decay, own, fast = plain.answers(
+    text, all_legs, own, fast = plain.answers(
         [
             {"text": "sea"},
-            {"text": "sea", "recipe": "decay"},
+            {"text": "sea", **EVERY_LEG},
             {"text": "sea", "vector": VECTOR},
             {"text": "sea", "profile": "fast"},
         ]
     )
-    for answer in (text, decay):
+    for answer in (text, all_legs):
         assert (answer["status"], answer["semantic_unavailable"]) == ("partial", True)
         assert answer["degraded"] == [{"stage": "embed", "reason": "no_embedder"}]
         assert leg(answer, "vector") == ("skipped", "no_embedder")
     assert set(ids(text)) == {"the", "runs", "shore"}
-    assert set(ids(decay)) == {"the", "runs", "shore", "sister"}
+    assert set(ids(all_legs)) == {"the", "runs", "shore", "sister"}
     for answer in (own, fast):
         assert (answer["status"], answer["semantic_unavailable"], answer["degraded"]) == ("ok", False, [])
 

@@ -97,7 +97,7 @@ def test_what_is_a_querys_own_is_its_own(run: Run) -> None:
 def _continues(query: Asked) -> bool:
     """Whether its cursor is from an answer to this very query."""
     first = query.given
-    if first is None or query.forged or permitted.scope(query) != permitted.scope(first):
+    if first is None or query.forged or permitted.order(query) != permitted.order(first):
         return False
     if permitted.words(query) != permitted.words(first):
         return False

@@ -37,7 +37,7 @@ def test_one_trace_from_producer_to_result(broker: Broker, tmp_path: Path, topic
     process = spans[f"process {queries}"]
     assert process.parent_span_id == PRODUCER
     assert spans[f"receive {queries}"].parent_span_id == PRODUCER
-    children = {"embed", "query documents", "rank", "retrieve documents", "rerank", f"send {results}"}
+    children = {"embed", "query documents", "fuse", "rank", "retrieve documents", "rerank", f"send {results}"}
     assert children == {name for name, span in spans.items() if span.parent_span_id == process.span_id}
     handed_on = result.headers["traceparent"].decode()
     assert handed_on == f"00-{TRACE}-{spans[f'send {results}'].span_id}-01"

@@ -1,0 +1,57 @@
+"""Rank: what stands behind the model runs on its scores, and nothing else is moved."""
+
+from typing import Any
+
+import pytest
+
+from operators.query.canonical import Shape
+from operators.query.in_flight import InFlight
+from operators.query.rerank_scores import RerankScores
+from operators.stages.fuse import fused
+from operators.stages.rank import ranked
+from tests.operators.ranking.pools import structured, vector
+from tests.operators.samples import query
+
+NOW = 1_700_000_000
+DAY = 86_400
+
+
+def found(**event: Any) -> InFlight:
+    """A query that found three documents, the last one today's; the model puts the second first."""
+    asked = query(now=NOW, **event)
+    hits = [("a", 0.9), ("b", 0.8), ("c", 0.1)]
+    ages = {"a": 90, "b": 30, "c": 0}
+    payloads = {id_: {"text": id_, "created_at": NOW - DAY * age} for id_, age in ages.items()}
+    lookup = asked.asked.canonical.shape is not Shape.SEARCH
+    given = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
+    asked.outcome.legs = {given.name: given}
+    asked = fused(asked)
+    asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2})
+    return asked
+
+
+def order(asked: InFlight) -> list[str]:
+    """The candidates, best first."""
+    return [each.id for each in asked.outcome.candidates]
+
+
+def test_stages_behind_the_model_take_its_score() -> None:
+    """Composite adds recency to the model's relevance: today's document goes before the model's first."""
+    recent = {"composite": {"relevance": 0.2, "recency": 0.8}}
+    asked = ranked(found(recipe="composite", overrides=recent))
+    assert order(asked) == ["c", "b", "a"]
+    assert order(ranked(found(recipe="hybrid"))) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("recipe", ["hybrid", "composite", "rrf"])
+def test_a_lookup_keeps_the_order_that_was_asked_for(recipe: str) -> None:
+    """Whatever the recipe does with a search, a lookup's documents stay in their order, with their score 0."""
+    asked = ranked(found(text=None, subject="s", recipe=recipe, debug=True))
+    assert order(asked) == ["a", "b", "c"]
+    assert {each.score for each in asked.outcome.candidates} == {0.0}
+    assert "rank" not in [step.name for step in asked.steps]
+
+
+def test_a_recipe_without_a_model_was_ranked_when_it_was_fused() -> None:
+    """What a model says has no part in it."""
+    assert order(ranked(found(recipe="vector"))) == ["a", "b", "c"]
