@@ -21,6 +21,7 @@ from operators.clients.rerankers.selection import ChatSelector
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
+from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.runtime.dispatcher import Bounds
 from operators.stages.rerank import Reranking
@@ -91,6 +92,7 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
         selects=selects(section),
         max_doc_chars=section.max_doc_chars,
         cache=ScoreCache(section.cache) if pointwise and section.cache else None,
+        verdicts=VerdictCache(section.cache) if section.cache else None,
         report=rerank_in_flight(meter, "rerank", calls),
     )
 
@@ -102,5 +104,10 @@ def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranki
     calls = settings.chat.max_concurrency
     bounds = Bounds(settings.chat.timeout, 1, calls)
     return Reranking(
-        ChatSelector(chat), bounds, picking=True, selects=True, report=rerank_in_flight(meter, "pick", calls)
+        ChatSelector(chat),
+        bounds,
+        picking=True,
+        selects=True,
+        verdicts=VerdictCache(settings.rerank.cache) if settings.rerank.cache else None,
+        report=rerank_in_flight(meter, "pick", calls),
     )

@@ -1,12 +1,12 @@
 """Rerank: query and candidate are read together, the candidates of many queries in one call where the reranker can.
 
-Of the candidates that the plan has reranked, those whose score is cached are not sent; one candidate or none needs no
-call. A query that cannot be reranked, or not in time, is ranked without, and the loss is noted in the query. What the
+Of the candidates that the plan has reranked, those whose score is cached are not sent; a cached verdict on all of them,
+one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the loss is noted in the query. What the
 scores do to the order is the stage `rank`'s, or of a chat model's selection, which ends the recipe, done here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bytewax.dataflow import Stream, operator
@@ -14,16 +14,17 @@ from bytewax.dataflow import Stream, operator
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import Candidates, room
 from operators.clients.rerankers.score_cache import ScoreCache
+from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.query.in_flight import InFlight
 from operators.query.rerank_scores import RerankScores, Scores
 from operators.query.trace import Attributes
 from operators.ranking.dedupe import content
 from operators.runtime.batching.policy import BatchingPolicy
-from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Stage
 from operators.stages.backend_stage import BackendStage, Batch, ask
-from schemas.errors import BackendError, Reason
+from schemas.errors import BackendBadResponse, BackendError, Reason
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `report` is told the number of its
-    calls under way whenever that changes.
+    calls under way whenever that changes. `cache` is for a reranker that judges each candidate by itself, `verdicts` for
+    one that compares them or leaves some out.
     """
 
     name: ClassVar = "rerank"
@@ -44,6 +46,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     selects: bool = False
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
+    verdicts: VerdictCache | None = None
     report: Callable[[int], None] | None = None
 
     @property
@@ -75,10 +78,12 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
             return {}
-        first = query.outcome.candidates[:top]
-        cut = self._room(text)
-        documents = {each.id: content(query.outcome.payloads.get(each.id, {}))[:cut] for each in first}
-        known = self.cache.known(text, documents) if self.cache is not None else {}
+        documents = self._documents(query, text, top)
+        verdict = self.verdicts.known(text, documents) if self.verdicts is not None else None
+        if verdict is not None:
+            known, documents = verdict, {}
+        else:
+            known = self.cache.known(text, documents) if self.cache is not None else {}
         if known:
             documents = {id_: document for id_, document in documents.items() if id_ not in known}
         where = query.asked.collection, asked.namespace
@@ -106,9 +111,17 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                     self.cache.put(request.query, request.documents, outcome)
         return outcomes
 
+    def finish(self, finished: Finished[InFlight, Scores]) -> InFlight:
+        """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder."""
+        if finished.outcomes == {self.name: {}} and not self.reranker.capacity.whole:
+            nothing = BackendBadResponse(f"{self.reranker.model}: no score for any document")
+            finished = replace(finished, results={self.name: nothing})
+        return super().finish(finished)
+
     def take(self, query: InFlight, outcome: Scores) -> None:
         """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
         asked, result = query.asked, query.outcome
+        self._keep(query, outcome)
         result.rerank_scores = RerankScores(self.reranker.model, outcome, self.selects)
         if self.picking and asked.plan.picking is not None:
             result.pick(asked.plan.picking, asked.plan.picks(asked.canonical))
@@ -124,6 +137,17 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     def span(self, _: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
         return self.name, {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
+
+    def _keep(self, query: InFlight, outcome: Scores) -> None:
+        text, top = query.asked.canonical.text, self.top(query)
+        if self.verdicts is None or text is None:
+            return
+        if self.reranker.capacity.whole or len(outcome) < min(top, len(query.outcome.candidates)):
+            self.verdicts.put(text, self._documents(query, text, top), outcome)
+
+    def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
+        cut, payloads = self._room(text), query.outcome.payloads
+        return {each.id: content(payloads.get(each.id, {}))[:cut] for each in query.outcome.candidates[:top]}
 
     def _room(self, text: str) -> int | None:
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)

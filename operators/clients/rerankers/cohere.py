@@ -1,7 +1,8 @@
 """The rerankers that speak Cohere's dialect, and Voyage's of it: `POST {base}/rerank`.
 
 What these answers hold besides (documents, usage, model, ids) differs from server to server and is not read. A document
-that an answer leaves out is judged irrelevant; an answer that leaves out all of them is a bad response.
+that an answer leaves out is judged irrelevant. That all of a query's documents are left out is for the rerank stage to
+judge, which knows all parts of a query that was split.
 """
 
 from typing import Any

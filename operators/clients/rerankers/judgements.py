@@ -17,14 +17,12 @@ def within(answer: object, name: str) -> Any:
 
 
 def judgements(entries: object, key: str, count: int, *, backend: str) -> dict[int, float]:
-    """Read a list of {index, `key`} as index -> relevance; documents may be left out, but not all of them.
+    """Read a list of {index, `key`} as index -> relevance; documents may be left out.
 
     Raises BackendBadResponse, for the whole list, if a score isn't a finite number of 32 bits (a boolean isn't one) or
     an index repeats or isn't one of 0..`count` - 1.
     """
     scores = indexed(entries, key, count, backend=backend)
-    if not scores:
-        raise BackendBadResponse(f"{backend}: no results")
     return {index: relevance(score, backend=backend) for index, score in scores.items()}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.score_cache import ScoreCache
+from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.rerank_scores import Scores
@@ -163,6 +164,35 @@ def test_what_is_known_is_not_asked_again() -> None:
     asyncio.run(reranking.call("rerank", [second], 1.0))
     assert requested(reranking, fetched()).documents == {}
     assert dict(requested(reranking, fetched(text="another")).documents) == {name: f"text {name}" for name in "abc"}
+
+
+@pytest.mark.parametrize("said", [{"b": 0.5}, {"c": 1.0, "a": 0.25}, {"a": 1.0, "b": 0.5, "c": 0.25}, {}])
+def test_a_comparison_is_not_made_again(said: Scores) -> None:
+    """What a model said of candidates that it compared is known for the same candidates alone, `none` too."""
+    reranking = by(capacity=Capacity(whole=True), verdicts=VerdictCache(100))
+    assert len(requested(reranking, fetched()).documents) == 3
+    reranking.finish(Finished(fetched(), {"rerank": said}))
+    again = requested(reranking, fetched())
+    assert (dict(again.documents), dict(again.known)) == ({}, said)
+    fewer = fetched()
+    fewer.outcome.candidates = fewer.outcome.candidates[:2]
+    assert len(requested(reranking, fewer).documents) == 2
+
+
+def test_an_omission_is_not_asked_for_again() -> None:
+    """A cross-encoder that left out a candidate leaves it out on the next page, too, without a call."""
+    reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100))
+    reranking.finish(Finished(fetched(), {"rerank": {"b": 0.5, "a": 0.25}}))
+    again = requested(reranking, fetched())
+    assert (dict(again.documents), dict(again.known)) == ({}, {"b": 0.5, "a": 0.25})
+
+
+@pytest.mark.parametrize(("whole", "reasons"), [(False, [("rerank", Reason.BAD_RESPONSE)]), (True, [])])
+def test_only_a_comparison_finds_nothing_relevant(whole: bool, reasons: list[tuple[str, Reason]]) -> None:
+    """No score for any candidate is a verdict of a chat model, and of a cross-encoder a bad response."""
+    asked = by(capacity=Capacity(whole=whole)).finish(Finished(fetched(), {"rerank": {}}))
+    assert asked.outcome.degraded == reasons
+    assert (asked.outcome.rerank_scores is not None) == whole
 
 
 def test_a_failure_is_not_kept() -> None:
