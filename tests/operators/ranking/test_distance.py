@@ -21,9 +21,7 @@ from tests.operators.ranking.pools import (
     NOW,
     any_finite,
     candidate,
-    ids,
     keyword,
-    near,
     rank,
     recipe,
     run,
@@ -38,9 +36,9 @@ IDENTITY = WeibullDecay.model_validate({"enabled": True, "preset": "identity"})
 NAMES = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 
 
-def moved(pool: list[Candidate], *stages: DistanceStage, most: float = 0.0, **facts: Any) -> list[tuple[str, object]]:
+def moved(pool: list[Candidate], *stages: DistanceStage, **facts: Any) -> list[tuple[str, object]]:
     """What these stages make of a pool, scores with a tolerance."""
-    return [(id_, pytest.approx(score)) for id_, score in scores(pipeline(pool, stages, most, run(**facts)))]
+    return [(id_, pytest.approx(score)) for id_, score in scores(pipeline(pool, stages, 0, run(**facts)))]
 
 
 @pytest.mark.parametrize(
@@ -190,47 +188,6 @@ def test_scores_may_be_negative() -> None:
     assert moved(pool, WEIBULL) == [("b", -1.0), ("a", -5.666666666666667)]
 
 
-def test_max_distance_holds_on_the_fused_distance() -> None:
-    """What was too far when the stages began stays out, however near they would bring it; at the limit it stays in."""
-    pool = [candidate(id_, score, importance=5) for id_, score in (("a", 0.75), ("b", 0.5), ("c", 0.4375))]
-    assert ids(pipeline(pool, [ImportanceBoost(enabled=True, weight=1.0)], 0.5, run())) == ["a", "b"]
-
-
-def test_max_distance_holds_on_the_final_distance() -> None:
-    """What the stages move too far goes; at the limit it stays in: .25 / .5 = .5 is, .3125 / .5 isn't."""
-    pool = [candidate(id_, score, created_at=YEAR_1) for id_, score in (("a", 0.75), ("b", 0.6875))]
-    stage = WeibullDecay(enabled=True, floor=0.5)
-    assert moved([*pool, candidate("c", 0.625)], stage, most=0.5) == [("c", 0.625), ("a", 0.5)]
-
-
-def test_max_distance_between_stages_is_not_asked_for() -> None:
-    """Only the first and the last distance count: .5 / .5 = 1 is too far, and * .15 isn't any more."""
-    stages = (WeibullDecay(enabled=True, floor=0.5), ImportanceBoost(enabled=True, weight=0.85))
-    pool = [candidate("a", 0.5, created_at=YEAR_1, importance=5)]
-    assert moved(pool, *stages, most=0.5) == [("a", 0.85)]
-
-
-def test_a_max_distance_of_zero_is_off() -> None:
-    """0 keeps everything, at any distance."""
-    assert moved([candidate("a", 0.6), candidate("b", -40.0)], IMPORTANCE) == [("a", 0.6), ("b", -40.0)]
-
-
-def test_max_distance_holds_without_a_stage() -> None:
-    """Where no stage runs what is too far is out, too, and nothing else changes: neither an order nor a score."""
-    pool = [candidate("a", 0.75), candidate("b", 0.25), candidate("c", 0.5), candidate("d", 7.0)]
-    of = run(explain=True)
-    assert scores(pipeline(pool, (), 0.5, of)) == [("a", 0.75), ("c", 0.5), ("d", 7.0)]
-    assert not of.reranked
-    assert of.explanations is not None
-    assert of.explanations.by_id == {}
-
-
-def test_max_distance_drops_a_score_below_zero() -> None:
-    """A distance may be above 1: -.5 is 1.5, farther than 1 and nearer than 2."""
-    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 1.0, run())) == ["a"]
-    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 2.0, run())) == ["a", "b"]
-
-
 def test_decay_needs_a_clock_and_the_others_dont() -> None:
     """Only `weibull_decay` asks for a now, and names it and itself where there is none."""
     with pytest.raises(InputError, match=r"^now: .*stage weibull_decay "):
@@ -257,17 +214,6 @@ def test_stages_that_are_off_are_the_identity() -> None:
     """Off is the default, and all off, without a `max_distance`, is the recipe without them, byte for byte."""
     assert as_bytes("score", *NAMES) == as_bytes("score", *NAMES, max_distance=0) == as_bytes("score")
     assert not as_bytes("score", *NAMES)[1]
-
-
-def test_max_distance_is_measured_where_the_stages_stand() -> None:
-    """Cosines .6 .3 are .8 .4 after a composite of relevance alone. Where a distance stage stands behind it, though
-    off, .4 is within .65; without one the fusion's .3 is measured, which is not.
-    """
-    found = [vector(("a", 0.6), ("b", 0.3))]
-    before = ["vector", {"composite": {"quality": 0}}]
-    placed = rank(recipe(*before, "weibull_decay", max_distance=0.65), found, Facts()).candidates
-    assert scores(placed) == near(a=0.8, b=0.4)
-    assert scores(rank(recipe(*before, max_distance=0.65), found, Facts()).candidates) == near(a=0.8)
 
 
 @pytest.mark.parametrize("name", NAMES[:3])
