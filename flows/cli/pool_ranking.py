@@ -152,8 +152,8 @@ class PoolRanker:
         """Rank on by what the recorded scores say, if the query's plan asks a model."""
         plan, said = asked.plan, outcome.rerank_scores
         picked = plan.picks(asked.canonical)
-        top = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
-        if top < 2:
+        top = plan.reranks(asked.canonical) or picked
+        if min(top, len(outcome.candidates)) < 2:
             # One candidate needs no model.
             outcome.rerank_scores = None
         elif said is not None and self.recipe is not None and not (picked or said.selects):

@@ -1,8 +1,9 @@
 """Rerank: query and candidate are read together, the candidates of many queries in one call where the reranker can.
 
-Of the candidates that the plan has reranked, those whose score is cached are not sent; a cached verdict on all of them,
-one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the loss is noted in the query. What the
-scores do to the order is the stage `rank`'s, or of a chat model's selection, which ends the recipe, done here.
+Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of them,
+one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the loss is
+noted in the query. What the scores do to the order is the stage `rank`'s, or of a chat model's selection, which ends the
+recipe, done here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +33,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     """One reranker's part of the work.
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
-    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `report` is told the number of its
-    calls under way whenever that changes. `cache` is for a reranker that judges each candidate by itself, `verdicts` for
-    one that compares them or leaves some out.
+    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that judges
+    each candidate by itself, `verdicts` for one that compares them or leaves some out. `report` is told the number of its
+    calls under way whenever that changes.
     """
 
     name: ClassVar = "rerank"
@@ -122,7 +123,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
         asked, result = query.asked, query.outcome
         self._keep(query, outcome)
-        result.rerank_scores = RerankScores(self.reranker.model, outcome, self.selects)
+        # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
+        scores = {each.id: outcome[each.id] for each in result.candidates if each.id in outcome}
+        result.rerank_scores = RerankScores(self.reranker.model, scores, self.selects)
         if self.picking and asked.plan.picking is not None:
             result.pick(asked.plan.picking, asked.plan.picks(asked.canonical))
 

@@ -64,9 +64,9 @@ def by(reads: Reads = "text", **options: Any) -> Reranking:
     return Reranking(Scripted(reads, capacity), BOUNDS, **options)
 
 
-def after(asked: InFlight, outcomes: Mapping[Any, Any], reads: Reads = "text") -> InFlight:
+def after(asked: InFlight, outcomes: Mapping[Any, Any], reranking: Reranking | None = None) -> InFlight:
     """The query once the reranker's outcome is there, and ranked on."""
-    return ranked(by(reads).finish(Finished(asked, outcomes)))
+    return ranked((reranking or by()).finish(Finished(asked, outcomes)))
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
@@ -99,7 +99,7 @@ def test_nobody_is_asked_without_need(reads: Reads) -> None:
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
         assert by(reads).requests(asked) == {}
-        assert after(asked, {}, reads).outcome.degraded == []
+        assert after(asked, {}, by(reads)).outcome.degraded == []
         assert not asked.outcome.reranked
 
 
@@ -111,7 +111,7 @@ def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None
     if stage == "embed":
         asked.retrieval.embedding = None
     assert by(reads).requests(asked) == {}
-    assert after(asked, {}, reads).outcome.degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
+    assert after(asked, {}, by(reads)).outcome.degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
 def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
@@ -220,6 +220,6 @@ def test_a_verdict_reorders() -> None:
 
 
 def test_none_relevant_is_a_verdict() -> None:
-    """All left out: nothing is answered, and nothing was lost."""
-    asked = after(fetched(), {"rerank": {}})
+    """All left out by a chat model: nothing is answered, and nothing was lost."""
+    asked = after(fetched(), {"rerank": {}}, by(capacity=Capacity(whole=True)))
     assert (asked.outcome.candidates, asked.outcome.degraded, asked.outcome.reranked) == ([], [], True)
