@@ -38,9 +38,9 @@ _OPENING: Final = re.compile(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?: there| all| everyone| team)?[,.!] "
     # Doubled it is no politeness.
     r"|(?:please|pls|plz|kindly),? (?!please\b)"
-    r"|(?:(?:can|could|would|will) you (?:(?:please|kindly) )?)?(?:tell me|let me know),? "
+    r"|(?P<request>(?:(?:can|could|would|will) you (?:(?:please|kindly) )?)?(?:tell me|let me know),? "
     r"|(?:do you know|i (?:want|need) to know|i(?: would|'d) like to know|i wonder|i(?:'m| am| was) wondering),? "
-    rf"{_ASKING}"
+    rf"{_ASKING})"
     ")*"
 )
 
@@ -82,6 +82,9 @@ _SHORT: Final = {
 _SHORT_ENDS: Final = {"n't": " not", "'re": " are", "'ve": " have", "'ll": " will"}
 
 _BE: Final = frozenset({"is", "are", "was", "were"})
+_VERB: Final = re.compile("is|are|was|were|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had")
+"""What follows the question word of a direct question."""
+
 _INDIRECT: Final = frozenset({"what", "who", "where", "when"})
 _WHAT: Final = frozenset({("what", "is"), ("what", "are")})
 _HOW_TO: Final = frozenset({("do", "i"), ("can", "i"), ("i", "can")})
@@ -97,7 +100,7 @@ def wording(text: str) -> tuple[str, ...]:
     folded = _folded(text)
     body, requested = _body(folded)
     words = list(_words(body.split()))
-    if requested and len(words) > 2 and words[0] in _INDIRECT and words[-1] in _BE and words[1] not in _BE:
+    if requested and len(words) > 2 and words[0] in _INDIRECT and words[-1] in _BE and not _VERB.fullmatch(words[1]):
         # "Tell me what the capital of France is" asks what "What is the capital of France" asks.
         words.insert(1, words.pop())
     if tuple(words[:2]) in _WHAT:
@@ -115,7 +118,7 @@ def _folded(text: str) -> str:
     if not text.isascii():
         # NFKC would make one number of 10² and 102.
         text = nfkc(text.translate({ord(each): f"^{each}" for each in set(text) if _raised(each)}))
-    words = text.replace("’", "'").replace("‐", "-").split()
+    words = text.lstrip(" ¿¡").replace("’", "'").replace("‐", "-").split()
     shouted = text.isupper()
     # `casefold` would make one word of "Maße", measures, and "Masse", a mass.
     return " ".join(word if word == "A" and place and not shouted else word.lower() for place, word in enumerate(words))
@@ -126,7 +129,7 @@ def _raised(character: str) -> bool:
 
 
 def _body(folded: str) -> tuple[str, bool]:
-    """The text without its politeness and its final marks, and whether it begins with a request to tell something."""
+    """The text without its politeness and its final marks, and whether it begins with a request to be told."""
     body = _unended(folded)
     while (closing := _CLOSING.search(body, len(body) - _LONGEST_CLOSING)) is not None:
         rest = body[: closing.start()]
@@ -134,7 +137,7 @@ def _body(folded: str) -> tuple[str, bool]:
             break
         body = _unended(rest)
     opening = _OPENING.match(body)
-    return (body[opening.end() :], opening.end() > 0) if opening is not None else (body, False)
+    return (body[opening.end() :], opening["request"] is not None) if opening is not None else (body, False)
 
 
 def _unended(text: str) -> str:
