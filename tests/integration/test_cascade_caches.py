@@ -22,8 +22,8 @@ CODES = [
     for code, text in (
         ("E1234", "Error code E1234: the water filter is clogged."),
         ("E1235", "Error code E1235: the door is open."),
-        ("2023-118", "Invoice 2023-118: 40 jars, due on 1 May."),
-        ("2023-119", "Invoice 2023-119: 70 lids, due on 9 June."),
+        ("2023-118", "Invoice 2023-118 is due on 1 May."),
+        ("2023-119", "Invoice 2023-119 is due on 9 May."),
     )
 ]
 
