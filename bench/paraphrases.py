@@ -1,8 +1,9 @@
 """Which questions the semantic cache takes for one: labelled pairs, by their cosine alone and with the check of words.
 
 A false hit is a close question that would be given the answer to another one. A hit on a paraphrase spares computing.
-Pairs come from tests/data/question_pairs.jsonl, or from judgements: two questions of one namespace are close with a
-cosine of at least CLOSE and no relevant document in common, and paraphrases with the same relevant documents.
+Pairs come from tests/data/question_pairs.jsonl, or from a data set: two of its questions of one namespace are close if
+their cosine is at least CLOSE and no document is relevant to both, and paraphrases if the same documents are. Others are
+made of its questions by rule.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.altered_questions import altered
 from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
 from operators.caching.paraphrase import paraphrases
@@ -36,7 +38,7 @@ def written(path: Path = PAIRS) -> list[Pair]:
 
 
 def judged(directory: Path) -> list[Pair]:
-    """The pairs that the judgements of a data set label."""
+    """The pairs that the judgements of a data set label, and those that rules make of its questions."""
     lines = (directory / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     asked = {event["query_id"]: event for event in map(json.loads, lines)}
     relevant: dict[str, set[str]] = defaultdict(set)
@@ -54,7 +56,7 @@ def judged(directory: Path) -> list[Pair]:
             pairs.append(Pair("judged", True, *texts))
         elif not relevant[one] & relevant[other] and cosine(vectors, *texts) >= CLOSE:
             pairs.append(Pair("judged", False, *texts))
-    return pairs
+    return [*pairs, *altered([event["text"] for event in asked.values()])]
 
 
 def embedded(texts: Iterable[str], model: MiniLM | None = None) -> Vectors:

@@ -24,8 +24,9 @@ class Pair(NamedTuple):
     asked: str
 
 
-_SLOTS: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
-    "number": (
+_SLOTS: Final[Sequence[tuple[str, Sequence[str], Sequence[str]]]] = (
+    (
+        "number",
         (
             "what does error code {} mean",
             "how many people work on floor {}",
@@ -34,9 +35,10 @@ _SLOTS: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
             "who signed contract {}",
             "which port does service {} listen on",
         ),
-        ("1234", "1235", "2134", "12345", "124", "1,234", "12.34"),
+        ("1234", "1235", "2134", "12345", "124", "1,244", "12.34"),
     ),
-    "identifier": (
+    (
+        "identifier",
         (
             "what does error code {} mean",
             "when is invoice {} due",
@@ -46,23 +48,41 @@ _SLOTS: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
         ),
         ("E1234", "E1235", "2023-118", "2023-119", "AB-12-C", "AB-12-D", "X100", "X100s"),
     ),
-    "version": (
+    (
+        "version",
         ("what changed in version {}", "how do I upgrade to Python {}", "is release {} still supported"),
         ("3.11", "3.12", "3.1", "3.11.2", "v3", "4.0"),
     ),
-    "date": (
+    (
+        "date",
         (
             "how much revenue did we make in the fiscal year {}",
             "who won the world cup {}",
             "what is the holiday plan {}",
         ),
-        ("2021", "2022", "2012", "1998", "FY21", "FY22"),
+        ("2021", "2022", "2012", "1998", "FY21", "FY23"),
     ),
-    "unit": (
-        ("how long is 5 {} in feet", "what does 10 {} of gold cost", "is 40 {} too much for the shelf"),
-        ("kilograms", "grams", "pounds", "ounces", "tons", "mg", "kg"),
+    (
+        "date",
+        ("when did Anna go camping in {}", "how many jars did we sell in {}", "who was absent on the second of {}"),
+        ("June", "July", "January", "February", "March", "May"),
     ),
-    "name": (
+    (
+        "unit",
+        (
+            "what does it cost to ship 5 {} of steel",
+            "what does 10 {} of gold cost",
+            "is 40 {} too much for the shelf",
+        ),
+        ("kilograms", "grams", "pounds", "ounces", "tons", "milligrams"),
+    ),
+    (
+        "unit",
+        ("how long is 5 {} in feet", "how far is 80 {} from the station"),
+        ("meters", "miles", "inches", "yards", "kilometers"),
+    ),
+    (
+        "name",
         (
             "when was {} born",
             "what did {} say about the merger",
@@ -72,35 +92,62 @@ _SLOTS: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
         ),
         ("Anna Berg", "Anna Burg", "Hannah Berg", "Peter Berg", "Paul", "Paula", "Maria", "Mario"),
     ),
-    "place": (
+    (
+        "place",
         ("what is the capital of {}", "how many people live in {}", "what are the visa rules for {}"),
         ("Austria", "Australia", "Niger", "Nigeria", "North Korea", "South Korea", "Iran", "Iraq"),
     ),
-    "negation": (
-        ("which guests are {}allergic to nuts", "is it {}safe to restart the server", "the tickets are {}refundable"),
-        ("", "not ", "never ", "no longer "),
+    *(
+        (
+            "negation",
+            (
+                "which guests are {}allergic to nuts",
+                "is it {}safe to restart the server",
+                "which tickets are {}refundable",
+                "who was {}invited to the meeting",
+                "which machines have {}failed since May",
+            ),
+            ("", negation),
+        )
+        for negation in ("not ", "never ")
     ),
-    "presence": (
+    (
+        "presence",
         ("recipes {} gluten", "flights {} a stopover", "can I pay {} a credit card", "apartments {} furniture"),
         ("with", "without"),
     ),
-    "direction": (
-        ("how do I migrate {} Postgres", "what must be done {} the release", "rooms {} the third floor"),
-        ("to", "from", "before", "after", "above", "below", "in", "on"),
+    ("direction", ("how do I migrate {} Postgres", "who transferred money {} Acme", "a train {} Oslo"), ("to", "from")),
+    (
+        "direction",
+        ("what must be done {} the release", "who left {} the merger", "what did Anna say {} the meeting"),
+        ("before", "after", "during"),
     ),
-    "comparative": (
-        ("which plan is {} expensive", "which city has the {} rain", "the {} paid job at the company"),
-        ("more", "most", "less", "least", "best", "worst"),
+    (
+        "direction",
+        ("rooms {} the third floor", "which prices are {} 900 euros", "who lives {} the bakery"),
+        ("above", "below"),
     ),
-    "question word": (
-        ("{} did the team sign the contract", "{} is the annual meeting held", "{} moved the servers to Oslo"),
-        ("who", "when", "where", "why", "how"),
+    (
+        "comparative",
+        ("the {} paid job at the company", "which plan is the {} expensive", "who is the {} experienced engineer"),
+        ("most", "least", "second most"),
     ),
-    "tense": (
-        ("who {} the director of the museum", "what {} the price of the ticket", "{} the bridge closed"),
-        ("is", "was", "will be", "has been"),
+    (
+        "comparative",
+        ("which city has {} rain than Oslo", "which plan is {} expensive than ours", "who sold {} jars than Anna"),
+        ("more", "less"),
     ),
-}
+    (
+        "question word",
+        ("{} did the team sign the contract", "{} is the annual meeting held", "{} did Anna move the servers"),
+        ("when", "where", "why", "how"),
+    ),
+    (
+        "tense",
+        ("who {} the director of the museum", "what {} the price of the ticket", "where {} the annual meeting"),
+        ("is", "was", "will be"),
+    ),
+)
 
 _SWAPPED: Final = (
     "flights from {} to {}",
@@ -177,7 +224,7 @@ _MARKS: Final = ("{}?", "{}.", "  {} ?", "{}!", "{} ?")
 
 
 def _by_slot() -> Iterator[Pair]:
-    for kind, (questions, values) in _SLOTS.items():
+    for kind, questions, values in _SLOTS:
         for question in questions:
             for one, other in pairwise((*values, values[0]) if len(values) > 2 else values):
                 yield Pair(kind, False, question.format(one), question.format(other))

@@ -62,8 +62,13 @@ _BEFORE_ARTICLE: Final = re.compile(
 )
 """After these, `a` and `an` are articles. After any other word `a` may be a label, as in "hepatitis A"."""
 
-_AFTER_ARTICLE: Final = frozenset({"few", "little", "front"})
-"""Before these an article changes the meaning: "few", "a few"; "in front", "in the front"."""
+_AFTER_ARTICLE: Final = frozenset({"few", "little", "front", "who"})
+"""Before these an article changes the meaning: "few", "a few"; "in front", "in the front"; "who", "The Who"."""
+
+_AFTER_LABEL: Final = re.compile(
+    "level|and|or|in|on|at|of|for|to|from|with|by|as|than|is|are|was|were|does|do|did|has|have"
+)
+"""Before these `a` is a label, as in "an essay about a and b"."""
 
 _DETERMINERS: Final = re.compile("an?|the|my|our|your|his|her|its|their")
 
@@ -141,11 +146,12 @@ def _body(folded: str) -> tuple[str, bool]:
 
 
 def _unended(text: str) -> str:
-    """The text without the marks that end it; `5!` is a number, and `cd ..` a command."""
+    """The text without the marks that end it; `5!` and `n!` are numbers, and `cd ..` is a command."""
     end = len(text)
     while end:
         last, before = text[end - 1], text[end - 2 : end - 1]
-        if last == " " or last in _QUESTION_MARKS or (last == "!" and before.isalpha()) or _marked(last, before):
+        exclaimed = last == "!" and text[max(end - 3, 0) : end - 1].isalpha() and end > 2
+        if last == " " or last in _QUESTION_MARKS or exclaimed or _marked(last, before):
             end -= 1
         else:
             break
@@ -173,7 +179,9 @@ def _words(given: Sequence[str]) -> Iterator[str]:
 def _article(word: str, before: str, after: str) -> bool:
     if not after or after in _AFTER_ARTICLE:
         return False
-    return word == "the" or (word in {"a", "an"} and _BEFORE_ARTICLE.fullmatch(before) is not None)
+    if word == "the":
+        return True
+    return word in {"a", "an"} and bool(_BEFORE_ARTICLE.fullmatch(before)) and not _AFTER_LABEL.fullmatch(after)
 
 
 def _in_full(word: str) -> str:

@@ -123,6 +123,8 @@ def test_another_order_is_another_question(words: Words, data: st.DataObject) ->
         ("dónde está la estación", "¿Dónde está la estación?"),
         ("what is a monad", "WHAT IS A MONAD?"),
         ("kind of blue please", "kind of blue"),
+        ("Wow!", "wow"),
+        ("is there a pharmacy", "is there pharmacy"),
     ],
 )
 def test_what_asks_the_same(one: str, other: str) -> None:
@@ -143,6 +145,11 @@ def test_what_asks_the_same(one: str, other: str) -> None:
         ("10²", "102"),
         ("H₂O", "H2 O"),
         ("5!", "5"),
+        ("what is n!", "what is n"),
+        ("n!", "n"),
+        ("how do I get a in math", "how do I get in math"),
+        ("results for a level exams", "results for level exams"),
+        ("when did the who tour", "when did who tour"),
         ("cd ..", "cd ."),
         ("C++", "C"),
         ("-5", "5"),
