@@ -1,7 +1,7 @@
 """Questions of a data set, altered by rule: into others with other answers, and into paraphrases.
 
-The rules change a number, a name, a negation, a direction, or the order of two names; or they add and drop fillers. What
-they make of a question may be clumsy, but it asks something else, or the same, as its label says.
+The rules change a number, a name, a negation, a direction, or the order of two names; or they add and drop fillers. The
+label holds, however clumsy a question they make.
 """
 
 import re
@@ -12,10 +12,15 @@ from typing import Final
 
 from bench.question_pairs import Pair
 
+_PAIRS: Final = (("before", "after"), ("above", "below"), ("more", "less"), ("high", "low"))
 _OPPOSITES: Final = {
-    **{"before": "after", "after": "before", "above": "below", "below": "above", "with": "without"},
-    **{"first": "second", "second": "third", "last": "next", "most": "least", "more": "less", "less": "more"},
-    **{"high": "low", "low": "high"},
+    **dict(_PAIRS),
+    **{other: one for one, other in _PAIRS},
+    "with": "without",
+    "first": "second",
+    "second": "third",
+    "last": "next",
+    "most": "least",
 }
 _MONTHS: Final = frozenset(month_name)
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")

@@ -1,9 +1,9 @@
 """Which questions the semantic cache takes for one: labelled pairs, by their cosine alone and with the check of words.
 
 A false hit is a close question that would be given the answer to another one. A hit on a paraphrase spares computing.
-Pairs come from tests/data/question_pairs.jsonl, or from a data set: two of its questions of one namespace are close if
-their cosine is at least CLOSE and no document is relevant to both, and paraphrases if the same documents are. Others are
-made of its questions by rule.
+Pairs come from tests/data/question_pairs.jsonl, or from a data set. Two of its questions of one namespace are close if
+their cosine is at least CLOSE and no document is relevant to both, and paraphrases if the same documents are. Others
+are made of its questions by rule.
 """
 
 import json
