@@ -16,8 +16,8 @@ class CacheSettings(Section):
 
     ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(
         default=300.0,
-        description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads as they were "
-        "cached: lower it if programs other than `rankstream index` change the classification of documents.",
+        description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were "
+        "cached with it: lower it if programs other than `rankstream index` change the classification of documents.",
     )
     exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
     semantic_mib: Annotated[int, Field(ge=0)] = Field(

@@ -82,7 +82,9 @@ def test_judgements_label_pairs(tmp_path: Path) -> None:
     events = [{"query_id": id_, "text": text, "namespace": "m" if id_ == "e" else "n"} for id_, text in texts.items()]
     (tmp_path / "queries.jsonl").write_bytes(b"\n".join(map(orjson.dumps, events)))
     (tmp_path / "qrels.txt").write_text("a 0 x 1\na 0 y 0\nb 0 y 1\nc 0 y 1\nd 0 z 1\ne 0 y 1\n")
-    found = paraphrases.judged(tmp_path)
+    pairs = paraphrases.judged(tmp_path)
+    assert {pair.kind for pair in pairs} > {"judged", "direction", "politeness"}
+    found = [pair for pair in pairs if pair.kind == "judged"]
     assert Pair("judged", False, texts["a"], texts["b"]) in found
     assert [pair for pair in found if pair.same] == [Pair("judged", True, texts["b"], texts["c"])]
     assert not any(texts["d"] in pair for pair in found)
@@ -100,4 +102,5 @@ def test_a_hit_on_another_question_is_reported(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", "paraphrases", "--json", "--judged", str(tmp_path)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
     report = orjson.loads(done.stdout)
-    assert (report["close"], report["same"], done.returncode) == (1, 0, 1), done.stderr
+    judged = [(kind["same"], kind["pairs"]) for kind in report["kinds"] if kind["kind"] == "judged"]
+    assert (judged, done.returncode) == ([(False, 1)], 1), done.stderr
