@@ -1,10 +1,11 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
 `python -m bench rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries
 is worth, and with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth.
+`python -m bench paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
-answered twice, or something grew; 2 usage.
+answered twice, something grew, or the semantic cache would answer another question; 2 usage.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import caching, ranking, report, rerank_faults, reranking
+from bench import caching, paraphrases, ranking, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
 from bench.profiling import sampling, thread_profiles
@@ -132,6 +133,17 @@ def cached(plan: caching.Rounds, client: str, as_json: bool) -> int:
     return 0 if caching.kept(figures) else 1
 
 
+def compared(judged: Path | None, as_json: bool) -> int:
+    """Compare labelled pairs of questions; the exit code, 1 if a close one is taken for a paraphrase."""
+    pairs = paraphrases.written() if judged is None else paraphrases.judged(judged)
+    figures = paraphrases.figures(pairs)
+    if as_json:
+        _emit(figures)
+    else:
+        out.print(report.paraphrases_table(figures), report.kinds_table(figures))
+    return 1 if any(row["false_hits"]["checked"] for row in figures["thresholds"]) else 0
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -177,6 +189,10 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=5, help="that the queries are spread over")
     command.add_argument("--rate", type=_positive, help="queries a second, in place of a round's at once")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("paraphrases", help="compare labelled pairs of questions as the semantic cache does")
+    command.set_defaults(run=lambda arguments: compared(arguments.judged, arguments.json))
+    command.add_argument("--judged", type=Path, help="a directory with queries.jsonl and qrels.txt, in place of them")
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

@@ -55,6 +55,32 @@ def figures_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def paraphrases_table(report: Mapping[str, Any]) -> Table:
+    """A row a threshold: the pairs that are hits by their cosine alone, and with the check of their words."""
+    shown = _table(
+        f"False hits of {report['close']} close questions, hits of {report['same']} paraphrases",
+        "from",
+        "false hits",
+        "with the check",
+        "hits",
+        "with the check",
+    )
+    for row in report["thresholds"]:
+        hits = [str(row[name][way]) for name in ("false_hits", "hits") for way in ("alone", "checked")]
+        shown.add_row(f"{row['cosine']:.2f}", *hits)
+    return shown
+
+
+def kinds_table(report: Mapping[str, Any]) -> Table:
+    """A row a kind of difference, at the shipped threshold."""
+    shown = _table(f"At {report['shipped']:.2f}", "kind", "answer", "pairs", "hits", "with the check")
+    for row in report["kinds"]:
+        hits = row["hits"]
+        same = "the same" if row["same"] else "another"
+        shown.add_row(row["kind"], same, str(row["pairs"]), str(hits["alone"]), str(hits["checked"]))
+    return shown
+
+
 def ranking_table(report: Mapping[str, Any]) -> Table:
     """A row a recipe and size: CPU a query, and ratios."""
     shown = _table(

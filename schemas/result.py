@@ -152,6 +152,10 @@ class Provenance(_Strict):
         description="Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."
     )
     source: Offset | None = Field(description="Position of the query for which it was computed; null: ranked offline.")
+    asked: str | None = Field(
+        default=None,
+        description="Only with `semantic_cache`: text of the query for which it was computed; null: a vector only.",
+    )
 
 
 class Denied(_Strict):

@@ -1,7 +1,7 @@
 """The answer cache: the exact and the semantic cache behind one interface."""
 
 from operators.caching.exact_cache import ExactCache
-from operators.caching.semantic_cache import Direction, SemanticCache
+from operators.caching.semantic_cache import Likeness, SemanticCache
 
 
 class AnswerCache:
@@ -15,18 +15,16 @@ class AnswerCache:
         """The cached answer to the identical query."""
         return self._exact.get(key, now)
 
-    def semantic_lookup(self, scope: bytes, direction: Direction, now: float) -> bytes | None:
-        """The newest cached answer to a query of almost the same direction."""
-        return self._semantic.nearest(scope, direction, now)
+    def semantic_lookup(self, scope: bytes, likeness: Likeness, now: float) -> bytes | None:
+        """The newest cached answer to a query that is like this one."""
+        return self._semantic.nearest(scope, likeness, now)
 
-    def put(
-        self, key: bytes | None, scope: bytes | None, direction: Direction | None, answer: bytes, now: float
-    ) -> None:
-        """Put an answer into the exact cache, given a key, and into the semantic one, given a scope and a direction."""
+    def put(self, key: bytes | None, scope: bytes | None, likeness: Likeness | None, answer: bytes, now: float) -> None:
+        """Put an answer into the exact cache, given a key, and into the semantic one, given a scope and a likeness."""
         if key is not None:
             self._exact.put(key, answer, now)
-        if scope is not None and direction is not None:
-            self._semantic.put(scope, direction, answer, now)
+        if scope is not None and likeness is not None:
+            self._semantic.put(scope, likeness, answer, now)
 
     def clear(self) -> None:
         """Remove every answer."""

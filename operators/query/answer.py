@@ -31,12 +31,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """An answer that was computed for another query, and the cache that had it."""
+    """An answer that was computed for another query, and the cache that had it; `asked` is the text of that query."""
 
     stage: RetrievalStage
     answer: Answer
+    asked: str | None
 
     @property
     def served(self) -> Answer:
         """The answer as it is served now."""
-        return replace(self.answer, event={**self.answer.event, "retrieval_stage": self.stage})
+        event = {**self.answer.event, "retrieval_stage": self.stage}
+        if self.stage is RetrievalStage.SEMANTIC_CACHE:
+            event["provenance"] = {**event["provenance"], "asked": self.asked}
+        return replace(self.answer, event=event)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from operators.access import post_filter
 from operators.access.firewall import AccessFilter
 from operators.caching.keys import Scope
-from operators.caching.semantic_cache import Direction
+from operators.caching.semantic_cache import Likeness
 from operators.query.answer import CachedAnswer
 from operators.query.canonical import Canonical
 from operators.query.cloud_event import CloudEvent
@@ -63,7 +63,7 @@ class CacheLookup:
 
     `watermark` is how far the query's namespace was indexed before retrieval, None if that is not known, and
     `generation` the generation of the watermarks then. `leads`: the query does not wait for another's answer; `waiters`
-    wait for this one's. `direction`: the answer to a query of almost the same vector serves this one.
+    wait for this one's. `likeness`: the answer to a query that is like this one serves it.
     """
 
     scope: Scope
@@ -72,7 +72,7 @@ class CacheLookup:
     key: bytes | None = None
     leads: bool = True
     waiters: list["InFlight"] = field(default_factory=list)
-    direction: Direction | None = None
+    likeness: Likeness | None = None
     cached: CachedAnswer | None = None
 
 

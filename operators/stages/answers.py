@@ -10,7 +10,10 @@ Rules
 - When a watermark has gone back, a new generation begins, and everything that was answered before is forgotten: the
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
-- A cached answer with a record that the query may not see is as good as none.
+- A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
+  they were when the answer was computed.
+- An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
+  the same direction and of the same text alone: without words nothing says whether two near vectors ask the same.
 """
 
 import time
@@ -24,9 +27,10 @@ from operators.access import post_filter
 from operators.caching.answer_cache import AnswerCache
 from operators.caching.coalescing import Coalescer
 from operators.caching.keys import exact_key, scope_key, state
-from operators.caching.semantic_cache import Direction, direction
+from operators.caching.paraphrase import wording
+from operators.caching.semantic_cache import Direction, Likeness, direction, fingerprint
 from operators.query.answer import Answer, CachedAnswer, Page
-from operators.query.canonical import Shape
+from operators.query.canonical import Canonical, Shape
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
@@ -93,13 +97,13 @@ class Answers:
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
-        """Answer the query by what was answered to one of almost the same vector."""
+        """Answer the query by what was answered to a paraphrase of it."""
         cache = query.cache
         query.started = time.monotonic()
-        cache.direction = _recalled_by(query) if cache.key is not None else None
-        if cache.direction is None:
+        cache.likeness = _likeness(query) if cache.key is not None else None
+        if cache.likeness is None:
             return query
-        cached = self._cache.semantic_lookup(_similar(query), cache.direction, self._clock())
+        cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
         if cached is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
@@ -112,10 +116,11 @@ class Answers:
         if not computed or answer.event["status"] != Status.OK or query.outcome.removed:
             return
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
-        if key is None and cache.direction is None:
+        if key is None and cache.likeness is None:
             return
-        scope = _similar(query) if cache.direction is not None else None
-        self._cache.put(key, scope, cache.direction, _written(answer), self._clock())
+        scope = _kind(query) if cache.likeness is not None else None
+        written = _written(answer, query.asked.canonical.text)
+        self._cache.put(key, scope, cache.likeness, written, self._clock())
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
@@ -140,13 +145,13 @@ class Answers:
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
 
     def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
-        answer = _read(cached)
+        cached_answer = _read(cached, stage)
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        hits = ((hit["id"], hit["payload"]) for hit in answer.event["results"])
+        hits = ((hit["id"], hit["payload"]) for hit in cached_answer.answer.event["results"])
         if post_filter.forbidden(access_filter, hits):
             return False
-        query.cache.cached = CachedAnswer(stage, answer)
+        query.cache.cached = cached_answer
         query.answered = True
         return True
 
@@ -176,16 +181,16 @@ def _timed(query: InFlight) -> bool:
     return searched and (query.asked.plan.recipe.timed or asked.reflections_only)
 
 
-def _similar(query: InFlight) -> bytes:
-    """Whose answers may serve the query though their words are others: those whose vector is of the same kind."""
+def _kind(query: InFlight) -> bytes:
+    """Where the semantic cache has answers for the query: those to queries whose vector is of the same kind."""
     asked = query.asked.canonical
     own, text = asked.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
 
-def _recalled_by(query: InFlight) -> Direction | None:
-    """The direction by which answers to similar queries do; None where nothing is found by vector, where the words
-    themselves matter or name a time, and where there is something to be said of this very query.
+def _likeness(query: InFlight) -> Likeness | None:
+    """By what queries are like this one; None where nothing is found by vector, where the words themselves matter or
+    name a time, and where there is something to be said of this very query.
     """
     retrieval = query.retrieval
     vector, asked = vector_of(query), query.asked.canonical
@@ -202,16 +207,29 @@ def _recalled_by(query: InFlight) -> Direction | None:
     )
     if expert or dated or query.outcome.degraded:
         return None
-    return direction(vector)
+    where = direction(vector)
+    return Likeness(where, _fingerprint(asked, where)) if where is not None else None
 
 
-def _written(answer: Answer) -> bytes:
+def _fingerprint(asked: Canonical, where: Direction) -> bytes:
+    text = asked.text or ""
+    if asked.vector is None:
+        return fingerprint(*(_bytes(word) for word in wording(text)))
+    return fingerprint(_bytes(text), where.row.tobytes())
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _written(answer: Answer, asked: str | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-    return bytes(memoryview(orjson.dumps((event, answer.page))))
+    return bytes(memoryview(orjson.dumps((event, answer.page, asked))))
 
 
-def _read(cached: bytes) -> Answer:
-    event, page = orjson.loads(cached)
+def _read(cached: bytes, stage: RetrievalStage) -> CachedAnswer:
+    event, page, asked = orjson.loads(cached)
     end = After(**page["end"]) if page["end"] is not None else None
-    return Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end))
+    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end))
+    return CachedAnswer(stage, answer, asked)

@@ -1,4 +1,4 @@
-"""Semantic lookup: a query may be given the answer to a query of almost the same vector."""
+"""Semantic lookup: a query may be given the answer to one that asks the same in almost the same words."""
 
 from bytewax.dataflow import Stream, operator
 
@@ -10,5 +10,5 @@ from operators.stages.backend_stage import Batch
 
 @operator
 def semantic_lookup(step_id: str, up: Stream[Batch], answers: Answers) -> Stage[InFlight]:
-    """Queries in; on unless an answer to a similar one serves them."""
+    """Queries in; on unless the answer to a paraphrase serves them."""
     return stage("semantic_lookup", up, lambda query: query, answers.semantic_lookup)

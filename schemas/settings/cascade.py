@@ -15,14 +15,18 @@ class CacheSettings(Section):
     """The caches of answers; the key `caches` of a profile chooses which of them its queries use."""
 
     ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=300.0, description="Seconds that an answer is cached."
+        default=300.0,
+        description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were "
+        "cached with it: lower it if programs other than `rankstream index` change the classification of documents.",
     )
     exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
     semantic_mib: Annotated[int, Field(ge=0)] = Field(
         default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.92, description="Least cosine of two queries that share an answer in the semantic cache."
+        default=0.92,
+        description="Least cosine of two queries that share an answer in the semantic cache; but for fillers, their "
+        "words must be the same, too.",
     )
     per_scope: Count = Field(
         default=1000, description="Answers in the semantic cache for queries that differ in text and vector only."

@@ -142,10 +142,11 @@ class Random:
         return self._asked(dict(query.event), query.source)
 
     def nearly(self, query: Asked) -> Asked:
-        """The same query but for its vector, which is near, or its text."""
+        """The same query but for its vector, which is near or only longer, or its text."""
         event = dict(query.event)
         if "vector" in event:
-            event["vector"] = near(self._draw, event["vector"], self._draw.choice((0.02, 0.05, 0.2)))
+            spread = self._draw.choice((0.0, 0.02, 0.2))
+            event["vector"] = near(self._draw, [2 * each for each in event["vector"]], spread)
         elif "text" in event:
             event["text"] = self._draw.choice(TEXTS[2:])
         return self._asked(event, query.source)

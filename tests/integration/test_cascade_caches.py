@@ -17,13 +17,23 @@ LARDER = [
     for number, fruit in enumerate(("plums", "cherries", "quinces", "pears"))
 ]
 
+CODES = [
+    {"id": code, "namespace": "larder", "text": text}
+    for code, text in (
+        ("E1234", "Error code E1234: the water filter is clogged."),
+        ("E1235", "Error code E1235: the door is open."),
+        ("2023-118", "Invoice 2023-118 is due on 1 May."),
+        ("2023-119", "Invoice 2023-119 is due on 9 May."),
+    )
+]
+
 EXACT, SEMANTIC, COMPUTED = "exact_cache", "semantic_cache", "computed"
 
 
 @pytest.fixture(scope="module")
 def larder(kitchen: System) -> System:
     """The kitchen with LARDER in a namespace of its own."""
-    kitchen.write(LARDER)
+    kitchen.write([*LARDER, *CODES])
     return kitchen
 
 
@@ -101,21 +111,45 @@ def test_whatever_can_change_the_answer_is_another_query(larder: System) -> None
     assert stages(larder, event) == [EXACT]
 
 
-def test_similar_queries_share_an_answer(larder: System) -> None:
-    """From a cosine of 0.92 on, and never below; the answer is another query's, its provenance too."""
-    near = [{"text": text} for text in ("how do I bake bread", "how to bake bread", "How can I bake bread")]
-    assert stages(larder, *near, {"text": "how do I make soup"}) == [COMPUTED, SEMANTIC, SEMANTIC, COMPUTED]
-    within, beyond = (math.degrees(math.acos(cosine)) for cosine in (0.9201, 0.9199))
-    semantic = stages(larder, *({"vector": turned(angle)} for angle in (0, within, -beyond, 0)))
-    assert semantic == [COMPUTED, SEMANTIC, COMPUTED, EXACT]
+def test_paraphrases_share_an_answer(larder: System) -> None:
+    """The answer is another query's, its provenance too, and says which query that was."""
+    texts = ("how do I bake bread", "how to bake bread", "How can I bake bread?", "how do I make soup")
+    asked = [larder.ask({"namespace": "larder", "text": text}) for text in texts]
+    assert [stage(answer) for answer in asked] == [COMPUTED, SEMANTIC, SEMANTIC, COMPUTED]
+    computed, *served = (answer["provenance"] for answer in asked[:3])
+    assert served == [{**computed, "asked": texts[0]}] * 2
+    assert "asked" not in computed
 
 
-def test_the_newest_of_similar_answers_is_served(larder: System) -> None:
-    """Of two that are near enough the later one, even where the earlier is nearer."""
-    events = [{"namespace": "larder", "vector": turned(angle), "limit": 2} for angle in (100, 140, 118)]
-    first, second, between = (larder.ask(event) for event in events)
-    assert between["retrieval_stage"] == SEMANTIC
-    assert first["provenance"]["source"] != second["provenance"]["source"] == between["provenance"]["source"]
+@pytest.mark.parametrize(
+    ("question", "paraphrase", "documents"),
+    [
+        ("what does error code {} mean", "please, what does error code {} mean?", ("E1234", "E1235")),
+        ("when is invoice {} due", "Hi, when is the invoice {} due? Thanks!", ("2023-118", "2023-119")),
+    ],
+)
+def test_a_close_question_is_another_question(
+    larder: System, question: str, paraphrase: str, documents: tuple[str, str]
+) -> None:
+    """However near its vector is, it is computed; a paraphrase finds the answer behind the newer one of the other."""
+    events = [{"namespace": "larder", "text": question.format(each), "limit": 1} for each in documents]
+    answers = [larder.ask(event) for event in events]
+    assert [stage(answer) for answer in answers] == [COMPUTED, COMPUTED]
+    assert [ids(answer) for answer in answers] == [[each] for each in documents]
+    for event, each in zip(events, documents, strict=True):
+        answer = larder.ask({**event, "text": paraphrase.format(each)})
+        assert (stage(answer), ids(answer)) == (SEMANTIC, [each])
+        assert answer["provenance"]["asked"] == event["text"]
+
+
+def test_a_vector_of_ones_own_is_served_to_itself_alone(larder: System) -> None:
+    """To the same direction of any length; not to one a thousandth of a degree away, nor beside another text."""
+    bare = [
+        {"vector": vector, "limit": 2} for vector in (turned(30), [2 * each for each in turned(30)], turned(30.001))
+    ]
+    assert stages(larder, *bare) == [COMPUTED, SEMANTIC, COMPUTED]
+    both = [{"vector": turned(60), "text": text, "limit": 2} for text in ("jar of plums", "a jar of plums")]
+    assert stages(larder, *both) == [COMPUTED, COMPUTED]
 
 
 def test_who_is_similar_must_ask_the_same_otherwise(larder: System) -> None:
@@ -149,7 +183,8 @@ def test_the_caches_of_each_profile(larder: System) -> None:
         ("balanced", EXACT, SEMANTIC),
         ("deep", SEMANTIC, SEMANTIC),
     ):
-        events = [{"vector": turned(angle), "profile": profile, "limit": 11} for angle in (200, 200, 201)]
+        texts = ("a shelf of pears", "a shelf of pears", "please, a shelf of pears")
+        events = [{"text": text, "profile": profile, "limit": 11} for text in texts]
         assert stages(larder, *events) == [COMPUTED, same, near], profile
 
 

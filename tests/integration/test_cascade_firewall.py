@@ -110,9 +110,23 @@ def test_off_there_is_neither_filter_nor_check(kitchen: System) -> None:
     assert "classification" not in json.dumps(kitchen.qdrant.searches())
 
 
-def _set(system: System, number: int, payload: Json) -> None:
+def test_a_cached_answer_is_checked_by_what_was_cached(vault: System) -> None:
+    """Reclassified past the indexer, a document stays in cached answers; reclassified by the indexer it leaves them."""
+    document = {"id": "trunk", "namespace": "attic", "text": "The trunk in the attic.", "labels": ["live"]}
+    event, secret = {"namespace": "attic", "text": "trunk", "profile": "fast"}, {"classification": "restricted"}
+    vault.write([document])
+    computed = vault.ask(event)
+    _set(vault, "trunk", secret)
+    cached, other = vault.ask(event), vault.ask({**event, "limit": 7})
+    assert cached["retrieval_stage"] == "exact_cache"
+    assert (ids(computed), ids(cached), ids(other)) == (["trunk"], ["trunk"], [])
+    vault.write([{**document, **secret}])
+    assert ids(vault.ask(event)) == []
+
+
+def _set(system: System, id_: str, payload: Json) -> None:
     qdrant = system.deployment.settings["qdrant"]["url"]
-    chosen = {"must": [{"key": "id", "match": {"value": f"wire {number}"}}]}
+    chosen = {"must": [{"key": "id", "match": {"value": id_}}]}
     body = {"payload": payload, "filter": chosen}
     assert httpx.post(f"{qdrant}/collections/documents/points/payload?wait=true", json=body).is_success
 
@@ -133,7 +147,7 @@ def test_the_tripwire(vault: System, backends: Backends, collector: Receiver, so
         3: {"classification": ["internal", "cosmic"]},
     }
     for number, payload in hidden.items():
-        _set(vault, number, payload)
+        _set(vault, f"wire {number}", payload)
     backends.reranker.requests.clear()
     events: list[Json] = [
         {"text": f"the lantern, {source}", "record": True, "explain": True, "debug": True},
@@ -165,7 +179,7 @@ def test_what_is_hidden_between_the_legs_and_the_payloads(vault: System, backend
     with vault.qdrant.holding(RETRIEVE):
         asked = vault.send([{"namespace": "new", "text": "lamp", "record": True}], by("public"))
         assert vault.qdrant.reached.wait(30)
-        _set(vault, 8, {"classification": "restricted"})
+        _set(vault, "wire 8", {"classification": "restricted"})
     (ended,) = vault.collect(asked)
     assert set(ids(ended.value)) == {"wire 7", "wire 9"}
     assert ended.value["removed_by_firewall"] == 1

@@ -53,7 +53,8 @@ class BatchKey:
         """What exact and semantic caches, lookups and followers answer; each query is one of few."""
         fixed = {"vector": VECTOR, "text": "common"}
         by_price = {"filters": [{"field": "price", "op": "eq", "value": 1}]}
-        similar = {"vector": near(self._draw, VECTOR, 0.01), "profile": "deep"}
+        longer = self._draw.choice((2.0, 3.0, 5.0))
+        similar = {"vector": [longer * each for each in VECTOR], "profile": "deep"}
         each: list[dict[str, Any]] = [fixed, fixed, similar, by_price, by_price, {**fixed, "profile": "fast"}]
         return [self._query(event, marker) for event in each]
 

@@ -4,8 +4,8 @@ import pytest
 
 from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
-from operators.caching.semantic_cache import Direction, SemanticCache
-from tests.operators.caching.directions import toward
+from operators.caching.semantic_cache import Likeness, SemanticCache
+from tests.operators.caching.likenesses import toward
 
 WHERE = toward((1.0, 2.0))
 
@@ -19,7 +19,7 @@ def answers() -> AnswerCache:
 @pytest.mark.parametrize("scope", [b"s", None])
 @pytest.mark.parametrize("where", [WHERE, None])
 def test_an_answer_goes_where_its_query_may_look(
-    key: bytes | None, scope: bytes | None, where: Direction | None
+    key: bytes | None, scope: bytes | None, where: Likeness | None
 ) -> None:
     """By key if it has one; by direction if it has a scope and a direction."""
     cache = answers()

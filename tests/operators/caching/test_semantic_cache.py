@@ -8,15 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.caching.semantic_cache import ENTRY, LARGEST, Direction, SemanticCache, direction, entry_size, scope_size
-from tests.operators.caching.directions import toward
+from operators.caching.semantic_cache import (
+    ENTRY,
+    FINGERPRINT,
+    LARGEST,
+    Likeness,
+    SemanticCache,
+    direction,
+    entry_size,
+    fingerprint,
+    scope_size,
+)
+from tests.operators.caching.likenesses import toward
 
 A, B = b"a" * 32, b"b" * 32
 
 
-def turned(degrees: float, length: float = 1.0) -> Direction:
+def turned(degrees: float, length: float = 1.0, words: str = "") -> Likeness:
     """That of a vector of the plane at this angle."""
-    return toward((length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))))
+    return toward((length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))), words)
 
 
 def roomy(**changes: Any) -> SemanticCache:
@@ -39,6 +49,25 @@ def test_the_newest_is_served() -> None:
         cache.put(A, turned(degrees), b"%d" % degrees, 0.0)
     assert cache.nearest(A, turned(0), 0.0) == b"20"
     assert cache.nearest(A, turned(-10), 0.0) == b"0"
+
+
+def test_other_words_are_never_served() -> None:
+    """However near the vector is; an older answer of the same words is, and the same vector has one of each."""
+    cache = roomy()
+    for degrees, words in ((0, "one"), (0, "two"), (5, "three")):
+        cache.put(A, turned(degrees, words=words), words.encode(), 0.0)
+    assert len(cache) == 3
+    for words in ("one", "two", "three"):
+        assert cache.nearest(A, turned(1, words=words), 0.0) == words.encode()
+    assert cache.nearest(A, turned(0, words="four"), 0.0) is None
+
+
+@pytest.mark.parametrize("parts", [((b"ab",), (b"a", b"b")), ((b"", b"a"), (b"a", b"")), ((), (b"",))])
+def test_fingerprints_of_other_parts_differ(parts: tuple[Sequence[bytes], Sequence[bytes]]) -> None:
+    """Also where the parts are the same bytes one after the other."""
+    one, other = (fingerprint(*each) for each in parts)
+    assert len(one) == len(other) == FINGERPRINT
+    assert one != other
 
 
 @pytest.mark.parametrize("length", [2, 3, 64, 384, 1536])

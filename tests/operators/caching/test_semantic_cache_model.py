@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from operators.caching.semantic_cache import SemanticCache, entry_size, scope_size
-from tests.operators.caching.directions import toward
+from tests.operators.caching.likenesses import toward
 
 TTL = 10.0
 SCOPES = st.sampled_from([b"a", b"b", b"c"])
 VECTORS = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=3).filter(any)
+WORDS = st.sampled_from(["", "x", "y"])
 ANSWERS = st.binary(max_size=300)
 
 Vector = Sequence[float]
@@ -27,6 +28,7 @@ class Entry:
 
     scope: bytes
     vector: Vector
+    words: str
     answer: bytes
     expiry: float
 
@@ -74,28 +76,28 @@ class AnyOrder(RuleBasedStateMachine):
         """Time passes."""
         self.now += seconds
 
-    @rule(scope=SCOPES, vector=VECTORS)
-    def ask(self, scope: bytes, vector: Vector) -> None:
+    @rule(scope=SCOPES, vector=VECTORS, words=WORDS)
+    def ask(self, scope: bytes, vector: Vector, words: str) -> None:
         """An answer is asked for; a cosine at the threshold may be rounded to either side."""
         allowed: list[bytes | None] = []
         for each in reversed(self._at(scope, vector)):
             near = cosine(each.vector, vector)
-            if each.expiry > self.now and near >= self.threshold - 1e-6:
+            if each.expiry > self.now and each.words == words and near >= self.threshold - 1e-6:
                 allowed.append(each.answer)
                 if near >= self.threshold:
                     break
         else:
             allowed.append(None)
-        assert self.cache.nearest(scope, toward(vector), self.now) in allowed
+        assert self.cache.nearest(scope, toward(vector, words), self.now) in allowed
 
-    @rule(scope=SCOPES, vector=VECTORS, answer=ANSWERS)
-    def put(self, scope: bytes, vector: Vector, answer: bytes) -> None:
+    @rule(scope=SCOPES, vector=VECTORS, words=WORDS, answer=ANSWERS)
+    def put(self, scope: bytes, vector: Vector, words: str, answer: bytes) -> None:
         """An answer is kept."""
-        self.cache.put(scope, toward(vector), answer, self.now)
+        self.cache.put(scope, toward(vector, words), answer, self.now)
         self.entries = [each for each in self.entries if each.expiry > self.now]
-        same = [each for each in self._at(scope, vector) if one_direction(each.vector, vector)]
+        same = [each for each in self._at(scope, vector) if each.words == words and one_direction(each.vector, vector)]
         self.entries = [each for each in self.entries if each not in same]
-        new = Entry(scope, vector, answer, self.now + TTL)
+        new = Entry(scope, vector, words, answer, self.now + TTL)
         if size([new]) > self.room // 8:
             return
         self.entries.append(new)

@@ -54,7 +54,7 @@ def test_steps_are_noted_only_to_be_told() -> None:
 def test_a_kept_answer_names_its_cache(stage: RetrievalStage, cache: str) -> None:
     """Whoever is answered from a cache is told from which."""
     asked = query(debug=True)
-    asked.cache.cached = CachedAnswer(stage, Answer({}, Page(0.0)))
+    asked.cache.cached = CachedAnswer(stage, Answer({}, Page(0.0)), None)
     said = told(asked)
     assert (said["cache_hit"], said["cache_type"]) == (True, cache)
 

@@ -19,13 +19,14 @@ from operators.query.answer import Answer, Page
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.ranking.temporal_expressions import TemporalExpression
+from operators.stages.answers import Answers
 from schemas.errors import Reason
 from tests.operators.samples import DIMENSION, answers, query
 
 ROOT = Path(__file__).parents[3]
 
 MARK = ("0:7",)
-EVENT = {"status": "ok", "results": [], "warnings": []}
+EVENT = {"status": "ok", "results": [], "warnings": [], "provenance": {}}
 ANSWER = Answer(EVENT, Page(0.0))
 
 
@@ -34,6 +35,11 @@ def asked(offset: int, **event: Any) -> InFlight:
     made = query(offset, **event)
     made.retrieval.embedding = Embedding(np.ones(DIMENSION, np.float32))
     return made
+
+
+def semantically(kept: Answers, offset: int, **event: Any) -> InFlight:
+    """A query that only the semantic cache may answer, once it has been looked up there."""
+    return kept.semantic_lookup(kept.look_up(asked(offset, **event, profile="deep"), MARK))
 
 
 def test_an_identical_query_waits_for_the_first() -> None:
@@ -129,12 +135,35 @@ def test_vectors_of_different_kinds_share_no_answer() -> None:
     ]
     for first in kinds:
         kept = answers()
-        kept.put(kept.semantic_lookup(kept.look_up(asked(0, **first), MARK)), ANSWER)
-        others = [{**kind, "text": kind["text"] and "a tale"} for kind in kinds]
-        recalled = [kept.semantic_lookup(kept.look_up(asked(1, **other, profile="deep"), MARK)) for other in others]
-        assert not any(each.answered for each in recalled)
-        again = [kept.semantic_lookup(kept.look_up(asked(2, **other), MARK)) for other in others]
-        assert [each.answered for each in again] == [kind is first for kind in kinds]
+        kept.put(semantically(kept, 0, **first), ANSWER)
+        assert [semantically(kept, 1, **kind).answered for kind in kinds] == [kind is first for kind in kinds]
+
+
+def test_words_decide_beside_the_vector() -> None:
+    """With equal vectors a paraphrase is served, and another question isn't, whichever was answered last."""
+    kept = answers()
+    for offset, text in enumerate(("what does error code E1234 mean", "what does error code E1235 mean")):
+        kept.put(semantically(kept, offset, text=text), ANSWER)
+    paraphrase = semantically(kept, 2, text="Please, what does error code E1234 mean?")
+    assert told(paraphrase) == "what does error code E1234 mean"
+    assert not semantically(kept, 3, text="what does error code E1236 mean").answered
+
+
+def test_a_vector_of_ones_own_is_served_to_itself_alone() -> None:
+    """To the same direction of any length, and beside the same text; near vectors may be of any two questions."""
+    own, doubled, near = [1.0, 0.5, 0.25], [2.0, 1.0, 0.5], [1.0, 0.5, 0.2501]
+    for text, other in ((None, "a story"), ("a story", "Please, a story")):
+        kept = answers()
+        kept.put(semantically(kept, 0, text=text, vector=own), ANSWER)
+        assert told(semantically(kept, 1, text=text, vector=doubled)) == text
+        for changed in ({"text": text, "vector": near}, {"text": other, "vector": own}):
+            assert not semantically(kept, 2, **changed).answered
+
+
+def told(query: InFlight) -> Any:
+    """The text of the query that the answer was computed for, as the answer says it."""
+    assert query.cache.cached is not None
+    return query.cache.cached.served.event["provenance"]["asked"]
 
 
 def test_only_what_is_whole_and_computed_is_kept() -> None:
@@ -151,13 +180,15 @@ def test_who_is_recalled() -> None:
     """A query by another's vector; not one that names a time, however that was read, lost something or is warned."""
     kept = answers()
     kept.put(kept.semantic_lookup(kept.look_up(asked(0, text="a story"), MARK)), ANSWER)
-    others = [asked(offset, text=f"a tale {offset}") for offset in range(1, 6)]
+    others = [asked(offset, text="A story?") for offset in range(1, 6)]
     plain, read, lost, warned, dated = (kept.look_up(each, MARK) for each in others)
     read.retrieval.temporal_expression = TemporalExpression(3, 2)
     lost.outcome.degraded.append(("temporal_expression", Reason.TIMEOUT))
     warned.outcome.warnings.append("so")
-    dated.asked = replace(dated.asked, canonical=replace(dated.asked.canonical, text="a tale of yesterday"))
-    assert [kept.semantic_lookup(each).answered for each in (plain, read, lost, warned, dated)] == [True] + [False] * 4
+    dated.asked = replace(dated.asked, canonical=replace(dated.asked.canonical, text="a story of yesterday"))
+    recalled = [kept.semantic_lookup(each) for each in (plain, read, lost, warned, dated)]
+    assert [each.answered for each in recalled] == [True] + [False] * 4
+    assert [each.cache.likeness is None for each in recalled] == [False] + [True] * 4
 
 
 def resident() -> int:
