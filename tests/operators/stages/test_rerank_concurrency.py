@@ -73,7 +73,7 @@ class Erratic:
                 case 1:
                     return web.Response(body=b'{"results": [{"index": 0, "relevance')
                 case 2:
-                    return json_response({"results": [], "data": []})
+                    return json_response({"results": [{}], "data": [{}]})
             await asyncio.sleep(0.3)
             return answer
         finally:

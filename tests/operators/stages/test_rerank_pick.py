@@ -46,10 +46,9 @@ TEXTS = {"a": "a train", "b": "a tram", "c": "the cat", "d": "the cat, too"}
 class Scripted:
     """A reranker that gives these scores to every request, and keeps the requests."""
 
-    capacity = Capacity()
-
     def __init__(self, model: str, given: Scores | BackendError, reads: Reads = "text") -> None:
         self.model = model
+        self.capacity = Capacity(whole=model == "chat")
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
         self.longest = 0.0
