@@ -119,7 +119,7 @@ class Trial:
         later = (
             each.at - self.healed
             for each in self._loop.answers
-            if each.at >= self.healed and each.query.outcome.reranked
+            if each.at >= self.healed and each.query.outcome.rerank_scores
         )
         return next(later, None)
 

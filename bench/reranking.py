@@ -164,7 +164,7 @@ def in_process(rounds: int) -> dict[str, Any]:
                 rates[name].append(len(pairs) / _seconds(subjects[name]))
         calls.run(encoder.aclose(), 10)
         calls.close()
-    assert all(each.outcome.reranked for batch in answered for each in batch)
+    assert all(each.outcome.rerank_scores for batch in answered for each in batch)
     ratios = [ours / theirs for ours, theirs in zip(rates["operator"], rates["loop"], strict=True)]
     return {
         "pairs": len(pairs),
@@ -206,7 +206,7 @@ def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *
     calls.run(reranker.aclose(), 10)
     latencies = sorted(load.latencies)
     assert len(latencies) == count
-    assert all(each.outcome.reranked for each in load.answered)
+    assert all(each.outcome.rerank_scores for each in load.answered)
     return {
         "queries_per_s": count / taken,
         "p50_ms": 1000 * percentile(latencies, 500),

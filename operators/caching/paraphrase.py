@@ -112,7 +112,7 @@ def wording(text: str) -> tuple[str, ...]:
         words = words[2:]
     elif words[:1] == ["how"] and tuple(words[1:3]) in _HOW_TO:
         words[1:3] = ["to"]
-    return tuple(words) or tuple(folded.split())
+    return tuple(words) or tuple(folded.split()) or tuple(text.split())
 
 
 def _folded(text: str) -> str:

@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.caching.keys import state
-from operators.delivery.record_size import record_size
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import pool
 from operators.ranking.candidate import Leg
 from operators.stages.fuse import fused
-from operators.stages.publish import Publisher
 from schemas.errors import Reason
 from schemas.leg import KEYWORD, VECTOR
 from schemas.pool import CandidatePool
@@ -24,8 +22,7 @@ from schemas.result import LegStatus
 from schemas.timestamp import unix_seconds
 from tests.operators.ranking.pools import keyword, leg, structured, vector
 from tests.operators.samples import CURSORS, bound, query
-from tests.operators.stages.test_publish import DENIAL, event_of, found, published, written
-from tests.operators.stages.test_publish import taking as publishing
+from tests.operators.stages.test_publish import DENIAL, found, published
 
 NOW = 1_700_000_000.0
 POINTS: Mapping[str, Mapping[str, Any]] = {
@@ -252,49 +249,3 @@ def test_no_two_points_become_one(first: list[str], second: list[str], own: dict
     called = dict(zip([*first, *second], [id_ for ids in found for id_ in ids], strict=True))
     assert len(set(called.values())) == len(called)
     assert found == [[called[id_] for id_ in ids] for ids in (first, second)]
-
-
-# Room
-
-
-def taking(size: int) -> Publisher:
-    """A publisher whose topic takes so many bytes of a record."""
-    return publishing(results=size, dead_letters=1_000_000)
-
-
-def in_room(size: int) -> tuple[dict[str, Any], int]:
-    """The answer to a query that wants its pool, in a topic that takes so many bytes; and the answer's size."""
-    record = written(ranked(record=True, explain=True), taking(size))
-    return event_of(record), record_size(record.key, record.value, record.headers)
-
-
-POOL_OUT = "the candidate pool is left out: the topic takes no more"
-TOO_LARGE = [{"stage": "result", "reason": "too_large"}]
-
-
-def test_what_has_no_room_goes_in_order_and_is_said() -> None:
-    """Byte by byte less room: first the pool goes, then texts and payloads, then results from the end; each time the
-    answer says what it lost, and what is left is as it was.
-    """
-    whole, size = in_room(1_000_000)
-    assert (whole["status"], whole["degraded"], whole["warnings"]) == ("ok", [], [])
-    assert in_room(size)[0] == whole
-
-    unrecorded, size = in_room(size - 1)
-    assert "pool" not in unrecorded
-    assert unrecorded["results"] == whole["results"]
-    assert (unrecorded["status"], unrecorded["degraded"], unrecorded["warnings"]) == ("partial", TOO_LARGE, [POOL_OUT])
-    assert in_room(size)[0] == unrecorded
-
-    bare, size = in_room(size - 1)
-    assert [(hit["text"], hit["payload"]) for hit in bare["results"]] == [(None, {})] * 5
-    for short, full in zip(bare["results"], whole["results"], strict=True):
-        assert {**short, "text": full["text"], "payload": full["payload"]} == full
-    assert (bare["degraded"], bare["warnings"]) == (TOO_LARGE, [POOL_OUT])
-    assert in_room(size)[0] == bare
-
-    fewer, _ = in_room(size - 1)
-    assert fewer["results"] == bare["results"][:-1]
-    assert fewer["degraded"] == TOO_LARGE
-    assert fewer["warnings"] == [POOL_OUT, "the last 1 of 5 results are left out: the topic takes no more"]
-    assert (fewer["total"], fewer["has_more"]) == (5, True)
