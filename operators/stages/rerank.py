@@ -1,9 +1,9 @@
 """Rerank: query and candidate are read together, the candidates of many queries in one call where the reranker can.
 
-Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of them,
-one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the loss is
-noted in the query. What the scores do to the order is the stage `rank`'s, or of a chat model's selection, which ends the
-recipe, done here.
+Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of
+them, one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the
+loss is noted in the query. What the scores do to the order is the stage `rank`'s, or of a chat model's selection, which
+ends the recipe, done here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +33,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     """One reranker's part of the work.
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
-    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that judges
-    each candidate by itself, `verdicts` for one that compares them or leaves some out. `report` is told the number of its
-    calls under way whenever that changes.
+    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
+    judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `report` is told the
+    number of its calls under way whenever that changes.
     """
 
     name: ClassVar = "rerank"

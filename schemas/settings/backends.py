@@ -158,7 +158,9 @@ class RerankSettings(Backend):
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
     )
-    cache: int = Field(default=50_000, ge=0, description="Scores of rerankers and chat models to cache, by query and texts; 0: none.")
+    cache: int = Field(
+        default=50_000, ge=0, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
+    )
 
     @property
     def documents(self) -> int:

@@ -2,107 +2,28 @@
 
 import asyncio
 import json
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 import pytest
-from aiohttp import web
 
 from bench import random_bert
-from bench.kafka.broker import Broker
-from bench.stubs import embed_app, served
 from flows.cli.pool_ranking import PoolRanker
 from operators.clients.http.breaker import OPENS_AFTER
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.candidates import FRAME
 from schemas.settings import load
-from tests import qdrant_server
 from tests.integration.chat_server import chat_server
 from tests.integration.deployment import Deployment, wait_until
-from tests.integration.searching import Ask, asking
-from tests.operators.clients.http.serving import json_response
+from tests.integration.reranked import CHAT, QUERY, TEXTS, WORDS, Running, serving
 from tests.operators.clients.rerankers.chatting import honest
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, Voyage, relevance
 
-WORDS = random_bert.words(40)
-TEXTS = {
-    namespace: {
-        f"{namespace}-{number}": " ".join([WORDS[number + 1], *[WORDS[0]] * (number % 4), *WORDS[number : number + 5]])
-        for number in range(first, first + 10)
-    }
-    for namespace, first in (("red", 1), ("blue", 20))
-}
-"""Documents by namespace and id; three of four have the first word, once to three times."""
-
-QUERY = f"{WORDS[0]} {WORDS[3]}"
-CHAT = {"kind": "openai", "model": "stub", "timeout": 20}
-
-Running = Callable[..., AbstractContextManager[tuple[Deployment, Ask]]]
-
-
-@pytest.fixture(scope="module")
-def backends(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Qdrant with the documents, and an embedder; the sections that name them."""
-    directory, unique = tmp_path_factory.mktemp("rerankers"), uuid.uuid4().hex[:8]
-    with served(embed_app(0.0)) as embed, qdrant_server.serve(directory / "engine") as qdrant:
-        sections: dict[str, Any] = {
-            "qdrant": {"url": qdrant, "timeout": 20},
-            "embedder": {"kind": "openai", "url": embed, "timeout": 20},
-            "limits": {"timeout": 60},
-        }
-
-        def indexed() -> bool:
-            counted = httpx.post(f"{qdrant}/collections/documents/points/count", json={"exact": True}, timeout=20)
-            return bool(counted.json()["result"]["count"] == sum(map(len, TEXTS.values())))
-
-        with Deployment.on(broker, directory, lambda word: f"{word}-{unique}", sections) as deployment:
-            indexing = deployment.start("index")
-            documents = [
-                {"id": id_, "namespace": namespace, "text": text}
-                for namespace, texts in TEXTS.items()
-                for id_, text in texts.items()
-            ]
-            deployment.produce("documents", [json.dumps(document).encode() for document in documents])
-            wait_until(indexed)
-            assert indexing.terminate() == 0
-        yield sections
-
-
-@pytest.fixture
-def running(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], backends: dict[str, Any]) -> Running:
-    """Run the search flow with such a reranker; ask it one query of `red` at a time."""
-
-    @contextmanager
-    def run(**sections: Any) -> Iterator[tuple[Deployment, Ask]]:
-        sections["rerank"] = {"timeout": 20, **sections["rerank"]}
-        with Deployment.on(broker, tmp_path, topic_names, {**backends, **sections}) as deployment:
-            deployment.start()
-            yield deployment, asking(deployment, "red")
-
-    return run
-
-
-@contextmanager
-def serving(server: Server, down: Callable[[], bool] = lambda: False) -> Iterator[str]:
-    """Serve it over HTTP; while it is down it answers 500. Gives the base URL."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        if down():
-            server.requests.append(await request.json())
-            return json_response({}, 500)
-        return await server(request)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    with served(app) as url:
-        yield f"{url}/base"
+pytest_plugins = ["tests.integration.reranked_running"]
 
 
 def judged(scores: Mapping[str, float]) -> dict[str, float]:
