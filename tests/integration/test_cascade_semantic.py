@@ -147,6 +147,16 @@ def test_without_an_embedder(plain: System) -> None:
         assert (answer["status"], answer["semantic_unavailable"], answer["degraded"]) == ("ok", False, [])
 
 
+def test_punctuation_alone_is_no_failure(plain: System) -> None:
+    """Without an embedder it is nothing to search by: an answer without results, which says so; some recipes need none."""
+    for text in ("?!", "...", "\u2014"):
+        nothing, newest = plain.answers([{"text": text}, {"text": text, "recipe": "signals"}])
+        assert (nothing["status"], nothing["results"], nothing["degraded"]) == ("ok", [], [])
+        assert [said.split(":")[0] for said in nothing["warnings"]] == ["no_terms"]
+        assert newest["status"] == "ok"
+        assert newest["results"]
+
+
 def test_the_stage_that_answered(kitchen: System) -> None:
     """`semantic` or `structured` where that leg alone had hits, else `hybrid_merge`."""
     stages: dict[str, Json] = {
