@@ -215,7 +215,7 @@ class ResultEvent(_Strict):
         description="Results on all pages; for a lookup, the results on this page."
     )
     total_relation: TotalRelation = Field(
-        description="eq: `total` is all that matches; gte: a leg had more candidates than its query was to rank."
+        description="eq: no leg has more; gte: a leg gave as many candidates as it was asked for, so more may match."
     )
     has_more: bool
     next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
