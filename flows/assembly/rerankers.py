@@ -85,14 +85,17 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
     timeout, calls = section.timeout, section.calls
     if section.kind == "chat":
         timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
-    pointwise = not reranker.capacity.whole
+    compares, kept = section.kind == "chat", section.cache
+    # Those of late interaction depend on the namespace's token frequencies, and change with the index.
+    lasting = section.kind != "late_interaction"
     return Reranking(
         reranker,
         Bounds(timeout, section.documents, calls),
         selects=selects(section),
         max_doc_chars=section.max_doc_chars,
-        cache=ScoreCache(section.cache) if pointwise and section.cache else None,
-        verdicts=VerdictCache(section.cache) if section.cache else None,
+        compares=compares,
+        cache=ScoreCache(kept) if kept and lasting and not compares else None,
+        verdicts=VerdictCache(kept) if kept and lasting else None,
         report=rerank_in_flight(meter, "rerank", calls),
     )
 
@@ -108,6 +111,7 @@ def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranki
         bounds,
         picking=True,
         selects=True,
+        compares=True,
         verdicts=VerdictCache(settings.rerank.cache) if settings.rerank.cache else None,
         report=rerank_in_flight(meter, "pick", calls),
     )

@@ -9,7 +9,7 @@ from schemas.document import REFLECTION, TYPE
 from schemas.leg import VECTOR
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Weighted
-from schemas.recipes.stages import Reflections
+from schemas.recipes.stages import MOST_BOOST, Reflections
 
 
 def is_reflection(payload: Payload) -> bool:
@@ -28,11 +28,17 @@ def _kept(leg: Leg, reflections: bool) -> Leg:
 
 
 def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
-    """Multiply the scores of reflections. Source: `reflection_boost` of engrava's `search_hybrid`."""
+    """Multiply the scores of reflections; a score below 0 is divided, so that a factor above 1 never lowers one.
+
+    Source: `reflection_boost` of engrava's `search_hybrid`, whose scores are never below 0.
+    """
     if stage.reflection_boost == 1.0 and run.explanations is None:
         return list(candidates)
     before = [candidate.score for candidate in candidates]
-    factors = [stage.reflection_boost if is_reflection(candidate.payload) else 1.0 for candidate in candidates]
+    up, down = stage.reflection_boost, 1 / max(stage.reflection_boost, 1 / MOST_BOOST)
+    factors = [
+        (up if candidate.score >= 0 else down) if is_reflection(candidate.payload) else 1.0 for candidate in candidates
+    ]
     for candidate, factor in zip(candidates, factors, strict=True):
         candidate.score *= factor
     run.explain(stage, candidates, before, {"factor": factors})

@@ -33,7 +33,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     """One reranker's part of the work.
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
-    says which candidate is the best. `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
+    says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
+    `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
     judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `report` is told the
     number of its calls under way whenever that changes.
     """
@@ -45,6 +46,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     bounds: Bounds
     picking: bool = False
     selects: bool = False
+    compares: bool = False
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
     verdicts: VerdictCache | None = None
@@ -114,7 +116,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def finish(self, finished: Finished[InFlight, Scores]) -> InFlight:
         """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder."""
-        if finished.outcomes == {self.name: {}} and not self.reranker.capacity.whole:
+        if finished.outcomes == {self.name: {}} and not self.compares:
             nothing = BackendBadResponse(f"{self.reranker.model}: no score for any document")
             finished = replace(finished, results={self.name: nothing})
         return super().finish(finished)
@@ -145,7 +147,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         text, top = query.asked.canonical.text, self.top(query)
         if self.verdicts is None or text is None:
             return
-        if self.reranker.capacity.whole or len(outcome) < min(top, len(query.outcome.candidates)):
+        if self.compares or len(outcome) < min(top, len(query.outcome.candidates)):
             self.verdicts.put(text, self._documents(query, text, top), outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:

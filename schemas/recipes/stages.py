@@ -9,6 +9,7 @@ from schemas.document import COLUMNS, CONTENT
 from schemas.recipes.parameters import DistanceStage, Limit, RecipeStage, Share, Span, Weight
 
 TEXTS: Final = frozenset(COLUMNS)
+MOST_BOOST: Final = 1e6
 CREATED_AT: Final = frozenset({"created_at"})
 
 
@@ -52,7 +53,7 @@ class Reflections(RecipeStage):
     name: ClassVar = "reflections"
     include_reflections: bool = Field(default=True, description="false: drop them; a query's own field overrides it.")
     reflection_boost: Annotated[
-        float, Field(ge=0, le=1e6, allow_inf_nan=False, description="Factor for the score of each reflection.")
+        float, Field(ge=0, le=MOST_BOOST, allow_inf_nan=False, description="Factor for the score of each reflection.")
     ] = 1.0
     recency_weight: Share | None = Field(
         default=None,

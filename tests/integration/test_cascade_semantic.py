@@ -148,7 +148,7 @@ def test_without_an_embedder(plain: System) -> None:
 
 
 def test_punctuation_alone_is_no_failure(plain: System) -> None:
-    """Without an embedder it is nothing to search by: an answer without results, which says so; some recipes need none."""
+    """Without an embedder there is nothing to search by then: no results, with a warning; some recipes need none."""
     for text in ("?!", "...", "\u2014"):
         nothing, newest = plain.answers([{"text": text}, {"text": text, "recipe": "signals"}])
         assert (nothing["status"], nothing["results"], nothing["degraded"]) == ("ok", [], [])

@@ -109,7 +109,10 @@ def _decay(legs: Legs, parameters: Parameters, values: Values, before: float) ->
 
 
 def _reflections(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    return before if values["factor"] == 1.0 else before * float(parameters["reflection_boost"])
+    boost = float(parameters["reflection_boost"])
+    if values["factor"] == 1.0:
+        return before
+    return before * boost if before >= 0 else before / max(boost, 1e-6)
 
 
 def _reflections_only(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:

@@ -107,6 +107,15 @@ def test_equal_scores_keep_their_order(order: tuple[str, ...]) -> None:
     assert [id_ for id_, _ in boosted(*found, by=2.0)] == list(order)
 
 
+def test_a_boost_never_lowers_what_is_below_zero() -> None:
+    """By hand: a reflection in the tail behind a model, at -0.5, is at -0.25 with factor 2 and at -1 with a half."""
+    for factor, score in ((2.0, -0.25), (0.5, -1.0), (1e6, -5e-7), (0.0, -5e5)):
+        given = [Candidate("sum", -0.5, {"type": "reflection"}), Candidate("other", -0.3, {})]
+        boosted = reflections.boost(given, Reflections(reflection_boost=factor), run())
+        assert {each.id: each.score for each in boosted} == {"sum": pytest.approx(score), "other": -0.3}
+        assert [each.id for each in boosted] == (["sum", "other"] if factor > 1 else ["other", "sum"])
+
+
 def test_a_boost_of_one_changes_nothing() -> None:
     """The default leaves scores and order to the bit."""
     plain, lifted = ranked("weighted"), ranked("weighted", {"reflections": {"reflection_boost": 1.0}})

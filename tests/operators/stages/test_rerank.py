@@ -169,7 +169,7 @@ def test_what_is_known_is_not_asked_again() -> None:
 @pytest.mark.parametrize("said", [{"b": 0.5}, {"c": 1.0, "a": 0.25}, {"a": 1.0, "b": 0.5, "c": 0.25}, {}])
 def test_a_comparison_is_not_made_again(said: Scores) -> None:
     """What a model said of candidates that it compared is known for the same candidates alone, `none` too."""
-    reranking = by(capacity=Capacity(whole=True), verdicts=VerdictCache(100))
+    reranking = by(compares=True, verdicts=VerdictCache(100))
     assert len(requested(reranking, fetched()).documents) == 3
     reranking.finish(Finished(fetched(), {"rerank": said}))
     again = requested(reranking, fetched())
@@ -187,12 +187,12 @@ def test_an_omission_is_not_asked_for_again() -> None:
     assert (dict(again.documents), dict(again.known)) == ({}, {"b": 0.5, "a": 0.25})
 
 
-@pytest.mark.parametrize(("whole", "reasons"), [(False, [("rerank", Reason.BAD_RESPONSE)]), (True, [])])
-def test_only_a_comparison_finds_nothing_relevant(whole: bool, reasons: list[tuple[str, Reason]]) -> None:
+@pytest.mark.parametrize(("compares", "reasons"), [(False, [("rerank", Reason.BAD_RESPONSE)]), (True, [])])
+def test_only_a_comparison_finds_nothing_relevant(compares: bool, reasons: list[tuple[str, Reason]]) -> None:
     """No score for any candidate is a verdict of a chat model, and of a cross-encoder a bad response."""
-    asked = by(capacity=Capacity(whole=whole)).finish(Finished(fetched(), {"rerank": {}}))
+    asked = by(compares=compares).finish(Finished(fetched(), {"rerank": {}}))
     assert asked.outcome.degraded == reasons
-    assert (asked.outcome.rerank_scores is not None) == whole
+    assert (asked.outcome.rerank_scores is not None) == compares
 
 
 def test_a_failure_is_not_kept() -> None:
@@ -221,5 +221,5 @@ def test_a_verdict_reorders() -> None:
 
 def test_none_relevant_is_a_verdict() -> None:
     """All left out by a chat model: nothing is answered, and nothing was lost."""
-    asked = after(fetched(), {"rerank": {}}, by(capacity=Capacity(whole=True)))
+    asked = after(fetched(), {"rerank": {}}, by(compares=True))
     assert (asked.outcome.candidates, asked.outcome.degraded, asked.outcome.reranked) == ([], [], True)

@@ -46,9 +46,10 @@ TEXTS = {"a": "a train", "b": "a tram", "c": "the cat", "d": "the cat, too"}
 class Scripted:
     """A reranker that gives these scores to every request, and keeps the requests."""
 
+    capacity = Capacity()
+
     def __init__(self, model: str, given: Scores | BackendError, reads: Reads = "text") -> None:
         self.model = model
-        self.capacity = Capacity(whole=model == "chat")
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
         self.longest = 0.0
@@ -98,7 +99,7 @@ class Seats(NamedTuple):
 def seats(reranker: Reranker | None, picker: Reranker | None, bounds: Bounds = BOUNDS) -> Seats:
     """Both stages."""
     first = (Reranking(reranker, bounds),) if reranker is not None else ()
-    return Seats((*first, *((Reranking(picker, BOUNDS, picking=True),) if picker is not None else ())))
+    return Seats((*first, *((Reranking(picker, BOUNDS, picking=True, compares=True),) if picker is not None else ())))
 
 
 BOTH = seats(RERANKER, PICKER)
