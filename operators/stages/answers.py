@@ -215,7 +215,8 @@ def _fingerprint(asked: Canonical, where: Direction) -> bytes:
     text = asked.text or ""
     if asked.vector is None:
         return fingerprint(*(_bytes(word) for word in wording(text)))
-    return fingerprint(_bytes(text), where.row.tobytes())
+    # Rounded, since a longer vector of the same direction has other last digits; and -0.0 is 0.0.
+    return fingerprint(_bytes(text), (where.row.round(4) + 0.0).tobytes())
 
 
 def _bytes(text: str) -> bytes:

@@ -125,7 +125,8 @@ class Speaker:
         """The answers to queries that either cache, a leader or a lookup may answer; each holds the last version."""
         fixed = {"namespace": "n", "vector": VECTOR, "text": "common"}
         lookup = {"namespace": "n", "filters": [{"field": "rev", "op": "range", "value": {"gte": 0}}]}
-        similar = {"namespace": "n", "vector": [1.0, 0.5, 0.25, next(self._numbers) / 1e5], "profile": "deep"}
+        longer = [next(self._numbers) * each for each in VECTOR]
+        similar = {"namespace": "n", "vector": longer, "profile": "deep"}
         asked = [
             Asked({**event, "query_id": f"q{next(self._numbers)}"})
             for event in (fixed, fixed, lookup, lookup, similar, {**fixed, "profile": "fast"})
