@@ -6,6 +6,7 @@
 import argparse
 import fcntl
 import hashlib
+import itertools
 import os
 import random
 import shutil
@@ -123,7 +124,9 @@ class Broker:
         data: Path | None = None,
         transaction_version: int | None = None,
     ) -> None:
-        self.port = port or free_port()
+        # One block: ports that are drawn apart may be the same.
+        first = free_port(1 + len(Listeners.names()))
+        self.port = port or first
         # 16 bytes in base64, as Kafka wants its ids: hexadecimal digits and an end without surplus bits are that too.
         self._cluster_id = f"{uuid.uuid4().hex[:21]}A"
         self._directory = Path(tempfile.mkdtemp(prefix="rankstream-kafka-"))
@@ -131,14 +134,16 @@ class Broker:
         self._secure: Listeners | None = None
         if secure:
             certificates = Certificates(self._directory / "certificates")
-            self._secure = Listeners(certificates, {name: free_port() for name in Listeners.names()})
+            self._secure = Listeners(
+                certificates, dict(zip(Listeners.names(), itertools.count(first + 2), strict=False))
+            )
         self._features = [] if transaction_version is None else ["-f", f"transaction.version={transaction_version}"]
         self._data = data or self._directory / "data"
         listener, proxy = (f",PROXIED://127.0.0.1:{port}" for port in proxied) if proxied else ("", "")
         self._properties.write_text(
             PROPERTIES.format(
                 port=self.port,
-                controller_port=free_port(),
+                controller_port=first + 1,
                 data=self._data,
                 listeners=(self._secure.addresses("127.0.0.1") if self._secure else "") + listener,
                 advertised=(self._secure.addresses(HOST) if self._secure else "") + proxy,

@@ -75,10 +75,14 @@ def direction(vector: Sequence[float]) -> Direction | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likeness:
-    """What makes two queries alike: directions that are near enough, and fingerprints that are equal."""
+    """What makes two queries alike: directions that are near enough, and fingerprints that are equal.
+
+    `same`: only the same direction, to the rounding of float32, is near enough.
+    """
 
     direction: Direction
     fingerprint: bytes
+    same: bool = False
 
 
 def fingerprint(*parts: bytes) -> bytes:
@@ -168,7 +172,8 @@ class SemanticCache:
         shelf = self._shelves.get((scope, len(row)))
         if shelf is None:
             return None
-        alike = (each for each in shelf.near(row, self._least) if each.key.startswith(likeness.fingerprint))
+        least = 1 - _ROUNDING if likeness.same else self._least
+        alike = (each for each in shelf.near(row, least) if each.key.startswith(likeness.fingerprint))
         return next((entry.answer for entry in alike if entry.expiry > now), None)
 
     def put(self, scope: bytes, likeness: Likeness, answer: bytes, now: float) -> None:

@@ -88,4 +88,7 @@ def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
     if not resources:
         return {}
     described = admin.describe_configs(resources, config_filter="all")["topic"]
+    # A broker that has just started may leave out what it does not know yet.
+    if unknown := [resource.name for resource in resources if _MAX not in described.get(resource.name, {})]:
+        raise FatalDelivery(f"topics whose {_MAX} the broker did not tell: {', '.join(unknown)}")
     return {name: int(config[_MAX]["value"]) for name, config in described.items()}

@@ -28,7 +28,7 @@ from operators.caching.answer_cache import AnswerCache
 from operators.caching.coalescing import Coalescer
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
-from operators.caching.semantic_cache import Direction, Likeness, direction, fingerprint
+from operators.caching.semantic_cache import Likeness, direction, fingerprint
 from operators.query.answer import Answer, CachedAnswer, Page
 from operators.query.canonical import Canonical, Shape
 from operators.query.cursor import After
@@ -208,15 +208,14 @@ def _likeness(query: InFlight) -> Likeness | None:
     if expert or dated or query.outcome.degraded:
         return None
     where = direction(vector)
-    return Likeness(where, _fingerprint(asked, where)) if where is not None else None
+    return Likeness(where, _fingerprint(asked), same=asked.vector is not None) if where is not None else None
 
 
-def _fingerprint(asked: Canonical, where: Direction) -> bytes:
+def _fingerprint(asked: Canonical) -> bytes:
     text = asked.text or ""
     if asked.vector is None:
         return fingerprint(*(_bytes(word) for word in wording(text)))
-    # Rounded, since a longer vector of the same direction has other last digits; and -0.0 is 0.0.
-    return fingerprint(_bytes(text), (where.row.round(4) + 0.0).tobytes())
+    return fingerprint(_bytes(text))
 
 
 def _bytes(text: str) -> bytes:

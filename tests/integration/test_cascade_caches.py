@@ -143,10 +143,8 @@ def test_a_close_question_is_another_question(
 
 
 def test_a_vector_of_ones_own_is_served_to_itself_alone(larder: System) -> None:
-    """To the same direction of any length; not to one a thousandth of a degree away, nor beside another text."""
-    bare = [
-        {"vector": vector, "limit": 2} for vector in (turned(30), [2 * each for each in turned(30)], turned(30.001))
-    ]
+    """To the same direction of any length; not to one a tenth of a degree away, nor beside another text."""
+    bare = [{"vector": vector, "limit": 2} for vector in (turned(30), [2 * each for each in turned(30)], turned(30.1))]
     assert stages(larder, *bare) == [COMPUTED, SEMANTIC, COMPUTED]
     both = [{"vector": turned(60), "text": text, "limit": 2} for text in ("jar of plums", "a jar of plums")]
     assert stages(larder, *both) == [COMPUTED, COMPUTED]

@@ -9,7 +9,7 @@ from operators.caching.paraphrase import paraphrases, wording
 CONTENT = [
     *("error", "code", "invoice", "paris", "london", "anna", "peter", "allergic", "refundable", "open", "close"),
     *("E1234", "E1235", "2023-118", "12", "twelve", "3.5", "not", "no", "never", "with", "without"),
-    *("from", "to", "before", "after", "above", "below", "in", "out", "who", "when", "where", "more", "less"),
+    *("from", "to", "before", "after", "above", "below", "in", "out", "when", "where", "more", "less"),
     *("first", "second", "über", "крыша", "請求書"),
 ]
 NUMBERS = ["7", "12", "1,234", "3.5", "E1234", "2023-118", "v2", "10²", "-5", "50%"]

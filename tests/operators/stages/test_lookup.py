@@ -151,11 +151,11 @@ def test_words_decide_beside_the_vector() -> None:
 
 def test_a_vector_of_ones_own_is_served_to_itself_alone() -> None:
     """To the same direction of any length, and beside the same text; near vectors may be of any two questions."""
-    own, doubled, near = [1.0, 0.5, 0.25], [2.0, 1.0, 0.5], [1.0, 0.5, 0.2501]
+    own, longer, near = [1.0, 0.5, 0.25], [3.3, 1.65, 0.825], [1.0, 0.5, 0.26]
     for text, other in ((None, "a story"), ("a story", "Please, a story")):
         kept = answers()
         kept.put(semantically(kept, 0, text=text, vector=own), ANSWER)
-        assert told(semantically(kept, 1, text=text, vector=doubled)) == text
+        assert told(semantically(kept, 1, text=text, vector=longer)) == text
         for changed in ({"text": text, "vector": near}, {"text": other, "vector": own}):
             assert not semantically(kept, 2, **changed).answered
 
