@@ -6,7 +6,6 @@
 import argparse
 import fcntl
 import hashlib
-import itertools
 import os
 import random
 import shutil
@@ -124,8 +123,7 @@ class Broker:
         data: Path | None = None,
         transaction_version: int | None = None,
     ) -> None:
-        # One block: ports that are drawn apart may be the same.
-        first = free_port(1 + len(Listeners.names()))
+        first = free_port(1 + len(Listeners.names()))  # One block: ports that are drawn apart may be the same.
         self.port = port or first
         # 16 bytes in base64, as Kafka wants its ids: hexadecimal digits and an end without surplus bits are that too.
         self._cluster_id = f"{uuid.uuid4().hex[:21]}A"
@@ -134,9 +132,7 @@ class Broker:
         self._secure: Listeners | None = None
         if secure:
             certificates = Certificates(self._directory / "certificates")
-            self._secure = Listeners(
-                certificates, dict(zip(Listeners.names(), itertools.count(first + 2), strict=False))
-            )
+            self._secure = Listeners(certificates, {name: first + 2 + n for n, name in enumerate(Listeners.names())})
         self._features = [] if transaction_version is None else ["-f", f"transaction.version={transaction_version}"]
         self._data = data or self._directory / "data"
         listener, proxy = (f",PROXIED://127.0.0.1:{port}" for port in proxied) if proxied else ("", "")
