@@ -81,17 +81,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
             return {}
-        documents = self._documents(query, text, top)
-        verdict = self.verdicts.known(text, documents) if self.verdicts is not None else None
-        if verdict is not None:
-            known, documents = verdict, {}
-        else:
-            known = self.cache.known(text, documents) if self.cache is not None else {}
-        if known:
-            documents = {id_: document for id_, document in documents.items() if id_ not in known}
+        known, unread = self._known(text, self._documents(query, text, top))
         where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
-        return {self.name: RerankRequest(text, documents, *where, embedding, known, watermark)}
+        return {self.name: RerankRequest(text, unread, *where, embedding, known, watermark)}
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""
@@ -142,6 +135,14 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     def span(self, _: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
         return self.name, {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
+
+    def _known(self, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
+        """The scores that are cached, and the documents that are still to be read: none beside a verdict on all."""
+        verdict = self.verdicts.known(text, documents) if self.verdicts is not None else None
+        if verdict is not None:
+            return verdict, {}
+        known = self.cache.known(text, documents) if self.cache is not None else {}
+        return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
         text, top = query.asked.canonical.text, self.top(query)
