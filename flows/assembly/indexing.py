@@ -1,5 +1,6 @@
 """What the indexing flow is built from, made of the settings."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ from opentelemetry.trace import Tracer
 from flows.assembly import clients, query
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.delivery import Replication
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.indexing.apply import DocumentEmbedder, Writer
@@ -38,8 +39,10 @@ class IndexingParts:
 
 def parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
     """The parts of the indexing flow. Raises ConfigError and BackendError."""
-    analysers = Analysers(made.qdrant, settings.qdrant)
-    given.calls.run(analysers.read(_TIMEOUT), _TIMEOUT)
+    catalogue = Catalogue(made.qdrant, settings.qdrant)
+    for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
+        raise error
+    asyncio.run_coroutine_threadsafe(catalogue.follow(_TIMEOUT), given.calls.loop)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -48,7 +51,7 @@ def parts(settings: Settings, made: Clients, given: Replication) -> IndexingPart
         tracer=given.tracer,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
-        writer=Writer(made.qdrant, settings.qdrant.vectors, analysers, _TIMEOUT),
+        writer=Writer(made.qdrant, settings.qdrant.vectors, catalogue, _TIMEOUT),
         watermarks=settings.kafka.topics.watermarks,
         dead_letters=settings.kafka.topics.dead_letters,
     )

@@ -18,10 +18,9 @@ from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
-from operators.indexing.apply import until_answered
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -37,7 +36,6 @@ from operators.stages.refusals import Refusals
 from operators.stages.rerank import Reranking
 from operators.stages.retrieve import Retriever
 from operators.stages.temporal_expression import ByChatModel
-from schemas.errors import BackendError
 from schemas.settings import CacheSettings, Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -70,8 +68,8 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     _warn(settings)
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
     decoder = query.decoder(settings, given.tracer)
-    analysers = Analysers(clients.qdrant, settings.qdrant)
-    _read(analysers, given.calls, settings.qdrant.timeout)
+    catalogue = Catalogue(clients.qdrant, settings.qdrant)
+    _read(catalogue, given.calls, settings.qdrant.timeout)
     cached = answers(settings.cache)
     reranking = rerankers.reranking(settings, clients.reranker, given.meter)
     picking = rerankers.picking(settings, clients.chat, given.meter)
@@ -96,7 +94,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         wakeup=given.wakeup,
         calls=given.calls,
         decoder=decoder,
-        admission=Admission(analysers, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded),
+        admission=Admission(catalogue, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded),
         answers=cached,
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
         embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
@@ -156,12 +154,11 @@ def _warn(settings: Settings) -> None:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
 
 
-def _read(analysers: Analysers, calls: EventLoopThread, timeout: float) -> None:
-    """Read how the collections' terms are made; while Qdrant does not answer, it is asked again behind the queries."""
-    reading = asyncio.run_coroutine_threadsafe(until_answered(lambda: analysers.read(timeout)), calls.loop)
+def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> None:
+    """Read what the collections are, if Qdrant says it in time, and have it read again behind the queries."""
+    reading = asyncio.run_coroutine_threadsafe(catalogue.read(timeout), calls.loop)
     try:
         reading.result(timeout)
     except TimeoutError:
-        log.warning("Qdrant didn't say in time how terms are made: as configured, until it does")
-    except BackendError as error:
-        log.warning("Qdrant doesn't say how terms are made: as configured", reason=str(error))
+        log.warning("Qdrant did not say in time what its collections are: taken as configured")
+    asyncio.run_coroutine_threadsafe(catalogue.follow(timeout), calls.loop)

@@ -27,8 +27,8 @@ class Scope:
     """Everything but text and vector that can change an answer.
 
     `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
-    policy and the firewall; `analyser` names what made the text's terms; `now` is the event's own, in Unix seconds,
-    `clock` the bucket of the clock where a signal reads it.
+    policy and the firewall; `held` is the Qdrant collection that is searched, `analyser` names what made the text's
+    terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
     """
 
     source: str | None
@@ -55,13 +55,14 @@ class Scope:
     now: float | None
     config_hash: str
     policy_hash: str
+    held: str | None
     watermark: tuple[str, ...] | None
     analyser: str | None
     clock: int | None
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
-_STATE: Final = ("config_hash", "policy_hash", "watermark", "analyser")
+_STATE: Final = ("config_hash", "policy_hash", "held", "watermark", "analyser")
 _MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "explain", "debug", *_STATE})
 """What may differ between the pages of one query."""
 

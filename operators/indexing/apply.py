@@ -15,7 +15,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
 from operators.clients.http.bisection import REFUSALS, bisected
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
 from operators.query.embedding import Embedding
@@ -116,10 +116,10 @@ class Writer:
     The terms of a collection are made by that collection's analyser.
     """
 
-    def __init__(self, qdrant: QdrantClient, names: Vectors, analysers: Analysers, timeout: float) -> None:
+    def __init__(self, qdrant: QdrantClient, names: Vectors, catalogue: Catalogue, timeout: float) -> None:
         self._qdrant = qdrant
         self._names = names
-        self._analysers = analysers
+        self._catalogue = catalogue
         self._timeout = timeout
 
     async def __call__(
@@ -135,18 +135,27 @@ class Writer:
             deletes = [document for document in there if document.event.op == "delete"]
 
             async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                bm25 = self._analysers.of(collection)
+                bm25 = self._catalogue.analyser(collection)
                 points = [point(document, self._names, bm25) for document in batch]
-                await self._qdrant.upsert(collection, points, not_newer(batch), timeout=self._timeout)
+                held = self._held(collection, batch)
+                await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                await self._qdrant.delete(collection, deleted(batch), timeout=self._timeout)
+                held = self._held(collection, batch)
+                await self._qdrant.delete(held, deleted(batch), timeout=self._timeout)
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:
                     errors = await written(batch, write)
                     refused.update(zip(map(id, batch), errors, strict=True))
         return [refused.get(id(document)) for document in documents]
+
+    def _held(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
+        """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
+        held = self._catalogue.of(collection).name
+        for document in batch:
+            document.held = held
+        return held
 
 
 def applied(finished: Finished[DocumentInFlight, None]) -> DocumentInFlight:

@@ -22,7 +22,11 @@ _NOT_PAYLOAD = {"schema_version", "op", "vector"}
 
 @dataclass(slots=True)
 class DocumentInFlight:
-    """One document event on its way."""
+    """One document event on its way.
+
+    `collection` is the configured name of a Qdrant collection, `held` the collection that the document is written to,
+    empty before.
+    """
 
     message: Message
     event: DocumentEvent
@@ -31,6 +35,7 @@ class DocumentInFlight:
     collection: str
     point_id: str
     version: int
+    held: str = ""
     embedding: Embedding | None = None
     answered: bool = False
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from operators.access import post_filter
 from operators.access.firewall import AccessFilter
@@ -11,6 +11,7 @@ from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
 from operators.query.answer import CachedAnswer
 from operators.query.canonical import Canonical
+from operators.query.capabilities import Capabilities
 from operators.query.cloud_event import CloudEvent
 from operators.query.cursor import After
 from operators.query.embedding import Embedding
@@ -25,6 +26,8 @@ from operators.query.trace import Trace
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.denial import Denial
 from schemas.errors import Reason
+
+_UNKNOWN: Final = Capabilities("")
 
 
 class Found(NamedTuple):
@@ -80,10 +83,12 @@ class CacheLookup:
 class Retrieval:
     """What the legs are asked by, and where the pages of an ordered lookup end.
 
-    `analyser` names what made the `terms`; `uncovered`: some documents that match the keywords hold none of the terms.
+    `capabilities` are those of the collection. `analyser` names what made the `terms`; `uncovered`: some documents that
+    match the keywords hold none of the terms.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
+    capabilities: Capabilities = _UNKNOWN
     parsed: Parsed | None = None
     uncovered: bool = False
     terms: SparseVector | None = None

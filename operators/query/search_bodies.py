@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from operators.query import filters, paging
 from operators.query.canonical import Canonical, Shape
+from operators.query.capabilities import MOST
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import OrderValue
@@ -29,9 +30,6 @@ from schemas.recipes.fusion import Weighted
 from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
-
-MOST: Final = 1000
-"""Candidates that a leg is asked for at most."""
 
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""

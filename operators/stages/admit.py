@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bytewax.dataflow import Stream, operator
 
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
 from operators.runtime.stage import Stage, stage
@@ -17,12 +17,12 @@ from schemas.result import RetrievalStage
 
 @dataclass(frozen=True)
 class Admission:
-    """What is known before any backend is called: the analysers, and the fields that lookups can order by.
+    """What is known before any backend is called: the collections, and the fields that lookups can order by.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder.
     """
 
-    analysers: Analysers
+    catalogue: Catalogue
     columns: Mapping[str, str]
     ordered: frozenset[str]
     unembedded: Callable[[InFlight], bool] | None = None
@@ -47,6 +47,7 @@ class Admission:
             raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
         if asked.text is not None:
             self._read(query, asked.text)
+        query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
@@ -67,7 +68,7 @@ class Admission:
 
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval
-        bm25 = self.analysers.of(query.asked.collection)
+        bm25 = self.catalogue.analyser(query.asked.collection)
         parsed = retrieval.parsed = parse(text, self.columns)
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         # Stop words are in the index of words, and not in BM25's.

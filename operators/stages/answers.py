@@ -75,7 +75,14 @@ class Answers:
         cache.watermark = watermark
         cache.generation = generation
         bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
-        cache.scope = replace(cache.scope, watermark=watermark, analyser=query.retrieval.analyser, clock=bucket)
+        retrieval = query.retrieval
+        cache.scope = replace(
+            cache.scope,
+            held=retrieval.capabilities.name,
+            watermark=watermark,
+            analyser=retrieval.analyser,
+            clock=bucket,
+        )
         self._check(query)
         # Without a watermark nothing says when the namespace changes.
         if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:

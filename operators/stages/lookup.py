@@ -62,7 +62,7 @@ class Lookup:
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
         """Ask how far the query's namespace is indexed."""
-        return {_BATCH_KEY: (query.asked.collection, query.asked.canonical.namespace)}
+        return {_BATCH_KEY: (query.retrieval.capabilities.name, query.asked.canonical.namespace)}
 
     async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked | BackendError]:
         """The watermarks of all these namespaces, read at one moment."""

@@ -18,10 +18,11 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
 from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.query.canonical import Shape
+from operators.query.capabilities import MOST
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
-from operators.query.search_bodies import MOST, Search, Searches, Unfinished, depth, legs
+from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread

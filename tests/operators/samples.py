@@ -11,7 +11,7 @@ from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.cursor import CursorCodec
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
@@ -100,7 +100,7 @@ def admission(**changes: Any) -> Admission:
     settings = QdrantSettings(url="http://qdrant")
     unasked: Any = None
     fields: dict[str, Any] = {
-        "analysers": Analysers(unasked, settings),
+        "catalogue": Catalogue(unasked, settings),
         "columns": settings.columns,
         "ordered": frozenset({"created_at", "updated_at"}),
         "clock": lambda: 0.0,

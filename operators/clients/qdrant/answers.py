@@ -32,14 +32,16 @@ class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
     `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
-    `metadata` is what its creator noted about it.
+    `metadata` is what its creator noted about it. `strict` are the limits of its strict mode, empty where it is off.
     """
 
     points: int
+    shards: int
     vectors: Mapping[str, Payload]
     sparse_vectors: Mapping[str, Payload]
     indexes: Mapping[str, Payload]
     metadata: Payload
+    strict: Payload
 
 
 def read_batch(result: object, expected: int) -> list[Hits]:
@@ -86,13 +88,25 @@ def read_info(result: object) -> CollectionInfo:
     config = _object(info.get("config"))
     params = _object(config.get("params"))
     vectors = _object(params.get("vectors") or {})
+    strict = _object(config.get("strict_mode_config") or {})
     return CollectionInfo(
         points=_count(info.get("points_count") or 0),
+        shards=_count(params.get("shard_number") or 1),
         vectors=_objects({"": vectors} if "size" in vectors else vectors),
         sparse_vectors=_objects(_object(params.get("sparse_vectors") or {})),
         indexes=_objects(_object(info.get("payload_schema") or {})),
         metadata=_object(config.get("metadata") or {}),
+        strict={name: limit for name, limit in strict.items() if limit is not None} if strict.get("enabled") else {},
     )
+
+
+def read_aliases(result: object) -> dict[str, str]:
+    """Aliases, and the collection that each stands for."""
+    aliases = [_object(alias) for alias in _list(_object(result).get("aliases"))]
+    names = {alias.get("alias_name"): alias.get("collection_name") for alias in aliases}
+    if not all(isinstance(name, str) and isinstance(held, str) for name, held in names.items()):
+        raise ValueError("an alias without its collection")
+    return {str(name): str(held) for name, held in names.items()}
 
 
 def read_exists(result: object) -> bool:

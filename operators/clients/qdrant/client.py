@@ -21,6 +21,7 @@ from operators.clients.qdrant.answers import (
     CollectionInfo,
     Page,
     Payload,
+    read_aliases,
     read_batch,
     read_count,
     read_done,
@@ -171,6 +172,10 @@ class QdrantClient:
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
         """What the collection was created with and holds; raises BackendError (status 404 when it isn't there)."""
         return await self._ask(_collection(collection, ""), None, read_info, _now() + timeout, method="GET")
+
+    async def aliases(self, *, timeout: float) -> dict[str, str]:
+        """The collection of each alias that the key may see; raises BackendError."""
+        return await self._ask("/aliases", None, read_aliases, _now() + timeout, method="GET")
 
     async def create_collection(self, collection: str, config: "models.CreateCollection", *, timeout: float) -> None:
         """Create a collection; raises BackendError (status 409 when it is there already)."""

@@ -53,6 +53,8 @@ class EngineTransport(httpx.AsyncBaseTransport):
     async def _answer(self, request: httpx.Request, content: bytes) -> Any:
         path = request.url.raw_path.decode().partition("?")[0]
         match [unquote(part) for part in path.strip("/").split("/")]:
+            case ["aliases"] if request.method == "GET":
+                return {"aliases": []}
             case ["collections", name, "exists"] if request.method == "GET":
                 return {"exists": self._engine.exists(name)}
             case ["collections", name] if request.method == "PUT":

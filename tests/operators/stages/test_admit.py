@@ -11,8 +11,8 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 
 from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.bm25 import Bm25
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.in_flight import InFlight
 from operators.stages.admit import admit
 from schemas.denial import Denial, DenialCode
@@ -85,7 +85,7 @@ def test_terms_come_with_their_analyser() -> None:
     """A text's terms are told from those that other parameters would make of it; without a text there is none."""
     unasked: Any = None
     settings = QdrantSettings(url="http://q", bm25=Bm25Settings(k=1.5))
-    other = admission(analysers=Analysers(unasked, settings))(query()).retrieval.analyser
+    other = admission(catalogue=Catalogue(unasked, settings))(query()).retrieval.analyser
     ours = ADMIT(query()).retrieval.analyser
     assert ours is not None
     assert other not in (None, ours)

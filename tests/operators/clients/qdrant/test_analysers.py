@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from qdrant_client.http import models
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.analysers import Analysers, metadata
+from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
@@ -53,16 +54,16 @@ def created(path: Path, settings: QdrantSettings, metadata: dict[str, Any] | Non
     on_engine(path, lambda client: client.create_collection("documents", config, timeout=TIMEOUT))
 
 
-def read(path: Path, settings: QdrantSettings, times: int = 1) -> Analysers:
-    """The analysers after they asked Qdrant."""
+def read(path: Path, settings: QdrantSettings, times: int = 1) -> Catalogue:
+    """The catalogue after it asked Qdrant."""
 
-    async def ask(client: QdrantClient) -> Analysers:
-        analysers = Analysers(client, settings)
+    async def ask(client: QdrantClient) -> Catalogue:
+        catalogue = Catalogue(client, settings)
         for _ in range(times):
-            await analysers.read(TIMEOUT)
-        return analysers
+            await catalogue.read(TIMEOUT)
+        return catalogue
 
-    made: Analysers = on_engine(path, ask)
+    made: Catalogue = on_engine(path, ask)
     return made
 
 
@@ -80,13 +81,13 @@ def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     with capture_logs() as lines:
         same = read(tmp_path, before)
     assert lines == []
-    assert same.of("documents").parameters == Bm25Parameters()
-    assert same.of("other").parameters == parameters(GERMAN)
-    assert same.of("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
+    assert same.analyser("documents").parameters == Bm25Parameters()
+    assert same.analyser("other").parameters == parameters(GERMAN)
+    assert same.analyser("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
     with capture_logs() as lines:
         after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
-    assert after.of("documents").parameters == Bm25Parameters()
-    assert after.of("other").parameters == parameters(GERMAN)
+    assert after.analyser("documents").parameters == Bm25Parameters()
+    assert after.analyser("other").parameters == parameters(GERMAN)
     assert lines == [
         {
             "event": "collection has other bm25 parameters than configured",
@@ -115,8 +116,8 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
     settings = configured(tmp_path, bm25=GERMAN)
     created(tmp_path, settings, noted)
     with capture_logs() as lines:
-        analysers = read(tmp_path, settings)
-    assert analysers.of("documents").parameters == analysers.of("other").parameters == parameters(GERMAN)
+        catalogue = read(tmp_path, settings)
+    assert catalogue.analyser("documents").parameters == catalogue.analyser("other").parameters == parameters(GERMAN)
     assert lines == []
 
 
@@ -137,7 +138,7 @@ def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> No
     # An object that is null goes for one that is absent.
     created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
     with capture_logs() as lines:
-        assert read(tmp_path, settings, times=2).of("documents").parameters == parameters(GERMAN)
+        assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN)
     assert lines == [
         {
             "event": "collection has bm25 metadata that cannot be used",
@@ -149,21 +150,20 @@ def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> No
 
 
 @pytest.mark.parametrize("answer", [raising(httpx.ConnectError("refused")), answering(503, b""), answering(403, b"")])
-def test_who_cannot_be_asked_is_an_error(tmp_path: Path, answer: Answer) -> None:
-    """And until then terms are made as configured."""
+def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, answer: Answer) -> None:
+    """Each collection's error comes back, and its terms are made as configured."""
     settings = configured(tmp_path, analysers={"other": GERMAN})
-    analysers = Analysers(qdrant(Faulty(answer)), settings)
-    with pytest.raises(BackendError):
-        asyncio.run(analysers.read(TIMEOUT))
-    assert analysers.of("other").parameters == parameters(GERMAN)
-    assert analysers.of("documents").parameters == Bm25Parameters()
+    catalogue = Catalogue(qdrant(Faulty(answer)), settings)
+    assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
+    assert catalogue.analyser("other").parameters == parameters(GERMAN)
+    assert catalogue.analyser("documents").parameters == Bm25Parameters()
 
 
 def test_parameters_that_the_model_refuses_are_a_wrong_configuration(tmp_path: Path) -> None:
     """Of any collection, before anything is asked."""
     settings = configured(tmp_path, analysers={"other": Bm25Settings(language="klingon")})
     with pytest.raises(ConfigError, match="bm25"):
-        Analysers(qdrant(Faulty(raising(httpx.ConnectError("refused")))), settings)
+        Catalogue(qdrant(Faulty(raising(httpx.ConnectError("refused")))), settings)
 
 
 def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
 
     async def ask(client: QdrantClient) -> list[int]:
         await ensure(client, settings, TIMEOUT)
-        writer = Writer(client, settings.vectors, Analysers(client, settings), TIMEOUT)
+        writer = Writer(client, settings.vectors, Catalogue(client, settings), TIMEOUT)
         assert await writer("documents", [made("documents"), made("other")], 0.0) == [None, None]
         counts = []
         for collection in ("documents", "other"):

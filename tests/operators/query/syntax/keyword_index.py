@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.phrase_endings import Counted, phrase_endings
 from operators.clients.qdrant_edge.engine import EngineTransport
@@ -47,10 +47,10 @@ def corpus(count: int, seed: int = 1) -> list[Document]:
 class Index:
     """Documents by their numbers."""
 
-    def __init__(self, client: QdrantClient, calls: EventLoopThread, analysers: Analysers) -> None:
+    def __init__(self, client: QdrantClient, calls: EventLoopThread, catalogue: Catalogue) -> None:
         self._client = client
         self._calls = calls
-        self._bm25 = analysers.of("documents")
+        self._bm25 = catalogue.analyser("documents")
         self._numbers: dict[str, int] = {}
 
     def write(self, documents: Sequence[Document]) -> None:
@@ -122,6 +122,6 @@ def index(path: Path, language: str = "none") -> Iterator[Index]:
         client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
         calls.run(ensure(client, settings, 60), 60)
         try:
-            yield Index(client, calls, Analysers(client, settings))
+            yield Index(client, calls, Catalogue(client, settings))
         finally:
             calls.close()

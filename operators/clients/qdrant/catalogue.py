@@ -1,0 +1,112 @@
+"""The catalogue: what each configured collection is, read when the process starts and again every few seconds.
+
+Rules
+-----
+- Until Qdrant has said what a collection is, and while it isn't there, it is taken for one of rankstream's own.
+- What was read stays when a later reading fails.
+- A collection that the key may not see, or that fails, takes nothing from the others.
+- An alias is the collection that it stands for; it may be given to another one at any time.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.bm25 import Bm25
+from operators.clients.qdrant.client import QdrantClient
+from operators.query.capabilities import MOST, Capabilities
+from schemas.errors import BackendBadResponse, BackendError
+from schemas.settings import QdrantSettings
+
+log = structlog.stdlib.get_logger(__name__)
+
+EVERY: Final = 10.0
+"""Seconds between two readings."""
+
+_SOON: Final = 0.5
+"""Seconds after which an outage is looked into again."""
+
+_NOT_FOUND: Final = 404
+
+
+class Catalogue:
+    """The configured collections; raises ConfigError for an analyser's parameters that the model refuses."""
+
+    def __init__(self, qdrant: QdrantClient, settings: QdrantSettings) -> None:
+        self._qdrant = qdrant
+        self._settings = settings
+        self._analysers = Analysers(settings)
+        self._capabilities: dict[str, Capabilities] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def of(self, collection: str) -> Capabilities:
+        """What a collection can do, by the name or the alias that the configuration has for it."""
+        known = self._capabilities.get(collection)
+        if known is None:
+            stored = self._settings.vectors.tokens is not None
+            known = self._capabilities[collection] = Capabilities(collection, tokens=stored)
+        return known
+
+    def analyser(self, collection: str) -> Bm25:
+        """The model that makes a collection's terms."""
+        return self._analysers.of(collection)
+
+    async def read(self, timeout: float) -> dict[str, BackendError]:
+        """Ask Qdrant what each collection is, within `timeout` seconds; the errors of those that could not be read."""
+        collections = self._settings.held
+        aliases, described = await asyncio.gather(
+            self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
+        )
+        errors = {}
+        for collection, info in zip(collections, described, strict=True):
+            if isinstance(info, BackendError):
+                errors[collection] = info
+                self._tell(collection, info)
+            elif info is None:
+                self._capabilities.pop(collection, None)
+                self._analysers.read(collection, {})
+            else:
+                self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
+                self._analysers.read(collection, info.metadata)
+        return errors
+
+    async def follow(self, timeout: float) -> None:
+        """Read again and again, until cancelled; a reading may take `timeout` seconds."""
+        while True:
+            errors = await self.read(timeout)
+            lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
+            await asyncio.sleep(EVERY if lasting else _SOON)
+
+    async def _aliases(self, timeout: float) -> Mapping[str, str]:
+        try:
+            return await self._qdrant.aliases(timeout=timeout)
+        except BackendError:
+            # A key for some collections only may not list them: a name is then taken for a collection's own.
+            return {}
+
+    async def _info(self, collection: str, timeout: float) -> CollectionInfo | BackendError | None:
+        try:
+            return await self._qdrant.collection_info(collection, timeout=timeout)
+        except BackendError as error:
+            return None if error.status == _NOT_FOUND else error
+
+    def _capable(self, name: str, info: CollectionInfo) -> Capabilities:
+        names = self._settings.vectors
+        most = info.strict.get("max_query_limit", MOST)
+        return Capabilities(
+            name,
+            most=min(MOST, most),
+            exact=info.strict.get("search_allow_exact", True),
+            sparse=names.sparse in info.sparse_vectors,
+            tokens=names.tokens is not None and names.tokens in info.vectors,
+            shards=info.shards,
+        )
+
+    def _tell(self, collection: str, error: BackendError) -> None:
+        if (collection, error.reason) not in self._told:
+            self._told.add((collection, error.reason))
+            log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))

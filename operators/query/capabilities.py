@@ -1,0 +1,25 @@
+"""What a Qdrant collection can be asked for, as far as queries must know it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 1000
+"""Candidates that a leg is asked for at most, whatever the collection allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one collection can do.
+
+    `name` is the collection's own, where the configuration may name an alias of it. `most` is how many points one
+    search may return, `exact` whether a search may pass the vector index by. `sparse`: it has the sparse vector that
+    the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
+    parts Qdrant counts how rare a term is.
+    """
+
+    name: str
+    most: int = MOST
+    exact: bool = True
+    sparse: bool = True
+    tokens: bool = True
+    shards: int = 1
