@@ -1,0 +1,128 @@
+"""The catalogue: what each collection is, an alias's target and the limits of a strict mode among it."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from operators.clients.qdrant.catalogue import Catalogue
+from operators.query.capabilities import MOST, Capabilities
+from schemas.settings import QdrantSettings
+from tests.operators.clients.qdrant.transports import qdrant
+
+TIMEOUT = 5.0
+DESTINATIONS = {"default": "documents", "other": "other"}
+
+
+class Server(httpx.AsyncBaseTransport):
+    """Answers with what a test says each collection is: its configuration, or a status."""
+
+    def __init__(self, **collections: dict[str, Any] | int) -> None:
+        self.collections = collections
+        self.aliases: dict[str, str] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Describe the collection that the path names, or list the aliases."""
+        if request.url.path == "/aliases":
+            named = [{"alias_name": alias, "collection_name": held} for alias, held in self.aliases.items()]
+            return _answer(200, {"aliases": named})
+        name = request.url.path.removeprefix("/collections/")
+        described = self.collections.get(self.aliases.get(name, name), 404)
+        if isinstance(described, int):
+            return httpx.Response(described, content=b"no")
+        return _answer(200, {"points_count": 1, "config": described})
+
+
+def _answer(status: int, result: object) -> httpx.Response:
+    return httpx.Response(status, content=orjson.dumps({"result": result, "status": "ok", "time": 0.0}))
+
+
+def config(shards: int = 1, strict: dict[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+    """The configuration of a collection as rankstream makes it, but for what is given."""
+    ours = {
+        "vectors": {"dense": {"size": 4}, "tokens": {"size": 4}},
+        "sparse_vectors": {"bm25": {"modifier": "idf"}},
+        "shard_number": shards,
+    }
+    return {"params": {**ours, **params}, "strict_mode_config": strict}
+
+
+def read(server: Server, times: int = 1, **changes: Any) -> Catalogue:
+    """The catalogue of the collections `documents` and `other`, read from this server."""
+    settings = QdrantSettings(url="http://qdrant", **{"destinations": DESTINATIONS, **changes})
+    catalogue = Catalogue(qdrant(server), settings)
+
+    async def ask() -> None:
+        for _ in range(times):
+            await catalogue.read(TIMEOUT)
+
+    asyncio.run(ask())
+    return catalogue
+
+
+def test_a_collection_of_ours_can_do_everything() -> None:
+    """One that isn't there yet is taken for such a one."""
+    catalogue = read(Server(documents=config()))
+    assert catalogue.of("documents") == Capabilities("documents")
+    assert catalogue.of("other") == Capabilities("other")
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"sparse_vectors": None}, Capabilities("documents", sparse=False)),
+        ({"sparse_vectors": {"splade": {}}}, Capabilities("documents", sparse=False)),
+        ({"vectors": {"dense": {"size": 4}}}, Capabilities("documents", tokens=False)),
+        ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
+        ({"shards": 3}, Capabilities("documents", shards=3)),
+    ],
+)
+def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capabilities) -> None:
+    """Vectors by other names are none of ours, and IDF is counted a shard."""
+    assert read(Server(documents=config(**params))).of("documents") == expected
+
+
+@pytest.mark.parametrize(
+    ("strict", "most", "exact"),
+    [
+        ({"enabled": True, "max_query_limit": 100, "search_allow_exact": False}, 100, False),
+        ({"enabled": True, "max_query_limit": 5000, "search_allow_exact": True}, MOST, True),
+        ({"enabled": True, "max_query_limit": None}, MOST, True),
+        ({"enabled": False, "max_query_limit": 100, "search_allow_exact": False}, MOST, True),
+    ],
+)
+def test_limits_hold_where_strict_mode_is_on(strict: dict[str, Any], most: int, exact: bool) -> None:
+    """A limit that isn't set, or of a mode that is off, bounds nothing."""
+    found = read(Server(documents=config(strict=strict))).of("documents")
+    assert (found.most, found.exact) == (most, exact)
+
+
+def test_an_alias_is_the_collection_that_it_stands_for() -> None:
+    """And the next reading finds out that it was given to another one."""
+    server = Server(blue=config(), green=config(shards=2))
+    server.aliases = {"documents": "blue"}
+    catalogue = read(server)
+    assert catalogue.of("documents") == Capabilities("blue")
+    server.aliases = {"documents": "green"}
+    asyncio.run(catalogue.read(TIMEOUT))
+    assert catalogue.of("documents") == Capabilities("green", shards=2)
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_a_collection_that_cannot_be_read_takes_nothing_from_the_others(status: int) -> None:
+    """What was read of it before stays, and the others are read."""
+    server = Server(documents=config(shards=2), other=config(shards=3))
+    catalogue = read(server)
+    server.collections = {"documents": status, "other": config(shards=4)}
+    errors = asyncio.run(catalogue.read(TIMEOUT))
+    assert {name: error.status for name, error in errors.items()} == {"documents": status}
+    assert (catalogue.of("documents").shards, catalogue.of("other").shards) == (2, 4)
+
+
+def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
+    """Before Qdrant has said what the collection holds, and after."""
+    catalogue = read(Server(documents=config()), vectors={"tokens": None})
+    assert not catalogue.of("documents").tokens
+    assert not catalogue.of("other").tokens
