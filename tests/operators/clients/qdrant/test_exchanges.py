@@ -11,8 +11,8 @@ import pytest
 
 from operators.clients.http.transport import http_transport
 from operators.clients.qdrant_edge.shards import Engine
-from tests.qdrant_routes import ServerTransport
 from tests.qdrant_server import serve
+from tests.qdrant_server.transport import ServerTransport
 
 EXCHANGES = orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]
 NAMES = [exchange["name"] for exchange in EXCHANGES]

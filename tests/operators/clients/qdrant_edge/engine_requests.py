@@ -7,7 +7,7 @@ import httpx
 import orjson
 
 from operators.clients.qdrant_edge.shards import Engine
-from tests.qdrant_routes import ServerTransport
+from tests.qdrant_server.transport import ServerTransport
 
 CREATED = {
     "vectors": {

@@ -82,7 +82,7 @@ def test_what_the_engine_cannot_do_is_refused(engine: Engine, body: Any, status:
 
 REQUESTS: dict[str, tuple[str, str, Any, int]] = {
     "no such path": ("POST", "/collections/docs/points/recommend", {}, 404),
-    "no such method": ("PATCH", "/collections/docs", {}, 404),
+    "no such method": ("PATCH", "/collections/docs/points", {}, 404),
     "outside": ("GET", "/cluster", None, 404),
     "upsert of columns": ("PUT", "/collections/docs/points", {"batch": {"ids": [1]}, "points": []}, 400),
     "upsert of nothing": ("PUT", "/collections/docs/points", {}, 400),
