@@ -70,8 +70,8 @@ def test_the_hash_is_the_servers() -> None:
 
 def test_dense_searches_agree(filled: Server) -> None:
     """A vector search finds the same points with the same scores, page by page."""
-    for offset in (0, 5):
-        search = {"query": [0.3, 0.7], "using": "dense", "limit": 10, "offset": offset}
+    for offset, limit in ((0, 10), (5, 10), (30, 3)):
+        search = {"query": [0.3, 0.7], "using": "dense", "limit": limit, "offset": offset}
         assert _found(filled, "three", **search) == _found(filled, "one", **search)
 
 
