@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from operators.clients.qdrant_edge.collection_config import SETTINGS, without_nulls
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, wrong_input
+from operators.clients.qdrant_edge.refusals import malformed, wrong_input
 
 Body = Mapping[str, Any]
 
 # What the embedded engine has and a server of 1.19 hasn't.
 DATATYPES = frozenset({"float32", "float16", "uint8", "turbo4"})
 SHOWN = ("read_fan_out_factor", "read_fan_out_delay_ms", "sharding_method", "payload")
+MODIFIERS = frozenset({"none", "idf"})
 AT_LEAST_ONE = ("shard_number", "replication_factor", "write_consistency_factor")
 
 
@@ -55,7 +56,7 @@ def described(settings: Body) -> dict[str, Any]:
 
 
 def patched(settings: Body, change: Body) -> dict[str, Any]:
-    """The settings after `PATCH /collections/{name}`; raises Refusal for what the engine can't change."""
+    """The settings after `PATCH /collections/{name}`; raises Refusal where there is no such vector."""
     new = dict(settings)
     for name in ("hnsw_config", "optimizers_config", "strict_mode_config"):
         if change.get(name) is not None:
@@ -74,8 +75,8 @@ def patched(settings: Body, change: Body) -> dict[str, Any]:
         held = new.get("sparse_vectors", {})
         if name not in held:
             raise wrong_input(f"Not existing vector name error: {name}")
-        if "modifier" in params and params["modifier"] != held[name].get("modifier", "none"):
-            raise Refusal(500, "Service internal error: the stand-in can't change a modifier")
+        if params.get("modifier", "none") not in MODIFIERS:
+            raise malformed(f"unknown variant `{params['modifier']}`, expected `none` or `idf`")
         new["sparse_vectors"] = {**held, name: {**held[name], **without_nulls(params)}}
     return new
 

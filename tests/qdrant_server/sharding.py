@@ -16,6 +16,7 @@ from operators.clients.qdrant_edge.routes import LOOKUPS, create_index, searched
 from operators.clients.qdrant_edge.searches import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
 from tests.qdrant_server.hash_ring import shard_of
+from tests.qdrant_server.modifiers import change_modifier
 from tests.qdrant_server.settings import described
 from tests.qdrant_server.updates import KINDS
 
@@ -45,7 +46,13 @@ class Sharded:
         return settings
 
     def patch(self, settings: Body) -> None:
-        """Change the settings, until the server ends or the next index is created."""
+        """Change the settings; they last until the server ends, or for good once an index was created after them."""
+        held = self.settings.get("sparse_vectors", {})
+        for name, params in settings.get("sparse_vectors", {}).items():
+            modifier = params.get("modifier", "none")
+            if modifier != held[name].get("modifier", "none"):
+                for shard in self.shards:
+                    change_modifier(shard, name, modifier)
         for shard in self.shards:
             shard.created = {**shard.created, "settings": settings}
 

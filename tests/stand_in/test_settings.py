@@ -89,6 +89,7 @@ def test_changes(server: Server, config: dict[str, Any]) -> None:
         {"strict_mode_config": {"max_query_limit": 6}},
         {"hnsw_config": {"m": 8}, "quantization_config": "Disabled", "params": {"on_disk_payload": True}},
         {"vectors": {"dense": {"hnsw_config": {"ef_construct": 50}}}},
+        {"sparse_vectors": {"bm25": {"modifier": "none"}}},
     ]
     for change in changes:
         assert server.done("PATCH", "/collections/c", change) is True
@@ -99,6 +100,7 @@ def test_changes(server: Server, config: dict[str, Any]) -> None:
     assert shown["quantization_config"] is None
     assert shown["params"]["on_disk_payload"] is True
     assert shown["params"]["vectors"]["dense"]["hnsw_config"] == {"m": 32, "ef_construct": 50}
+    assert shown["params"]["sparse_vectors"]["bm25"] == {"modifier": "none", "index": {"on_disk": True}}
     assert server.answer("PATCH", "/collections/none", {}).status_code == 404
 
 

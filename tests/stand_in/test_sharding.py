@@ -104,6 +104,20 @@ def test_the_corpus_is_counted_a_shard(filled: Server) -> None:
         assert score == pytest.approx(1.5 * math.log(1 + (len(near) - holding + 0.5) / (holding + 0.5)), abs=1e-5)
 
 
+def test_the_modifier_can_be_changed(filled: Server) -> None:
+    """Without the modifier a sparse vector is searched by its plain weights, and with it as before."""
+    query = {"query": {"indices": [TERM], "values": [1.0]}, "using": "bm25", "limit": len(IDS)}
+    before = _found(filled, "three", **query)
+    for modifier in ("none", "idf"):
+        change = {"sparse_vectors": {"bm25": {"modifier": modifier}}}
+        assert filled.done("PATCH", "/collections/three", change) is True
+        params = filled.done("GET", "/collections/three")["config"]["params"]
+        assert params["sparse_vectors"] == change["sparse_vectors"]
+        if modifier == "none":
+            assert {score for _, score in _found(filled, "three", **query)} == {1.5}
+    assert dict(_found(filled, "three", **query)) == pytest.approx(dict(before))
+
+
 def test_scrolls_agree(filled: Server) -> None:
     """Pages by id and by a field hold the same points, and each page continues where the last one ended."""
     seen: list[Any] = []
