@@ -5,15 +5,14 @@ Qdrant 1.19. What the engine can't do is refused, never ignored.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
 import orjson
 
 from operators.clients.qdrant_edge.refusals import Refusal
-from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES, Route
+from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES
 from operators.clients.qdrant_edge.shards import Engine
 
 READY = "all shards are ready"
@@ -25,9 +24,6 @@ class EngineTransport(httpx.AsyncBaseTransport):
     Every request is answered, refusals included; nothing is raised but what cancels the caller. `aclose` flushes the
     engine and leaves it open.
     """
-
-    lookups: ClassVar[Mapping[tuple[str, str], Route]] = LOOKUPS
-    updates: ClassVar[Mapping[tuple[str, str], Route]] = UPDATES
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -63,7 +59,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
         raise no_path()
 
     async def _on_collection(self, name: str, route: tuple[str, str], content: bytes) -> Any:
-        lookup, update = self.lookups.get(route), self.updates.get(route)
+        lookup, update = LOOKUPS.get(route), UPDATES.get(route)
         if lookup:
             return await lookup(self._engine.collection(name), None if route[0] == "GET" else read_body(content))
         if update:
