@@ -130,10 +130,13 @@ def embed_app(latency: float) -> web.Application:
 
 
 @contextlib.contextmanager
-def served(app: web.Application, port: int = 0) -> Iterator[str]:
-    """Serve `app` on loopback in a thread of its own and give its base URL; port 0 is any free one."""
+def served(app: web.Application, port: int = 0, keep_alive: float = 75.0) -> Iterator[str]:
+    """Serve `app` on loopback in a thread of its own and give its base URL; port 0 is any free one.
+
+    A connection that is idle for `keep_alive` seconds is closed.
+    """
     with start_blocking_portal() as portal:
-        runner = portal.call(_start, app, port)
+        runner = portal.call(_start, app, port, keep_alive)
         try:
             yield f"http://127.0.0.1:{runner.addresses[0][1]}"
         finally:
@@ -244,8 +247,8 @@ def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-async def _start(app: web.Application, port: int) -> web.AppRunner:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+async def _start(app: web.Application, port: int, keep_alive: float = 75.0) -> web.AppRunner:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=keep_alive)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     return runner

@@ -5,15 +5,14 @@ Qdrant 1.19. What the engine can't do is refused, never ignored.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
 import orjson
 
 from operators.clients.qdrant_edge.refusals import Refusal
-from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES, Route
+from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES
 from operators.clients.qdrant_edge.shards import Engine
 
 READY = "all shards are ready"
@@ -25,9 +24,6 @@ class EngineTransport(httpx.AsyncBaseTransport):
     Every request is answered, refusals included; nothing is raised but what cancels the caller. `aclose` flushes the
     engine and leaves it open.
     """
-
-    lookups: ClassVar[Mapping[tuple[str, str], Route]] = LOOKUPS
-    updates: ClassVar[Mapping[tuple[str, str], Route]] = UPDATES
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,26 +54,27 @@ class EngineTransport(httpx.AsyncBaseTransport):
             case ["collections", name, "exists"] if request.method == "GET":
                 return {"exists": self._engine.exists(name)}
             case ["collections", name] if request.method == "PUT":
-                self._engine.create(name, _body(content))
+                self._engine.create(name, read_body(content))
                 return True
             case ["collections", name, *rest]:
                 return await self._on_collection(name, (request.method, "/".join(rest)), content)
-        raise _no_path()
+        raise no_path()
 
     async def _on_collection(self, name: str, route: tuple[str, str], content: bytes) -> Any:
-        lookup, update = self.lookups.get(route), self.updates.get(route)
+        lookup, update = LOOKUPS.get(route), UPDATES.get(route)
         if lookup:
-            return await lookup(self._engine.collection(name), None if route[0] == "GET" else _body(content))
+            return await lookup(self._engine.collection(name), None if route[0] == "GET" else read_body(content))
         if update:
-            body = _body(content)
+            body = read_body(content)
             collection = self._engine.collection(name)
             result = await update(collection, body)
             collection.wrote(len(content))
             return result
-        raise _no_path()
+        raise no_path()
 
 
-def _no_path() -> Refusal:
+def no_path() -> Refusal:
+    """A path that isn't there: 404."""
     return Refusal(404, "Not found: there is no such path")
 
 
@@ -91,7 +88,8 @@ def _timeout(text: str | None) -> float | None:
     return float(text)
 
 
-def _body(content: bytes) -> Any:
+def read_body(content: bytes) -> Any:
+    """The JSON body of a request; raises Refusal."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:

@@ -1,101 +1,80 @@
-"""The embedded engine against the recorded answers of a real Qdrant 1.19.0, in process and over HTTP."""
+"""The stand-in, and the embedded engine in it, against the recorded answers of a real Qdrant 1.19.0."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 
 from operators.clients.http.transport import http_transport
 from operators.clients.qdrant_edge.shards import Engine
-from tests.qdrant_routes import ServerTransport
-from tests.qdrant_server import serve
+from tests.operators.clients.qdrant.recording import assert_agrees, recorded, replay, scores
+from tests.qdrant_server import Behaviour, Keys, serve
+from tests.qdrant_server.transport import ServerTransport
 
-EXCHANGES = orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]
+FIRST = recorded("qdrant_exchanges.json")
+SECOND = recorded("qdrant_exchanges_2.json")
+EXCHANGES = [*FIRST, *SECOND]
 NAMES = [exchange["name"] for exchange in EXCHANGES]
 
-# What a machine, a build or a history decides.
-IGNORED = frozenset({"time", "operation_id", "version", "commit", "segments_count"})
+# The server of the second recording had keys from here on. What it was asked before, it was asked without.
+KEYED = NAMES.index("no key")
+OVERLOADED = NAMES.index("server time-out")
 
-# Where the engine's answer may differ from the server's in more than that, and why.
+# Where the stand-in's answer may differ from the server's in more than what a machine decides, and why.
 DIFFERENT = {
     "query zero vector": "all four points score 0 and any two may fill the limit: only the scores are compared",
-    "metrics": "the server measures itself, the engine names its version: the body isn't compared",
+    "metrics": "the server measures itself, the stand-in names its version: the body isn't compared",
 }
 
 
-async def _replay(transport: httpx.AsyncBaseTransport, base_url: str) -> list[httpx.Response]:
-    answers = []
-    for exchange in EXCHANGES:
-        body = exchange["request"]
-        content = b"" if body is None else body.encode() if isinstance(body, str) else orjson.dumps(body)
-        request = httpx.Request(exchange["method"], base_url + exchange["path"], content=content)
-        response = await transport.handle_async_request(request)
-        await response.aread()
-        answers.append(response)
+# What made the real server slow isn't recorded: seven requests of 60 searches with 200 token vectors each.
+TOKENS = {"tokens": {"size": 4, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}}
+BIG = {"method": "PUT", "path": "/collections/big", "request": {"vectors": TOKENS}}
+OVERLOAD = {"searches": [{"query": [[1.0, 0.5, 0.5, 0.5]], "using": "tokens", "limit": 3}] * 60}
+
+
+async def _asked(transport: httpx.AsyncBaseTransport, url: str, behaviour: Behaviour) -> list[httpx.Response]:
+    every = await replay(EXCHANGES[:OVERLOADED], transport, url)
+    await replay([BIG], transport, url)
+    behaviour.timing_out = True
+    every += await replay([{**EXCHANGES[OVERLOADED], "request": OVERLOAD}], transport, url)
+    behaviour.timing_out = False
+    behaviour.keys = Keys("sesame", "look")
+    every += await replay(EXCHANGES[KEYED:], transport, url)
     await transport.aclose()
-    return answers
+    return every
 
 
 @pytest.fixture(scope="module", params=["in process", "over HTTP"])
-def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[httpx.Response]]:
-    """The engine's answers to all recorded requests, asked in their order of a fresh directory."""
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[httpx.Response]:
+    """The stand-in's answers to all recorded requests, asked in their order of a fresh directory."""
     path = tmp_path_factory.mktemp("qdrant")
+    behaviour = Behaviour()
     if request.param == "in process":
         with Engine(path) as engine:
-            yield asyncio.run(_replay(ServerTransport(engine), "http://engine"))
-    else:
-        with serve(path) as base_url:
-            yield asyncio.run(_replay(http_transport(), base_url))
+            return asyncio.run(_asked(ServerTransport(engine, behaviour), "http://engine", behaviour))
+    with serve(path, behaviour) as base_url:
+        return asyncio.run(_asked(http_transport(), base_url, behaviour))
 
 
-def test_there_are_seventy() -> None:
-    """The recording is whole and its names tell the exchanges apart."""
-    assert len(EXCHANGES) == 70
+def test_there_are_all() -> None:
+    """The recordings are whole."""
+    assert (len(FIRST), len(SECOND)) == (70, 40)
     assert set(DIFFERENT) <= set(NAMES)
 
 
-@pytest.mark.parametrize("number", range(len(EXCHANGES)), ids=NAMES)
+@pytest.mark.parametrize("number", range(len(EXCHANGES)), ids=[f"{number} {name}" for number, name in enumerate(NAMES)])
 def test_answers_as_the_server(answers: list[httpx.Response], number: int) -> None:
     """Status, content type and body are the server's, but for equal scores' order and what a machine decides."""
     exchange, answer = EXCHANGES[number], answers[number]
     assert answer.status_code == exchange["status"]
-    assert answer.headers["content-type"] == exchange["content_type"]
+    assert answer.headers.get("content-type", "") == exchange["content_type"]
     if exchange["name"] == "metrics":
         return
-    recorded = exchange["response"]
-    body: Any = answer.json() if isinstance(recorded, dict) else answer.text
+    recording = exchange["response"]
+    body: Any = answer.json() if isinstance(recording, dict) else answer.text
     if exchange["name"] in DIFFERENT:
-        assert _scores(body["result"]["points"]) == _scores(recorded["result"]["points"])
+        assert scores(body["result"]["points"]) == scores(recording["result"]["points"])
         return
-    _assert_agrees(body, recorded)
-
-
-def _assert_agrees(answer: Any, recorded: Any) -> None:
-    if isinstance(recorded, dict):
-        assert answer.keys() - IGNORED == recorded.keys() - IGNORED
-        for name in recorded.keys() - IGNORED:
-            _assert_agrees(answer[name], recorded[name])
-    elif isinstance(recorded, list):
-        assert len(answer) == len(recorded)
-        for one, other in zip(_settled(answer), _settled(recorded), strict=True):
-            _assert_agrees(one, other)
-    elif isinstance(recorded, float):
-        assert answer == pytest.approx(recorded, rel=1e-4)
-    else:
-        assert answer == recorded
-
-
-def _settled(items: list[Any]) -> list[Any]:
-    """Scored points in an order that doesn't depend on how equal scores are ordered; other lists as they are."""
-    if not all(isinstance(each, dict) and "score" in each for each in items):
-        return items
-    assert _scores(items) == sorted(_scores(items), reverse=True)
-    return sorted(items, key=lambda point: (-round(point["score"], 5), point["id"]))
-
-
-def _scores(points: list[Any]) -> list[float]:
-    return [point["score"] for point in points]
+    assert_agrees(body, recording)

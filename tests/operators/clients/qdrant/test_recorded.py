@@ -1,7 +1,6 @@
 """The client against the recorded requests and answers of a real Qdrant 1.19.0."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,12 +8,12 @@ import orjson
 import pytest
 
 from operators.query.hits import Hits
+from schemas.errors import BackendError
+from tests.operators.clients.qdrant.recording import recorded
 from tests.operators.clients.qdrant.transports import Faulty, Watched, answering, qdrant
 
-EXCHANGES = {
-    exchange["name"]: exchange
-    for exchange in orjson.loads((Path(__file__).parents[3] / "data/qdrant_exchanges.json").read_bytes())["exchanges"]
-}
+EXCHANGES = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges.json")}
+SECOND = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges_2.json")}
 ID = "e1407479-3136-56c0-9908-bb02fb0339e2"
 DOCS = "docs"
 LINES = [
@@ -68,3 +67,82 @@ def test_reads_the_recorded_description() -> None:
     assert info.vectors["tokens"]["multivector_config"] == {"comparator": "max_sim"}
     assert info.sparse_vectors["bm25"] == {"modifier": "idf"}
     assert info.indexes["created_at"]["data_type"] == "datetime"
+
+
+SIZE = {"size": 4, "distance": "Cosine"}
+KEYWORD = {"data_type": "keyword", "params": {"type": "keyword"}, "points": 6}
+WORDS = {"data_type": "text", "params": {"type": "text", "tokenizer": "word", "lowercase": True}, "points": 6}
+BM25 = {"modifier": "idf"}
+EMPTY: dict[str, Any] = {"points": 0, "vectors": {"": SIZE}, "sparse_vectors": {}, "indexes": {}, "metadata": {}}
+DESCRIBED: dict[str, dict[str, Any]] = {
+    "info unnamed": {"points": 6},
+    "info fastembed-like": {"vectors": {"fast-bge-small-en": SIZE}, "sparse_vectors": {"fast-sparse-bm25": BM25}},
+    "info by alias": {"points": 6},
+    "info with indexes": {"points": 6, "indexes": {"metadata.source": KEYWORD, "page_content": WORDS}},
+    "info 3 shards": {"vectors": {"dense": SIZE}, "sparse_vectors": {"bm25": BM25}},
+    "info strict": {"points": 4, "vectors": {"dense": SIZE}},
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_reads_descriptions_of_any_collection(name: str) -> None:
+    """A collection without named vectors, by alias, sharded, strict or of another tool is read as it is."""
+    server = Faulty(answering(200, orjson.dumps(SECOND[name]["response"])))
+    read = asyncio.run(qdrant(server).collection_info("any", timeout=1))
+    expected = {**EMPTY, **DESCRIBED[name]}
+    assert {part: getattr(read, part) for part in expected} == expected
+
+
+HITS = ["query unnamed", "query unnamed using empty", "query by alias"]
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_reads_integer_ids(name: str) -> None:
+    """Hits whose ids are integers are read with ids in words."""
+    exchange = SECOND[name]
+    server = Faulty(answering(200, orjson.dumps(exchange["response"])))
+    (hits,) = asyncio.run(qdrant(server).query_batch("plain", exchange["request"]["searches"], timeout=1))
+    (recording,) = exchange["response"]["result"]
+    assert not isinstance(hits, BackendError)
+    assert list(hits.ids) == [str(point["id"]) for point in recording["points"]]
+    assert list(hits.scores) == [point["score"] for point in recording["points"]]
+
+
+REFUSED = [
+    name
+    for name, exchange in SECOND.items()
+    if exchange["status"] >= 400 and isinstance(exchange["request"], dict) and "searches" in exchange["request"]
+]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_reads_refused_searches(name: str) -> None:
+    """A refused search is an error with the recorded status, however the server says it."""
+    exchange = SECOND[name]
+    server = Faulty(answering(exchange["status"], orjson.dumps(exchange["response"])))
+    (error,) = asyncio.run(qdrant(server).query_batch("any", exchange["request"]["searches"], timeout=1))
+    assert isinstance(error, BackendError)
+    assert error.status == exchange["status"]
+
+
+@pytest.mark.parametrize("name", ["no key", "wrong key", "with key", "missing collection info"])
+def test_reads_refusals(name: str) -> None:
+    """A refusal in plain words is read like one in JSON: by its status."""
+    exchange = SECOND[name]
+    body = exchange["response"]
+    server = Faulty(answering(exchange["status"], body.encode() if isinstance(body, str) else orjson.dumps(body)))
+    with pytest.raises(BackendError) as refused:
+        asyncio.run(qdrant(server).collection_info("x", timeout=1))
+    assert refused.value.status == exchange["status"]
+
+
+@pytest.mark.parametrize("name", ["phrase on index without phrase", "prefix on keyword index"])
+def test_reads_pages_of_integer_ids(name: str) -> None:
+    """A page of points with integer ids says where the next one begins."""
+    exchange = SECOND[name]
+    server = Faulty(answering(200, orjson.dumps(exchange["response"])))
+    page = asyncio.run(qdrant(server).scroll("plain", limit=3, fields=False, timeout=1))
+    recording = exchange["response"]["result"]
+    following = recording["next_page_offset"]
+    assert [record.id for record in page.records] == [str(point["id"]) for point in recording["points"]]
+    assert page.next_offset == (None if following is None else str(following))

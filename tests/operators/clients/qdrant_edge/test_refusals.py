@@ -1,12 +1,14 @@
 """What the embedded engine refuses, and that a refusal leaves nothing behind."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
+from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, ask, done, refusal
 
 POISON = {
     "wrong dimension": {"dense": [1.0]},
@@ -82,7 +84,7 @@ def test_what_the_engine_cannot_do_is_refused(engine: Engine, body: Any, status:
 
 REQUESTS: dict[str, tuple[str, str, Any, int]] = {
     "no such path": ("POST", "/collections/docs/points/recommend", {}, 404),
-    "no such method": ("PATCH", "/collections/docs", {}, 404),
+    "no such method": ("PATCH", "/collections/docs/points", {}, 404),
     "outside": ("GET", "/cluster", None, 404),
     "upsert of columns": ("PUT", "/collections/docs/points", {"batch": {"ids": [1]}, "points": []}, 400),
     "upsert of nothing": ("PUT", "/collections/docs/points", {}, 400),
@@ -105,14 +107,16 @@ REQUESTS: dict[str, tuple[str, str, Any, int]] = {
     "name with a slash": ("PUT", "/collections/a%2Fb", CREATED, 422),
     "name of the parent": ("PUT", "/collections/..%2F..", CREATED, 422),
     "unknown distance": ("PUT", "/collections/new", {"vectors": {"size": 2, "distance": "Far"}}, 400),
-    "quantization": (
-        "PUT",
-        "/collections/new",
-        {"vectors": {"size": 2, "distance": "Dot", "quantization_config": {"scalar": {"type": "int8"}}}},
-        400,
-    ),
     "time-out in words": ("POST", "/collections/docs/points/query?timeout=soon", {}, 400),
 }
+
+
+def test_there_is_no_quantization(engine: Engine) -> None:
+    """The engine refuses to quantize, where a server would and the stand-in says that it does."""
+    body = {"vectors": {"size": 2, "distance": "Dot", "quantization_config": {"scalar": {"type": "int8"}}}}
+    status, _ = asyncio.run(ask(engine, "PUT", "/collections/new", body, EngineTransport))
+    assert status == 400
+    assert engine.names() == ["docs"]
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS.values(), ids=REQUESTS.keys())

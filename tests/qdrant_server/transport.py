@@ -1,0 +1,159 @@
+"""The engine with all that a server has and rankstream or another tool may ask: the stand-in behind its HTTP."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import orjson
+
+from operators.clients.qdrant_edge.engine import READY, EngineTransport, no_path, read_body
+from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_collection, reading, wrong_input
+from operators.clients.qdrant_edge.shards import Engine
+from tests.qdrant_server.access import (
+    OPEN,
+    Access,
+    Unauthorized,
+    check_collection,
+    check_manage,
+    may_see,
+)
+from tests.qdrant_server.aliases import Aliases
+from tests.qdrant_server.behaviour import Behaviour
+from tests.qdrant_server.settings import engine_body, patched, read_settings
+from tests.qdrant_server.sharding import Sharded
+from tests.qdrant_server.strict_mode import Strict
+
+VERSION = "1.19.0"
+TEXTS: Mapping[str, str] = {
+    "/healthz": "healthz check passed",
+    "/livez": "healthz check passed",
+    "/readyz": READY,
+    "/metrics": f'# TYPE app_info gauge\napp_info{{name="qdrant",version="{VERSION}"}} 1\n',
+}
+ROOT = {"title": "qdrant - vector search engine", "version": VERSION}
+TIMED_OUT = (
+    "Service internal error: 1 of 1 read operations failed:\n  Timeout error: Operation 'Search' timed out after 0ns"
+)
+WRITES = frozenset({("PUT", "points"), ("PUT", "points/vectors"), ("POST", "points/batch"), ("POST", "points/payload")})
+SEARCHES = frozenset({("POST", "points/query"), ("POST", "points/query/batch")})
+
+# Beside a collection of several shards: `~` can't begin a name that a test would choose.
+SHARD = "~{number}~{name}"
+
+
+class ServerTransport(EngineTransport):
+    """The engine as a server of Qdrant 1.19; aliases are the transport's own."""
+
+    def __init__(self, engine: Engine, behaviour: Behaviour | None = None) -> None:
+        super().__init__(engine)
+        self._aliases = Aliases()
+        self._behaviour = behaviour or Behaviour()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        path = request.url.path
+        if path not in OPEN:
+            try:
+                self._behaviour.keys.access(request.headers)
+            except Unauthorized as refusal:
+                return httpx.Response(401, content=str(refusal).encode())
+        if request.method == "GET" and path in TEXTS:
+            return httpx.Response(200, text=TEXTS[path])
+        if request.method == "GET" and path == "/":
+            return httpx.Response(200, headers={"content-type": "application/json"}, content=orjson.dumps(ROOT))
+        return await super().handle_async_request(request)
+
+    async def _answer(self, request: httpx.Request, content: bytes) -> Any:
+        access = self._behaviour.keys.access(request.headers)
+        path = request.url.raw_path.decode().partition("?")[0]
+        match [request.method, *(unquote(part) for part in path.strip("/").split("/"))]:
+            case ["POST", "collections", "aliases"]:
+                check_manage(access)
+                self._aliases.change(read_body(content), self._engine.exists)
+                return True
+            case ["GET", "aliases"]:
+                return {"aliases": self._visible_aliases(access, None)}
+            case ["GET", "collections"]:
+                return {"collections": [{"name": name} for name in self._names() if may_see(access, name)]}
+            case ["GET", "collections", name, "exists"]:
+                check_collection(access, name, ("GET", "exists"))
+                return {"exists": self._engine.exists(self._aliases.target(name))}
+            case ["GET", "collections", name, "aliases"]:
+                check_collection(access, name, ("GET", "aliases"))
+                return {"aliases": self._visible_aliases(access, name)}
+            case ["PUT", "collections", name]:
+                check_manage(access)
+                return self._create(name, read_body(content))
+            case ["PATCH", "collections", name]:
+                check_manage(access)
+                return self._patch(name, read_body(content))
+            case ["DELETE", "collections", name]:
+                check_manage(access)
+                return self._drop(name)
+            case [method, "collections", name, *rest]:
+                route = (method, "/".join(rest))
+                body = None if method == "GET" else read_body(content)
+                check_collection(access, name, route)
+                answer = await self._on_route(name, route, body, request.url.params.get("timeout"))
+                if route in WRITES:
+                    self._engine.collection(self._aliases.target(name)).wrote(len(content))
+                return answer
+        raise no_path()
+
+    async def _on_route(self, name: str, route: tuple[str, str], body: Any, timeout: str | None) -> Any:
+        sharded = self._sharded(name)
+        if self._behaviour.timing_out and route in SEARCHES:
+            raise Refusal(500, TIMED_OUT)
+        if restrictions := sharded.settings.get("strict_mode_config"):
+            points = sum(shard.run(lambda each: each.info()).points_count for shard in sharded.shards)
+            strict = Strict(restrictions, sharded.settings, sharded.shards[0].indexes, points)
+            with reading():
+                strict.check(route, body, None if timeout is None else int(timeout))
+        answer = await sharded.answer(route, body)
+        if answer is None:
+            raise no_path()
+        return answer
+
+    def _sharded(self, name: str) -> Sharded:
+        target = self._aliases.target(name)
+        if not self._engine.exists(target):
+            raise no_collection(name)
+        first = self._engine.collection(target)
+        number = first.created.get("settings", {}).get("shard_number", 1)
+        return Sharded(
+            [first, *(self._engine.collection(SHARD.format(number=each, name=target)) for each in range(1, number))]
+        )
+
+    def _create(self, name: str, body: Any) -> bool:
+        if name in self._aliases:
+            shown = f"Can't create collection with name {name}. Alias with the same name already exists"
+            raise wrong_input(shown)
+        with reading():
+            settings = read_settings(body)
+            created = engine_body(settings)
+        self._engine.create(name, created)
+        for number in range(1, settings.get("shard_number", 1)):
+            self._engine.create(SHARD.format(number=number, name=name), created)
+        return True
+
+    def _patch(self, name: str, body: Any) -> bool:
+        sharded = self._sharded(name)
+        with reading():
+            if not isinstance(body, dict):
+                raise malformed("expected an object")
+            sharded.patch(patched(sharded.settings, body))
+        return True
+
+    def _drop(self, name: str) -> bool:
+        for each in [each for each in self._engine.names() if each.startswith("~") and each.endswith(f"~{name}")]:
+            self._engine.drop(each)
+        self._aliases.forget(name)
+        return self._engine.drop(name)
+
+    def _names(self) -> list[str]:
+        return [name for name in self._engine.names() if not name.startswith("~")]
+
+    def _visible_aliases(self, access: Access, collection: str | None) -> list[dict[str, str]]:
+        aliases = self._aliases.of(collection)
+        return [each for each in aliases if may_see(access, each["alias_name"])]

@@ -1,0 +1,1 @@
+"""What the stand-in of a Qdrant server promises to the tests that use it."""
