@@ -142,6 +142,11 @@ class RerankSettings(Backend):
         default="order", description="For chat: order all relevant candidates, or pick one and put it first."
     )
     idf: bool = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
+    on_the_fly: bool = Field(
+        default=False,
+        description="For late_interaction: compute the token vectors of candidates that the index keeps none of, within"
+        " the query's time. Default: false, such a query is not reranked. Set it if few documents bring own vectors.",
+    )
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = Field(
         default=None,

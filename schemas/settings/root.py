@@ -162,7 +162,7 @@ _FORMAT: Final = 4
 4: texts and titles in NFC.
 """
 
-_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "max_doc_chars", "max_batch_chars"}
+_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}
 
 
 def _hash(content: Mapping[str, Any]) -> str:

@@ -169,6 +169,7 @@ DECIDES = {
     "rerank.path",
     "rerank.mode",
     "rerank.idf",
+    "rerank.on_the_fly",
     "rerank.max_doc_chars",
     "rerank.max_batch_chars",
     "chat.kind",
