@@ -12,12 +12,17 @@ from schemas.settings.section import Backend, Concurrency, Count, Seconds, Secti
 
 
 class Vectors(Section):
-    """The names of the vectors in a collection."""
+    """The names of the vectors in a collection, and how token vectors are stored."""
 
     dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
     sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
     tokens: str | None = Field(
         default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
+    )
+    tokens_datatype: Literal["turbo4", "float16"] = Field(
+        default="turbo4",
+        description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
+        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. Existing collections keep their own.",
     )
 
 
