@@ -22,7 +22,8 @@ class Vectors(Section):
     tokens_datatype: Literal["turbo4", "float16"] = Field(
         default="turbo4",
         description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
-        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. Existing collections keep their own.",
+        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
+        " keeps its own.",
     )
 
 
@@ -34,6 +35,17 @@ class Bm25Settings(Section):
     avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
     language: str = Field(
         default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
+    )
+
+
+class SearchSettings(Section):
+    """How Qdrant searches its vector index."""
+
+    hnsw_ef: Count | None = Field(
+        default=None,
+        description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
+        " nearest documents, and take longer. Default: null, Qdrant's own (ef_construct of the index, mostly 100)."
+        " Raise it if documents are missed; docs/quality.md has figures.",
     )
 
 
@@ -56,6 +68,7 @@ class QdrantSettings(Backend):
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
     vectors: Vectors = Vectors()
+    search: SearchSettings = SearchSettings()
     bm25: Bm25Settings = Bm25Settings()
     analysers: dict[str, Bm25Settings] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."

@@ -133,6 +133,7 @@ class Settings(BaseSettings):
         return _hash(
             {
                 **self._indexed(),
+                "search": self.qdrant.search.model_dump(mode="json"),
                 "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
                 "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
