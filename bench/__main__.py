@@ -147,7 +147,8 @@ def compared(judged: Path | None, as_json: bool) -> int:
 
 def recalled(arguments: argparse.Namespace) -> int:
     """Measure the recall of the vector leg; the exit code."""
-    measured = recall.figures(arguments.points, arguments.queries, arguments.rounds, arguments.cache, arguments.index)
+    plan = recall.Plan(arguments.points, arguments.namespaces, arguments.queries, arguments.rounds)
+    measured = recall.figures(plan, arguments.cache, arguments.index)
     if arguments.json:
         _emit({"machine": report.machine(), **measured})
     else:
@@ -208,6 +209,7 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("recall", help="measure the recall of the vector leg by hnsw_ef")
     command.set_defaults(run=recalled)
     command.add_argument("--points", type=_count, default=recall.POINTS)
+    command.add_argument("--namespaces", type=_count, default=1, help="that the points are in; one is searched")
     command.add_argument("--queries", type=_count, default=300)
     command.add_argument("--rounds", type=_count, default=5)
     command.add_argument("--cache", type=Path, default=Path("~/.cache/rankstream").expanduser(), help="of the model")

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ POINTS: Final = 22_000
 DEPTH: Final = 50
 """Nearest points that are looked for."""
 
-VALUES: Final = (None, 64, 128, 256, 512)
+VALUES: Final = (None, 64, 128, 256, 384, 512)
 """None: what Qdrant takes by itself, `ef_construct` of the index."""
 
 _COLLECTION: Final = "documents"
@@ -43,12 +44,22 @@ _QUERY: Final = 6
 _BATCH: Final = 256
 _TIMEOUT: Final = 600.0
 _FILTER: Final = {
-    "must": [{"key": NAMESPACE, "match": {"value": _OWN}}],
+    "must": [{"key": NAMESPACE, "match": {"value": f"{_OWN}0"}}],
     "must_not": [{"key": TYPE, "match": {"value": "reflection"}}],
 }
 
 
-def figures(points: int, queries: int, rounds: int, cache: Path, index: Path | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Plan:
+    """`points` in so many `namespaces`, of which the `queries` search one, `rounds` times for each value."""
+
+    points: int = POINTS
+    namespaces: int = 1
+    queries: int = 300
+    rounds: int = 5
+
+
+def figures(plan: Plan, cache: Path, index: Path | None) -> dict[str, Any]:
     """Recall at DEPTH and time by `hnsw_ef`, the time also as a ratio to that of no `hnsw_ef` in the same rounds.
 
     `cache` is for the model, `index` keeps the index for the next time.
@@ -56,7 +67,7 @@ def figures(points: int, queries: int, rounds: int, cache: Path, index: Path | N
     with ExitStack() as stack:
         directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         engine = stack.enter_context(Engine(directory))
-        return asyncio.run(_measured(engine, MiniLM(cache), points, queries, rounds))
+        return asyncio.run(_measured(engine, MiniLM(cache), plan))
 
 
 def passages(points: int) -> list[str]:
@@ -86,14 +97,14 @@ def _words() -> Iterator[list[str]]:
     return (f"{event['title']} {event['text']}".split() for event in docstrings())
 
 
-async def _measured(engine: Engine, model: MiniLM, points: int, queries: int, rounds: int) -> dict[str, Any]:
+async def _measured(engine: Engine, model: MiniLM, plan: Plan) -> dict[str, Any]:
     client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-    await _filled(client, engine, model, passages(points))
-    vectors = [each.vector for each in await model.embed(questions(queries), timeout=_TIMEOUT)]
+    await _filled(client, engine, model, passages(plan.points), plan.namespaces)
+    vectors = [each.vector for each in await model.embed(questions(plan.queries), timeout=_TIMEOUT)]
     exact = [(await _search(client, vector, {"exact": True}))[0] for vector in vectors]
     shares: dict[int | None, list[float]] = {value: [] for value in VALUES}
     times: dict[int | None, list[float]] = {value: [] for value in VALUES}
-    for _ in range(rounds):
+    for _ in range(plan.rounds):
         for value in VALUES:
             params = {} if value is None else {"hnsw_ef": value}
             outcomes = [await _search(client, vector, params) for vector in vectors]
@@ -102,9 +113,8 @@ async def _measured(engine: Engine, model: MiniLM, points: int, queries: int, ro
     info = await client.collection_info(_COLLECTION, timeout=_TIMEOUT)
     await model.aclose()
     return {
+        **asdict(plan),
         "points": info.points,
-        "queries": queries,
-        "rounds": rounds,
         "depth": DEPTH,
         "rows": [_row(value, shares[value], times) for value in VALUES],
     }
@@ -121,7 +131,7 @@ def _row(value: int | None, shares: Sequence[float], times: Mapping[int | None, 
     }
 
 
-async def _filled(client: QdrantClient, engine: Engine, model: MiniLM, texts: Sequence[str]) -> None:
+async def _filled(client: QdrantClient, engine: Engine, model: MiniLM, texts: Sequence[str], namespaces: int) -> None:
     """Index the texts, unless that was done; the engine builds its index when it is told to."""
     # The path is not read here: the engine is open already.
     settings = QdrantSettings(path=Path("unused"), vectors=Vectors(tokens=None))
@@ -134,7 +144,7 @@ async def _filled(client: QdrantClient, engine: Engine, model: MiniLM, texts: Se
                 {
                     "id": point_id(str(start + offset)),
                     "vector": {settings.vectors.dense: embedding.vector},
-                    "payload": {NAMESPACE: _OWN},
+                    "payload": {NAMESPACE: f"{_OWN}{(start + offset) % namespaces}"},
                 }
                 for offset, embedding in enumerate(embeddings)
             ]
