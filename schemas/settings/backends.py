@@ -42,9 +42,9 @@ class SearchSettings(Section):
     """How Qdrant searches its vector index."""
 
     hnsw_ef: Count | None = Field(
-        default=256,
+        default=384,
         description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
-        " nearest documents, and take longer. Default: 256; null: Qdrant's own, ef_construct of the index, mostly 100."
+        " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
         " Raise it if documents are missed; docs/quality.md has figures.",
     )
 

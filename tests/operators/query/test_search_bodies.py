@@ -129,9 +129,9 @@ def test_what_was_lost_is_not_replaced() -> None:
 def test_the_settings_name_the_vectors() -> None:
     """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
-    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES, hnsw_ef=256)
+    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES, hnsw_ef=384)
     assert assembly.searches(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(
-        SEARCHES, destinations=PLACES, hnsw_ef=256
+        SEARCHES, destinations=PLACES, hnsw_ef=384
     )
     assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
 
