@@ -1,7 +1,8 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
 `python -m bench rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries
 is worth, and with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth.
-`python -m bench paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly.
+`python -m bench paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly. `python -m
+bench recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
@@ -20,7 +21,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import caching, paraphrases, ranking, report, rerank_faults, reranking
+from bench import caching, paraphrases, ranking, recall, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
 from bench.profiling import sampling, thread_profiles
@@ -144,6 +145,17 @@ def compared(judged: Path | None, as_json: bool) -> int:
     return 1 if any(row["false_hits"]["checked"] for row in figures["thresholds"]) else 0
 
 
+def recalled(arguments: argparse.Namespace) -> int:
+    """Measure the recall of the vector leg; the exit code."""
+    plan = recall.Plan(arguments.points, arguments.namespaces, arguments.queries, arguments.rounds)
+    measured = recall.figures(plan, arguments.cache, arguments.index)
+    if arguments.json:
+        _emit({"machine": report.machine(), **measured})
+    else:
+        out.print(report.recall_table(measured))
+    return 0
+
+
 def _emit(value: dict[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
@@ -193,6 +205,15 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("paraphrases", help="compare labelled pairs of questions as the semantic cache does")
     command.set_defaults(run=lambda arguments: compared(arguments.judged, arguments.json))
     command.add_argument("--judged", type=Path, help="a directory with queries.jsonl and qrels.txt, in place of them")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("recall", help="measure the recall of the vector leg by hnsw_ef")
+    command.set_defaults(run=recalled)
+    command.add_argument("--points", type=_count, default=recall.POINTS)
+    command.add_argument("--namespaces", type=_count, default=1, help="that the points are in; one is searched")
+    command.add_argument("--queries", type=_count, default=300)
+    command.add_argument("--rounds", type=_count, default=5)
+    command.add_argument("--cache", type=Path, default=Path("~/.cache/rankstream").expanduser(), help="of the model")
+    command.add_argument("--index", type=Path, help="directory for the index. Default: a temporary one")
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

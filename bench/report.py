@@ -117,6 +117,17 @@ def reranking_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def recall_table(report: Mapping[str, Any]) -> Table:
+    """A row an `hnsw_ef`: the share of the exact hits that were found, and the time of a search."""
+    title = f"Recall@{report['depth']} at {report['points']} points"
+    shown = _table(title, "hnsw_ef", "recall", "worst tenth", "ms", "times that of none")
+    for row in report["rows"]:
+        value = "none" if row["hnsw_ef"] is None else str(row["hnsw_ef"])
+        found = (f"{row[name]:.3f}" for name in ("recall", "worst_tenth"))
+        shown.add_row(value, *found, f"{row['ms']:.2f}", _ranged(row["ratio"], 2))
+    return shown
+
+
 def faults_table(report: Mapping[str, Any]) -> Table:
     """A row a dialect and failure of the reranker."""
     shown = _table("A failing reranker", "dialect", "failure", "answers", "p99, ms", "calls a query", "back, ms")

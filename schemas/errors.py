@@ -6,7 +6,8 @@ RankstreamError
 │   ├── BackendTimeout
 │   │   └── DeadlinePassed
 │   ├── BackendUnavailable
-│   └── BackendBadResponse
+│   ├── BackendBadResponse
+│   └── NoTokenVectors     nothing failed      -> the query continues without it, with a warning
 ├── DeliveryError     Kafka failed           -> never swallowed
 │   ├── RetriableDelivery                       the transaction is aborted and retried
 │   └── FatalDelivery                           the process exits non-zero; its successor reads again
@@ -81,6 +82,7 @@ class Reason(StrEnum):
     DEADLINE = "deadline"
     NO_EMBEDDER = "no_embedder"
     NO_TERMS = "no_terms"
+    NO_TOKEN_VECTORS = "no_token_vectors"  # noqa: S105  no secret
     NO_VECTOR = "no_vector"
     PROFILE = "profile"
     RECIPE = "recipe"
@@ -126,6 +128,12 @@ class BackendBadResponse(BackendError):
     """
 
     reason = Reason.BAD_RESPONSE
+
+
+class NoTokenVectors(BackendError):
+    """The index keeps no token vectors of some of the documents that were to be read. Nothing failed."""
+
+    reason = Reason.NO_TOKEN_VECTORS
 
 
 class DeliveryError(RankstreamError):

@@ -33,7 +33,9 @@ def searches(settings: QdrantSettings) -> Searches:
     """What each leg is asked."""
     names = settings.vectors
     by_namespace = settings.idf == "namespace"
-    return Searches(names.dense, names.sparse, by_namespace, destinations(settings), settings.indexes)
+    return Searches(
+        names.dense, names.sparse, by_namespace, destinations(settings), settings.indexes, settings.search.hnsw_ef
+    )
 
 
 def cursors(settings: Settings) -> CursorCodec:

@@ -72,9 +72,11 @@ def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedd
     queries = section.documents if index.url is not None else min(section.documents, _ENGINE_QUERIES)
     idf = TokenIdf(qdrant) if section.idf and index.vectors.tokens is not None else None
     # Servers give no token vectors.
-    on_the_fly = TokenVectors(embedder) if isinstance(embedder, MiniLM) else None
+    on_the_fly = TokenVectors(embedder) if section.on_the_fly and isinstance(embedder, MiniLM) else None
     model, using = settings.embedder.model, index.vectors.tokens
-    return LateInteraction(qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries)
+    return LateInteraction(
+        qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries, searches=section.calls
+    )
 
 
 def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Reranking | None:
@@ -83,6 +85,9 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
         return None
     section = settings.rerank
     timeout, calls = section.timeout, section.calls
+    if reranker.reads == "tokens":
+        # A query whose documents' token vectors are computed would keep others from their calls: it bounds them itself.
+        calls = 0
     if section.kind == "chat":
         timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
     compares, kept = section.kind == "chat", section.cache

@@ -44,7 +44,7 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
             distance=models.Distance.DOT,
             multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
             hnsw_config=models.HnswConfigDiff(m=0),
-            datatype=models.Datatype.FLOAT16,
+            datatype=models.Datatype(names.tokens_datatype),
         )
     sparse = {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
     return models.CreateCollection(vectors=vectors, sparse_vectors=sparse)

@@ -12,7 +12,8 @@ class Capabilities:
     """What one collection can do.
 
     `name` is the collection's own, where the configuration may name an alias of it. `most` is how many points one
-    search may return, `exact` whether a search may pass the vector index by. `sparse`: it has the sparse vector that
+    search may return, `exact` whether a search may pass the vector index by, `hnsw_ef` how many candidates it may look
+    at in that index, None without a bound. `sparse`: it has the sparse vector that
     the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
     parts Qdrant counts how rare a term is.
     """
@@ -23,3 +24,4 @@ class Capabilities:
     sparse: bool = True
     tokens: bool = True
     shards: int = 1
+    hnsw_ef: int | None = None

@@ -82,13 +82,17 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """Writes each query's requests under one configuration."""
+    """Writes each query's requests under one configuration.
+
+    `hnsw_ef`: how many candidates the vector leg looks at in Qdrant's index, None: as many as Qdrant takes by itself.
+    """
 
     dense: str
     sparse: str
     idf_of_namespace: bool
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
+    hnsw_ef: int | None = None
 
     def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
@@ -102,6 +106,9 @@ class Searches:
                 body = {"query": vector_of(query), "using": self.dense, "filter": seen, **common}
                 if query.asked.canonical.reflections_only:
                     body["params"] = {"exact": True}
+                elif self.hnsw_ef is not None:
+                    bound = query.retrieval.capabilities.hnsw_ef
+                    body["params"] = {"hnsw_ef": min(self.hnsw_ef, bound or self.hnsw_ef)}
                 searches[leg] = Search(body, query.trace)
             elif leg == KEYWORD:
                 searches[leg] = self._keyword(query, seen, common)

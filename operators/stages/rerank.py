@@ -8,7 +8,7 @@ ends the recipe, done here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
 
@@ -25,7 +25,12 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Stage
 from operators.stages.backend_stage import BackendStage, Batch, ask
-from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
+
+_NO_TOKEN_VECTORS: Final = (
+    f"{Reason.NO_TOKEN_VECTORS}: the index keeps no token vectors of some candidates, so nothing was reranked: add"
+    " token vectors to the index, or see rerank.on_the_fly"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     @property
     def reads_tokens(self) -> bool:
         """Whether its reranker needs the query's token vectors."""
-        return self.reranker.reads == "tokens"
+        return self.reranker.reads != "text"
 
     def top(self, query: InFlight) -> int:
         """How many of this query's candidates it is to read."""
@@ -84,13 +89,16 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known, unread = self._known(text, self._documents(query, text, top))
         where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
-        return {self.name: RerankRequest(text, unread, *where, embedding, known, watermark)}
+        stored = query.retrieval.capabilities.tokens
+        return {self.name: RerankRequest(text, unread, *where, embedding, known, watermark, stored)}
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""
         lost = dict(query.outcome.degraded)
         if self.reads_tokens and query.retrieval.embedding is None:
             return lost.get("embed", Reason.NO_VECTOR)
+        if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.tokens:
+            return Reason.NO_TOKEN_VECTORS
         if "fetch" in lost:
             return lost["fetch"]
         left = self._room(text)
@@ -108,7 +116,15 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return outcomes
 
     def finish(self, finished: Finished[InFlight, Scores]) -> InFlight:
-        """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder."""
+        """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder.
+
+        That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
+        """
+        query = finished.item
+        if isinstance(finished.outcomes.get(self.name), NoTokenVectors):
+            query.outcome.warnings.append(_NO_TOKEN_VECTORS)
+            query.passed(self.step, len(query.outcome.candidates))
+            return query
         if finished.outcomes == {self.name: {}} and not self.compares:
             nothing = BackendBadResponse(f"{self.reranker.model}: no score for any document")
             finished = replace(finished, results={self.name: nothing})
@@ -128,8 +144,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """Note why the fused order stands, if the reranker was to read the query."""
         text = query.asked.canonical.text
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
+        if reason is Reason.NO_TOKEN_VECTORS:
+            query.outcome.warnings.append(_NO_TOKEN_VECTORS)
         # A vector that the query brought itself has no token vectors: nothing was lost.
-        if reason is not None and reason is not Reason.NO_VECTOR:
+        elif reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)
 
     def span(self, _: InFlight) -> tuple[str, Attributes]:

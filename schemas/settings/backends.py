@@ -12,12 +12,18 @@ from schemas.settings.section import Backend, Concurrency, Count, Seconds, Secti
 
 
 class Vectors(Section):
-    """The names of the vectors in a collection."""
+    """The names of the vectors in a collection, and how token vectors are stored."""
 
     dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
     sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
     tokens: str | None = Field(
         default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
+    )
+    tokens_datatype: Literal["turbo4", "float16"] = Field(
+        default="turbo4",
+        description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
+        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
+        " keeps its own.",
     )
 
 
@@ -29,6 +35,17 @@ class Bm25Settings(Section):
     avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
     language: str = Field(
         default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
+    )
+
+
+class SearchSettings(Section):
+    """How Qdrant searches its vector index."""
+
+    hnsw_ef: Count | None = Field(
+        default=384,
+        description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
+        " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
+        " Raise it if documents are missed; docs/quality.md has figures.",
     )
 
 
@@ -51,6 +68,7 @@ class QdrantSettings(Backend):
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
     vectors: Vectors = Vectors()
+    search: SearchSettings = SearchSettings()
     bm25: Bm25Settings = Bm25Settings()
     analysers: dict[str, Bm25Settings] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
@@ -142,6 +160,11 @@ class RerankSettings(Backend):
         default="order", description="For chat: order all relevant candidates, or pick one and put it first."
     )
     idf: bool = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
+    on_the_fly: bool = Field(
+        default=False,
+        description="For late_interaction: compute the token vectors of candidates that the index keeps none of, within"
+        " the query's time. Default: false, such a query is not reranked. Set it if few documents bring own vectors.",
+    )
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = Field(
         default=None,

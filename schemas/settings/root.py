@@ -133,6 +133,7 @@ class Settings(BaseSettings):
         return _hash(
             {
                 **self._indexed(),
+                "search": self.qdrant.search.model_dump(mode="json"),
                 "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
                 "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
@@ -162,7 +163,7 @@ _FORMAT: Final = 4
 4: texts and titles in NFC.
 """
 
-_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "max_doc_chars", "max_batch_chars"}
+_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}
 
 
 def _hash(content: Mapping[str, Any]) -> str:

@@ -209,6 +209,7 @@ def test_the_closed_lists() -> None:
         "deadline",
         "no_embedder",
         "no_terms",
+        "no_token_vectors",
         "no_vector",
         "profile",
         "recipe",

@@ -104,6 +104,7 @@ class Catalogue:
             sparse=names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
+            hnsw_ef=info.strict.get("search_max_hnsw_ef"),
         )
 
     def _tell(self, collection: str, error: BackendError) -> None:

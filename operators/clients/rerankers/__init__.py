@@ -19,7 +19,7 @@ class RerankRequest:
     """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
 
     `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
-    is indexed, as far as that is known.
+    is indexed, as far as that is known. `stored`: the collection can keep token vectors.
     """
 
     query: str
@@ -29,6 +29,7 @@ class RerankRequest:
     embedding: Embedding | None = None
     known: Scores = field(default_factory=dict)
     watermark: tuple[str, ...] | None = None
+    stored: bool = True
 
     def part(self, start: int, stop: int) -> "RerankRequest":
         """The same for the documents from `start` to before `stop` alone."""
@@ -37,8 +38,8 @@ class RerankRequest:
         return replace(self, documents=dict(islice(self.documents.items(), start, stop)))
 
 
-Reads = Literal["text", "tokens"]
-"""What a reranker reads: texts, or the query's token vectors too."""
+Reads = Literal["text", "tokens", "stored_tokens"]
+"""What a reranker reads: texts; texts and the query's token vectors; or these and those that the index keeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,26 @@
 """Late interaction: query and candidate compared token by token, with the embedder's own token vectors.
 
-The query's come from the embed stage. Of most documents the index keeps them, and Qdrant computes MaxSim over the
-candidates alone; of the others they are computed on the fly. Either way a score is the same, so that one answer may
-have both.
+The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
+candidates alone. Of documents that the index keeps none of they are computed on the fly, if that is asked for. Either
+way a score is the same but for rounding, so that one answer may have both.
 """
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from operators.clients.qdrant.client import point_id
-from operators.clients.rerankers import Capacity, RerankRequest
+from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.query.hits import Hits
 from operators.query.rerank_scores import Scores
-from schemas.errors import BackendBadResponse, BackendError
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
 DOCUMENTS: Final = 100_000
 """Of one call: no bound in practice, for Qdrant sends back an id and a score of each."""
@@ -39,10 +40,10 @@ class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
     `embedder` names the model that made both sides' token vectors. Tokens weigh what `idf` says, else all the same.
-    `on_the_fly` is for documents of which the index keeps no token vectors. A call takes at most `queries` queries.
+    A call takes at most `queries` queries. `on_the_fly` is for documents that have none in the index. With it
+    a call takes one query, since the others would wait for what is computed for one; and the reranker has at most
+    `searches` requests under way, 0 or less is no bound.
     """
-
-    reads: Final = "tokens"
 
     def __init__(
         self,
@@ -53,18 +54,24 @@ class LateInteraction:
         idf: TokenIdf | None = None,
         on_the_fly: TokenVectors | None = None,
         queries: int = 32,
+        searches: int = 0,
     ) -> None:
         self.model = f"late-interaction:{embedder}"
-        self.capacity = Capacity(queries=queries, documents=DOCUMENTS, whole=True, apart="collection")
+        self.reads: Reads = "stored_tokens" if on_the_fly is None else "tokens"
+        together = queries if on_the_fly is None else 1
+        self.capacity = Capacity(queries=together, documents=DOCUMENTS, whole=True, apart="collection")
         self._client = client
         self._using = using
         self._idf = idf
         self._on_the_fly = on_the_fly
+        bounded = on_the_fly is not None and searches > 0
+        self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
 
-        Every document is scored or its request fails; a query without token vectors is BackendBadResponse.
+        Every document is scored or its request isn't: NoTokenVectors where the index keeps none of a document and none
+        are computed. A query without token vectors is BackendBadResponse.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
@@ -77,7 +84,9 @@ class LateInteraction:
         ]
 
     async def aclose(self) -> None:
-        """Release nothing: client and embedder are their makers' to close."""
+        """Give up what is being computed; client and embedder are their makers' to close."""
+        if self._on_the_fly is not None:
+            await self._on_the_fly.aclose()
 
     async def _weighted(self, request: RerankRequest, timeout: float) -> WeightedQuery | BackendError:
         embedding = request.embedding
@@ -104,15 +113,22 @@ class LateInteraction:
         searches = {
             index: self._search(query, list(requests[index].documents))
             for index, query in enumerate(queries)
-            if isinstance(query, WeightedQuery)
+            if isinstance(query, WeightedQuery) and requests[index].stored
         }
         if searches:
-            answers = await self._client.query_batch(
-                requests[0].collection, list(searches.values()), timeout=deadline - time.monotonic()
-            )
+            answers = await self._answers(requests[0].collection, list(searches.values()), deadline)
             for index, answer in zip(searches, answers, strict=True):
                 found[index] = answer
         return found
+
+    async def _answers(
+        self, collection: str, searches: Sequence[Mapping[str, Any]], deadline: float
+    ) -> Sequence[Hits | BackendError]:
+        async with self._searching:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return [BackendTimeout("late interaction: no turn in time")] * len(searches)
+            return await self._client.query_batch(collection, searches, timeout=left)
 
     def _search(self, query: WeightedQuery, ids: Sequence[str]) -> Mapping[str, Any]:
         return {
@@ -142,7 +158,7 @@ class LateInteraction:
             return scores
         if self._on_the_fly is None:
             # Leaving them out would judge them irrelevant, and they were not read.
-            return BackendBadResponse(
+            return NoTokenVectors(
                 f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
             )
         try:

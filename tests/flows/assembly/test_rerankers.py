@@ -145,7 +145,24 @@ def test_late_interaction_asks_the_engine_little(
     found = reranker(configured(qdrant, **rerank))
     assert type(found) is LateInteraction
     assert found.capacity == Capacity(queries, DOCUMENTS, whole=True, apart="collection")
-    assert found.reads == "tokens"
+    assert found.reads == "stored_tokens"
+
+
+def test_a_query_that_computes_token_vectors_is_alone_in_its_call(tmp_path: Path) -> None:
+    """On the fly, the stage bounds no calls: a query that computes takes none that another needs. Without MiniLM, or
+    with another reranker, nothing is computed and nothing changes.
+    """
+    computing = {"kind": "late_interaction", "on_the_fly": True}
+    sections = {"qdrant": {"path": str(tmp_path)}, "embedder": {"kind": "minilm"}, "rerank": computing}
+    with made(load(None, sections)) as clients:
+        stage = reranking(load(None, sections), clients.reranker, METER)
+        assert stage is not None
+        assert (stage.reranker.reads, stage.reranker.capacity.queries, stage.bounds.max_concurrency) == ("tokens", 1, 0)
+    for rerank, calls in ((computing, 16), ({"kind": "cohere", **SERVER, "on_the_fly": True}, 16)):
+        with made(configured(**rerank)) as clients:
+            stage = reranking(configured(**rerank), clients.reranker, METER)
+            assert stage is not None
+            assert (stage.reranker.reads == "tokens", stage.bounds.max_concurrency) == (False, calls)
 
 
 def test_nobody_reranks_if_nobody_is_named() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
+from operators.query.capabilities import Capabilities
 from operators.query.destinations import Destinations
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
@@ -128,11 +129,27 @@ def test_what_was_lost_is_not_replaced() -> None:
 def test_the_settings_name_the_vectors() -> None:
     """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
-    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES)
+    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES, hnsw_ef=384)
     assert assembly.searches(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(
-        SEARCHES, destinations=PLACES
+        SEARCHES, destinations=PLACES, hnsw_ef=384
     )
     assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
+
+
+@pytest.mark.parametrize(("bound", "asked"), [(None, 256), (64, 64), (512, 256)])
+def test_the_vector_leg_looks_at_as_many_candidates_as_it_is_told(bound: int | None, asked: int) -> None:
+    """As many as are configured, and no more than the collection allows; the other legs know nothing of it, and what
+    passes the index by either.
+    """
+    configured = assembly.searches(load(None, {"qdrant": {"url": "http://q", "search": {"hnsw_ef": 256}}}).qdrant)
+    searched = query()
+    searched.retrieval.capabilities = Capabilities("documents", hnsw_ef=bound)
+    found = bodies(searched, configured)
+    assert found[VECTOR]["params"] == {"hnsw_ef": asked}
+    assert "hnsw_ef" not in found[KEYWORD].get("params", {})
+    assert bodies(query(reflections_only=True), configured)[VECTOR]["params"] == {"exact": True}
+    unset = assembly.searches(load(None, {"qdrant": {"url": "http://q", "search": {"hnsw_ef": None}}}).qdrant)
+    assert "params" not in bodies(query(), unset)[VECTOR]
 
 
 @pytest.mark.parametrize(

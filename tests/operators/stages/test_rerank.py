@@ -11,6 +11,7 @@ import pytest
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.verdict_cache import VerdictCache
+from operators.query.capabilities import Capabilities
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.rerank_scores import Scores
@@ -20,7 +21,7 @@ from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.stages.rank import ranked
 from operators.stages.rerank import Reranking
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors, Reason
 from schemas.settings import Profile
 from tests.operators.samples import query
 
@@ -120,6 +121,33 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     asked.lose("embed", Reason.UNAVAILABLE)
     asked.retrieval.embedding = None
     assert by().requests(asked)
+
+
+@pytest.mark.parametrize(
+    ("reads", "tokens", "asks"),
+    [("stored_tokens", True, True), ("stored_tokens", False, False), ("tokens", False, True), ("text", False, True)],
+)
+def test_a_collection_without_token_vectors_needs_no_call(reads: Reads, tokens: bool, asks: bool) -> None:
+    """Who reads those that the index keeps isn't asked where it can keep none; others are, and are told so."""
+    asked = fetched()
+    asked.retrieval.capabilities = Capabilities("documents", tokens=tokens)
+    requests = by(reads).requests(asked)
+    assert [request.stored for request in requests.values()] == [tokens] * asks
+    if not asks:
+        unread(after(asked, {}, by(reads)))
+
+
+def test_documents_without_token_vectors_are_no_failure() -> None:
+    """The fused order stands, nothing is lost, and a warning says why in plain words."""
+    unread(after(fetched(), {"rerank": NoTokenVectors("2 of 3")}, by("stored_tokens")))
+
+
+def unread(asked: InFlight) -> None:
+    """It has its fused order, one warning, and no loss."""
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "b", "c"]
+    assert (asked.outcome.degraded, asked.outcome.reranked, asked.outcome.rerank_scores) == ([], False, None)
+    (warning,) = asked.outcome.warnings
+    assert warning.startswith("no_token_vectors: ")
 
 
 def test_one_candidate_needs_no_call() -> None:

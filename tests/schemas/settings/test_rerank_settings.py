@@ -128,6 +128,7 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"kind": "cohere", "url": "http://r"}, {"model": "another"}),
     ({"kind": "chat"}, {"mode": "pick"}),
     ({}, {"idf": False}),
+    ({}, {"on_the_fly": True}),
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
 ]
@@ -171,6 +172,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "model": "bge",
         "mode": "pick",
         "idf": False,
+        "on_the_fly": True,
         "timeout": 1.5,
         "max_batch": 64,
         "max_concurrency": -1,

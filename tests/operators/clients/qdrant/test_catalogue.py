@@ -99,6 +99,13 @@ def test_limits_hold_where_strict_mode_is_on(strict: dict[str, Any], most: int, 
     assert (found.most, found.exact) == (most, exact)
 
 
+@pytest.mark.parametrize(("enabled", "bound"), [(True, 64), (False, None)])
+def test_a_bound_on_the_candidates_of_a_search_is_known(enabled: bool, bound: int | None) -> None:
+    """So that the vector leg asks for no more; none is known where the mode is off."""
+    strict = {"enabled": enabled, "search_max_hnsw_ef": 64}
+    assert read(Server(documents=config(strict=strict))).of("documents").hnsw_ef == bound
+
+
 def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     """And the next reading finds out that it was given to another one."""
     server = Server(blue=config(), green=config(shards=2))

@@ -15,7 +15,7 @@ from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.max_sim import WeightedQuery, to_float16
 from operators.clients.rerankers.token_idf import TokenIdf
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 from tests.operators.clients.rerankers.token_index import (
     DIMENSION,
     Document,
@@ -180,7 +180,8 @@ def test_a_failure_is_its_own_querys_alone(index: Index) -> None:
         request(tokens, ids),
     ]
     *failed, scores = scored(LateInteraction(index.client, "m"), requests)
-    assert all(isinstance(outcome, BackendBadResponse) for outcome in failed)
+    kinds = [BackendBadResponse] * 3 + [NoTokenVectors] * 2 + [BackendBadResponse]
+    assert [type(outcome) for outcome in failed] == kinds
     messages = [str(outcome) for outcome in failed]
     assert messages[:3] == ["late interaction: the query has no token vectors"] * 3
     assert messages[3] == "late interaction: 1 of 4 documents have no token vectors"

@@ -1,86 +1,35 @@
-"""Documents without stored token vectors: the same scores, computed at query time and kept within a bound."""
+"""Documents without stored token vectors: the same scores, computed at query time."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant_edge.shards import Engine
-from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TEXTS_A_CALL, TokenVectors
-from operators.query.embedding import Embedding
-from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
-from tests.operators.clients.rerankers.token_index import (
-    DIMENSION,
-    Document,
-    Index,
-    identity,
-    idf,
-    max_sim,
-    request,
-    unit_rows,
+from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, NoTokenVectors
+from tests.operators.clients.rerankers.token_index import Document, Index, identity, idf, max_sim
+from tests.operators.clients.rerankers.word_vectors import (
+    VOCABULARY,
+    WORDS,
+    Refusing,
+    WordVectors,
+    asked,
+    embedding,
+    scored,
 )
-
-VOCABULARY = unit_rows(40)
-WORDS = st.lists(st.integers(0, len(VOCABULARY) - 1), max_size=6)
-
-
-class WordVectors:
-    """An embedder of numbers in words' place, a token each; it notes its texts, and waits before those in `held`."""
-
-    model = "words"
-
-    def __init__(self, *, tokens: bool = True) -> None:
-        self.texts: list[str] = []
-        self.held: Mapping[str, asyncio.Event] = {}
-        self.failing: set[str] = set()
-        self._tokens = tokens
-
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
-        """Embed texts; BackendUnavailable if one of them is failing."""
-        try:
-            async with asyncio.timeout(timeout):
-                for text in texts:
-                    if text in self.held:
-                        await self.held[text].wait()
-        except TimeoutError:
-            raise BackendTimeout("embedder: no answer in time") from None
-        if self.failing.intersection(texts):
-            raise BackendUnavailable("embedder: status 503")
-        self.texts += texts
-        return [embedding(text) if self._tokens else Embedding(embedding(text).vector) for text in texts]
-
-    async def aclose(self) -> None:
-        """Release nothing."""
-
-
-def embedding(text: str) -> Embedding:
-    """What WordVectors makes of a text."""
-    token_ids = tuple(map(int, text.split()))
-    return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(token_ids)], token_ids)
 
 
 def stored(number: int, text: str) -> Document:
     """A document as the indexer would store it."""
     made = embedding(text)
     return Document(identity(number), made.tokens, made.token_ids)
-
-
-def asked(text: str, documents: Mapping[str, str]) -> RerankRequest:
-    """A query about documents."""
-    made = embedding(text)
-    return request(made.tokens, documents, made.token_ids)
-
-
-def scored(reranker: LateInteraction, *requests: RerankRequest, timeout: float = 30) -> list[Any]:
-    """The outcomes of one call."""
-    return asyncio.run(reranker.score(requests, timeout=timeout))
 
 
 @pytest.fixture(scope="module")
@@ -153,24 +102,24 @@ def test_stored_and_computed_share_an_answer(index: Index) -> None:
     assert embedder.texts == list(strangers.values())
 
 
-class Refusing:
-    """Qdrant where nothing may be searched."""
-
-    async def query_batch(self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float) -> Any:
-        """Fail the test."""
-        raise AssertionError("a collection without token vectors was searched")
-
-
 # Failures
 
 
-def test_without_an_embedder_of_tokens_such_documents_fail_their_query(index: Index) -> None:
-    """No embedder, or one that gives no token vectors, is a bad response; other queries have their scores."""
+def test_without_an_embedder_of_tokens_such_documents_are_their_querys_loss(index: Index) -> None:
+    """One that gives no token vectors is a bad response, none at all is no failure; other queries have their scores."""
     strange, known = asked("1 2", {identity(500): "1", IDS[0]: "2"}), asked("1 2", {IDS[0]: "1"})
-    for vectors in (None, TokenVectors(WordVectors(tokens=False))):
+    cases = ((None, NoTokenVectors), (TokenVectors(WordVectors(tokens=False)), BackendBadResponse))
+    for vectors, kind in cases:
         failed, fine = scored(LateInteraction(index.client, "m", on_the_fly=vectors), strange, known)
-        assert isinstance(failed, BackendBadResponse)
+        assert type(failed) is kind
         assert fine.keys() == {IDS[0]}
+
+
+def test_a_collection_without_the_multivector_is_not_searched() -> None:
+    """What it can't have is computed, and Qdrant isn't asked for it."""
+    query = replace(asked("1 2", {IDS[0]: "1", IDS[1]: "2"}), stored=False)
+    (found,) = scored(LateInteraction(Refusing(), "m", on_the_fly=TokenVectors(WordVectors())), query)
+    assert found.keys() == {IDS[0], IDS[1]}
 
 
 def test_a_failed_embedder_is_its_own_querys_loss() -> None:
@@ -209,22 +158,20 @@ def test_what_was_computed_when_time_was_up_is_kept() -> None:
     assert embedder.texts == list(texts.values())
 
 
-def test_a_call_without_time_embeds_nothing() -> None:
-    """What is kept is still there for it."""
+def test_closing_gives_up_what_is_computed() -> None:
+    """No task is left behind, although the embedder never answers."""
 
     async def scenario() -> None:
         embedder = WordVectors()
-        vectors = TokenVectors(embedder)
-        await vectors.of(["1 2"], timeout=30)
-        assert (await vectors.of(["1 2"], timeout=0)).keys() == {"1 2"}
-        with pytest.raises(BackendTimeout):
-            await vectors.of(["1 2", "3"], timeout=0)
-        assert embedder.texts == ["1 2"]
+        embedder.held = {"0": asyncio.Event()}
+        reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+        (late,) = await reranker.score([asked("1 2", {"a": "0", "b": "1"})], timeout=0.05)
+        assert isinstance(late, BackendTimeout)
+        async with asyncio.timeout(15):
+            await reranker.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
-
-
-# What is kept
 
 
 def test_a_text_is_computed_once() -> None:
@@ -234,39 +181,3 @@ def test_a_text_is_computed_once() -> None:
     scored(reranker, asked("1", {"a": "1 2", "b": "1 2", "c": "3"}), asked("2", {"d": "3", "e": "1 2"}))
     scored(reranker, asked("3", {"f": "1 2", "g": ""}))
     assert embedder.texts == ["1 2", "3", ""]
-
-
-@given(st.lists(WORDS, max_size=30), st.integers(0, 6000))
-def test_what_is_kept_is_within_its_bound(documents: list[list[int]], bound: int) -> None:
-    """Every text has its token vectors, in 16 bits a component, and those kept never weigh more than allowed."""
-    texts = [" ".join(map(str, words)) for words in documents]
-    embedder = WordVectors()
-    vectors = TokenVectors(embedder, max_bytes=bound)
-
-    async def scenario() -> int:
-        found = await vectors.of(texts, timeout=30)
-        assert {text: len(rows) for text, rows in found.items()} == {text: len(text.split()) for text in texts}
-        assert all(rows.dtype == np.float16 for rows in found.values())
-        embedder.texts.clear()
-        kept = 0
-        for text, rows in reversed(found.items()):
-            await vectors.of([text], timeout=30)
-            if embedder.texts:
-                break
-            kept += rows.nbytes
-        return kept
-
-    assert asyncio.run(scenario()) <= bound
-
-
-def test_the_text_longest_unused_leaves_first() -> None:
-    """With room for two of three equal texts, the one asked for again stays."""
-    embedder = WordVectors()
-    vectors = TokenVectors(embedder, max_bytes=2 * (DIMENSION * 2 + 512))
-
-    async def scenario() -> None:
-        for text in ("1", "2", "1", "3", "1", "2"):
-            await vectors.of([text], timeout=30)
-
-    asyncio.run(scenario())
-    assert embedder.texts == ["1", "2", "3", "2"]

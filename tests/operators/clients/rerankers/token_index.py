@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import numpy as np
@@ -20,9 +20,11 @@ from operators.indexing.collection import configuration, indexes
 from operators.query.embedding import Embedding
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings
+from schemas.settings.backends import Vectors
 from tests.operators.clients.qdrant.transports import Watched, qdrant
 
 DIMENSION = 384
+Datatype = Literal["turbo4", "float16"]
 RANDOM = np.random.default_rng(7)
 
 
@@ -90,9 +92,9 @@ class Index:
         self.transport = Held(EngineTransport(engine))
         self.client = qdrant(self.transport)
 
-    async def create(self, collection: str = "docs", *, indexed: bool = True) -> None:
-        """Create a collection; not `indexed`: without the index on pieces."""
-        settings = QdrantSettings(path=Path("unused"), dimension=DIMENSION)
+    async def create(self, collection: str = "docs", *, indexed: bool = True, datatype: Datatype = "float16") -> None:
+        """Create a collection; not `indexed`: without the index on pieces. In 16 bits scores are the definition's."""
+        settings = QdrantSettings(path=Path("unused"), dimension=DIMENSION, vectors=Vectors(tokens_datatype=datatype))
         await self.client.create_collection(collection, configuration(settings), timeout=30)
         for field, schema in indexes().items():
             if indexed or field != TOKEN_IDS:
