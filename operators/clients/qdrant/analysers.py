@@ -42,16 +42,22 @@ class Analysers:
         return self._models.get(collection, self._others)
 
     async def read(self, timeout: float) -> None:
-        """Ask Qdrant what each configured collection was made with; raises BackendError, and then nothing has changed.
+        """Ask Qdrant what each configured collection was made with; raises BackendError if it doesn't say so of one.
 
-        A collection that says nothing, or isn't there, keeps the configured parameters; so does one that says what
-        can't be used, with a warning. One that says something else than the configuration gets what it says, with a
-        warning.
+        What it says of the others holds all the same. A collection that says nothing, or isn't there, keeps the
+        configured parameters; so does one that says what can't be used, with a warning. One that says something else
+        than the configuration gets what it says, with a warning.
         """
         collections = self._settings.held
-        noted = await asyncio.gather(*(self._metadata(collection, timeout) for collection in collections))
-        for collection, said in zip(collections, noted, strict=True):
-            self._models[collection] = self._made(collection, said)
+        asked = (self._metadata(collection, timeout) for collection in collections)
+        failed: list[BaseException] = []
+        for collection, said in zip(collections, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(said, BaseException):
+                failed.append(said)
+            else:
+                self._models[collection] = self._made(collection, said)
+        if failed:
+            raise failed[0]
 
     async def _metadata(self, collection: str, timeout: float) -> Mapping[str, Any]:
         try:
