@@ -35,14 +35,14 @@ class OutageLog:
         count = self._outages.failed(Kind(scope, error.reason, str(error), lasting), self._clock())
         if count is not None:
             event = "backend is failing" if lasting else "backend refuses requests"
-            log.warning(event, **self._told(path), reason=error.reason, error=str(error), failed=count)
+            log.warning(event, **self._told(path), reason=error.reason.value, error=str(error), failed=count)
 
     def succeeded(self, path: str, *, reads: bool) -> None:
         """A request was answered."""
         if not self._outages.under_way:
             return
         for ended in self._outages.succeeded(self._scope(path, reads), self._clock()):
-            after = {"reason": ended.kind.reason, "after_s": round(ended.lasted, 1), "failed": ended.failed}
+            after = {"reason": ended.kind.reason.value, "after_s": round(ended.lasted, 1), "failed": ended.failed}
             log.info("backend is well again", **self._told(path), **after)
 
     def _scope(self, path: str, reads: bool) -> Hashable:

@@ -50,7 +50,7 @@ def test_five_failures_leave_a_backend_alone(failing: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_told_each_time(status: int) -> None:
-    """A refused key never opens the breaker, so that its reason isn't lost behind an outage's, nor is it asked again."""
+    """A refused key never opens the breaker, which would hide its reason, and is never tried again."""
     server = Scripted([status])
 
     async def scenario() -> list[str | BackendError]:
