@@ -30,7 +30,7 @@ import aiohttp
 import httpx
 import orjson
 
-from operators.clients.http.causes import cause_of, not_http
+from operators.clients.http.causes import SILENT_END, cause_of, not_http
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import OWN_CONNECTION, Met, PooledTransport, met
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
@@ -164,7 +164,10 @@ class Endpoint:
             return BackendTimeout(f"{who}: no {'connection' if met.get() is Met.NO_CONNECTION else 'answer'} in time")
         if isinstance(error, aiohttp.ClientResponseError):
             return BackendBadResponse(f"{who}: {not_http(error)}")
-        return BackendUnavailable(f"{who}: {cause_of(error)}")
+        cause = cause_of(error)
+        if cause == SILENT_END and met.get() is Met.NEW_CONNECTION and self.base_url.startswith("http:"):
+            cause += ", as a TLS port ends one that speaks http"
+        return BackendUnavailable(f"{who}: {cause}")
 
     async def _answer(self, request: httpx.Request) -> bytes:
         response = await self.transport.handle_async_request(request)

@@ -53,6 +53,21 @@ def created(path: Path, settings: QdrantSettings, metadata: dict[str, Any] | Non
     on_engine(path, lambda client: client.create_collection("documents", config, timeout=TIMEOUT))
 
 
+def test_one_that_may_not_be_seen_hides_no_other() -> None:
+    """With a key for one of two collections, the terms of that one are made as it says; the other is told."""
+
+    def one_of_two(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/collections/other":
+            return httpx.Response(403, json={"status": {"error": "Forbidden"}})
+        config = {"params": {}, "metadata": metadata(GERMAN)}
+        return httpx.Response(200, json={"result": {"points_count": 0, "config": config}})
+
+    analysers = Analysers(qdrant(Faulty(one_of_two)), configured(Path("unused")))
+    with pytest.raises(BackendError):
+        asyncio.run(analysers.read(TIMEOUT))
+    assert analysers.of("documents").document(TEXT) == Bm25(Bm25Parameters(1.5, 0.5, 64.5, "german")).document(TEXT)
+
+
 def read(path: Path, settings: QdrantSettings, times: int = 1) -> Analysers:
     """The analysers after they asked Qdrant."""
 
