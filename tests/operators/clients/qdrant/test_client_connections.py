@@ -44,8 +44,8 @@ def test_a_server_that_closes_idle_connections_costs_no_answer() -> None:
     at_random = random.Random(5)
     outcomes = ask(server, keep_alive=60.0, pause=lambda: at_random.uniform(0.045, 0.056), clients=50)
     assert [type(outcome) for outcome in outcomes] == [Hits] * QUERIES
-    # The race was on: many queries were read by nobody, and many were not.
-    assert server.closed > QUERIES // 10
+    # The race was on: the server closed far more connections than the client did at its end.
+    assert server.closed > 100
 
 
 def test_a_server_that_closes_at_random_costs_no_answer() -> None:
