@@ -79,6 +79,9 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
     BAD_RESPONSE = "bad_response"
+    UNAUTHORIZED = "unauthorized"
+    NO_COLLECTION = "no_collection"
+    REFUSED = "refused"
     DEADLINE = "deadline"
     NO_EMBEDDER = "no_embedder"
     NO_TERMS = "no_terms"
@@ -92,15 +95,18 @@ class Reason(StrEnum):
 class BackendError(RankstreamError):
     """A call to a backend failed; the result reports `reason`.
 
-    The message is for logs and spans. It names the backend and the symptom, never a query, a document or a secret.
+    The message is for logs and for the operator's dead letters, never for results. It names the backend and the
+    symptom, and no secret; only Qdrant's own words, of what it refuses, may quote a value of a request.
     `status` is the HTTP status, if there was one.
     """
 
     reason: Reason
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)
         self.status = status
+        if reason is not None:
+            self.reason = reason
 
 
 class BackendTimeout(BackendError):
@@ -124,7 +130,8 @@ class BackendUnavailable(BackendError):
 class BackendBadResponse(BackendError):
     """An answer that breaks the protocol. It is rejected as a whole, never repaired.
 
-    A `status` of 4xx other than 429 means that the backend refused the request itself.
+    A `status` of 4xx other than 429 means that the backend refused the request itself. The reason then says why, where
+    the backend tells: `unauthorized`, `no_collection` or `refused`.
     """
 
     reason = Reason.BAD_RESPONSE

@@ -1,7 +1,7 @@
 """The clients of the backends, made of the settings; nothing here connects."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol, Self
@@ -15,11 +15,11 @@ from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.bisection import REFUSALS
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.dialect import QDRANT
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
@@ -32,8 +32,6 @@ ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
 _MAX_ENGINE_UPSERT = 2 * MIB
-_ANSWERS = frozenset({404, 409})
-"""Statuses by which Qdrant answers a question: there is no such collection, there is one already."""
 
 _PROBE_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 10.0
@@ -100,7 +98,7 @@ class Clients:
         chat = chat_model(settings.chat)
 
         def reranking_server(section: RerankSettings) -> Backend:
-            return _server("reranker", section.url, _bearer(_key("rerank", section)))
+            return _server("reranker", section, section.url, _bearer(_key("rerank", section)))
 
         reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
         return cls(client, embeds, reranks, chat)
@@ -117,14 +115,19 @@ class Clients:
         local = MiniLM | CrossEncoder
         return {name: each for name, each in opened.items() if each is not None and not isinstance(each, local)}
 
-    def register(self, resources: Resources, calls: EventLoopThread) -> None:
-        """Have the connections closed on the loop that opens them, and Qdrant asked whether it answers."""
+    def register(self, resources: Resources, calls: EventLoopThread, collections: Sequence[str]) -> None:
+        """Have the connections closed on the loop that opens them, and Qdrant asked for these collections.
+
+        The key must open them all: a server that is up helps nobody whose collection is missing or forbidden.
+        """
+
+        async def infos() -> None:
+            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in collections)
+            await asyncio.gather(*asked)
 
         def reachable() -> bool:
             try:
-                calls.run(
-                    self.qdrant.backend.endpoint.fetch("GET", "/readyz", timeout=_PROBE_TIMEOUT), 2 * _PROBE_TIMEOUT
-                )
+                calls.run(infos(), 2 * _PROBE_TIMEOUT)
             except (BackendError, TimeoutError):
                 return False
             return True
@@ -149,23 +152,24 @@ def _bearer(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _server(name: str, url: str | None, headers: Mapping[str, str]) -> Backend:
+def _server(name: str, section: Section, url: str | None, headers: Mapping[str, str]) -> Backend:
     assert url is not None
     # The stages bound the calls.
-    return resilient(Endpoint(name, url, http_transport(max_connections=0), headers))
+    transport = http_transport(max_connections=0, keep_alive=section.keep_alive)
+    return resilient(Endpoint(name, url, transport, headers))
 
 
 def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
     """The client of the server at `url`, or of the engine in this process."""
     if settings.url is None:
         transport = EngineTransport(engine())
-        endpoint = Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY)
+        endpoint = Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
         # The engine holds the interpreter while it writes: small writes let the searches in between.
         return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT)
     key = _key("qdrant", settings)
     headers = {"api-key": key} if key else {}
-    endpoint = Endpoint("qdrant", settings.url, http_transport(), headers, max_body=_MAX_QDRANT_BODY)
-    return QdrantClient(resilient(endpoint, refusals=REFUSALS | _ANSWERS))
+    pooled = http_transport(keep_alive=settings.keep_alive)
+    return QdrantClient(resilient(Endpoint("qdrant", settings.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)))
 
 
 def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | None:
@@ -175,7 +179,7 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | Non
         return None
     if section.kind == "minilm":
         return minilm()
-    server = _server("embedder", section.url, _bearer(_key("embedder", section)))
+    server = _server("embedder", section, section.url, _bearer(_key("embedder", section)))
     dimension = settings.qdrant.dimension
     if section.kind == "openai":
         return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
@@ -188,7 +192,9 @@ def chat_model(settings: ChatSettings) -> ChatModel | None:
         return None
     key = _key("chat", settings)
     if settings.kind == "openai":
-        server = _server("chat", settings.url, _bearer(key))
+        server = _server("chat", settings, settings.url, _bearer(key))
         return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    return AnthropicChat(_server("chat", settings.url, headers), settings.model, max_tokens=settings.max_tokens)
+    return AnthropicChat(
+        _server("chat", settings, settings.url, headers), settings.model, max_tokens=settings.max_tokens
+    )

@@ -94,7 +94,7 @@ def search_replica(
     with Resources() as resources:
         writes = [topics.results, *topics.reply_to]
         member = replication(settings, kafka, topics.queries, writes, [topics.watermarks], dialect, provider, resources)
-        clients.register(resources, member.calls)
+        clients.register(resources, member.calls, settings.qdrant.held)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         flow = search(search_assembly.parts(settings, clients, member, watermarks))
         return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
@@ -112,6 +112,6 @@ def indexing_replica(
     clients = Clients.of(settings, in_process)
     with Resources() as resources:
         member = replication(settings, kafka, topics.documents, [topics.watermarks], [], dialect, provider, resources)
-        clients.register(resources, member.calls)
+        clients.register(resources, member.calls, settings.qdrant.held)
         flow = indexing(indexing_assembly.parts(settings, clients, member))
         return Replica(member, flow, resources.kept(), settings.delivery.watchdog)

@@ -7,6 +7,7 @@ a dead letter alone.
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -15,6 +16,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
 from operators.clients.http.bisection import REFUSALS, bisected
+from operators.clients.http.outages import Kind, Outages
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
@@ -40,16 +42,19 @@ IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
     """Call until the backend answers, waiting ever longer in between. Raises BackendBadResponse for a refusal.
 
-    A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too.
+    A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too, with a warning for
+    each kind of failure, at most once a minute.
     """
     pause = 0.1
+    outages = Outages()
     while True:
         try:
             return await call()
         except BackendError as error:
             if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
                 raise
-            log.warning("backend call failed", reason=str(error), retry_in_s=pause)
+            if failed := outages.failed(Kind(None, error.reason, str(error)), time.monotonic()):
+                log.warning("backend call failed", reason=str(error), failed=failed, retry_in_s=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -59,6 +59,10 @@ class Backend(Section):
 
     api_key: Secret = None
     api_key_file: Path | None = Field(default=None, description="File that holds the API key; null: see `api_key`.")
+    keep_alive: Seconds = Field(
+        default=3.0,
+        description="Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5).",
+    )
 
     def key(self) -> str | None:
         """The API key, read from its file if one is configured. Raises OSError if the file can't be read."""

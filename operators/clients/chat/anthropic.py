@@ -36,7 +36,7 @@ class AnthropicChat:
             "max_tokens": self.max_tokens,
             "temperature": 0,
         }
-        completion = await self.backend.ask("/messages", body, self._read, timeout=timeout)
+        completion = await self.backend.ask("/messages", body, self._read, timeout=timeout, repeatable=True)
         if completion is None:
             raise BackendBadResponse(f"{self.backend.name}: the model refused to answer")
         return completion

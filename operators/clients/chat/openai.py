@@ -35,7 +35,7 @@ class OpenAIChat:
             "max_tokens": self.max_tokens,
             "temperature": 0,
         }
-        completion = await self.backend.ask("/chat/completions", body, self._read, timeout=timeout)
+        completion = await self.backend.ask("/chat/completions", body, self._read, timeout=timeout, repeatable=True)
         if completion is None:
             raise BackendBadResponse(f"{self.backend.name}: the model refused to answer")
         return completion

@@ -29,7 +29,9 @@ class OpenAIEmbedder:
 
         async def request(batch: Sequence[str]) -> list[Embedding]:
             body = {"model": self.model, "input": batch, "encoding_format": "float"}
-            return await self.backend.ask("/embeddings", body, partial(self._read, len(batch)), timeout=timeout)
+            return await self.backend.ask(
+                "/embeddings", body, partial(self._read, len(batch)), timeout=timeout, repeatable=True
+            )
 
         answers = await in_batches(texts, self.max_batch, request)
         return [embedding for answer in answers for embedding in answer]

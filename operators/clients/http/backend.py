@@ -4,10 +4,9 @@
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from operators.clients.http.bisection import REFUSALS
 from operators.clients.http.breaking import Breaking
 from operators.clients.http.retrying import Retrying, full_jitter
 from operators.clients.http.transport import Endpoint
@@ -29,10 +28,18 @@ class Backend(Protocol):
         ...
 
     async def ask(
-        self, path: str, body: object, read: Callable[[Any], T], *, timeout: float, method: str = "POST"
+        self,
+        path: str,
+        body: object,
+        read: Callable[[Any], T],
+        *,
+        timeout: float,
+        method: str = "POST",
+        repeatable: bool = False,
     ) -> T:
         """Send `body` and return what `read` makes of the parsed answer, all within `timeout` seconds.
 
+        `repeatable`: the request only reads, so it may be sent again on a new connection when an old one breaks.
         `read` raises BackendError for an answer that breaks the protocol. Raises BackendError.
         """
         ...
@@ -46,11 +53,10 @@ def resilient(
     endpoint: Endpoint,
     clock: Callable[[], float] = time.monotonic,
     jitter: Callable[[float], float] = full_jitter,
-    refusals: Collection[int] = REFUSALS,
 ) -> Backend:
-    """The endpoint with retries, a retry budget and a breaker.
+    """The endpoint with retries, a retry budget, a breaker and a log of its outages.
 
-    `jitter` chooses a pause up to the one that it is given; `refusals` are statuses that say nothing against the
-    backend. It belongs to no event loop, and works on the next when one is closed.
+    `jitter` chooses a pause up to the one that it is given. It belongs to no event loop, and works on the next when one
+    is closed.
     """
-    return Retrying(Breaking(endpoint, clock, refusals), clock, jitter)
+    return Retrying(Breaking(endpoint, clock), clock, jitter)

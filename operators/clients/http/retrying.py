@@ -2,8 +2,10 @@
 
 What it promises of every request:
 - it ends within its time-out, counted over all tries and the pauses between them;
-- a broken or refused connection and the statuses 429, 502, 503 and 504 are tried again, TRIES tries in all at most,
-  while time, the budget of retries (`operators.clients.http.retry_budget`) and the breaker allow it; nothing else is;
+- a read that the endpoint repeats, for its connection was only old, is one try;
+- any other broken or refused connection and the statuses 429, 502, 503 and 504 are tried again, TRIES tries in all at
+  most, while time, the budget of retries (`operators.clients.http.retry_budget`) and the breaker allow it; nothing else
+  is;
 - a pause lasts a random part of 50 ms, and of twice as much after each further failure, at most 1 s ("full jitter":
   tries that failed together don't come back together); one that would end after the deadline isn't begun;
 - while the breaker is open, a request is BackendUnavailable at once and nothing is sent;
@@ -65,7 +67,14 @@ class Retrying:
         return self.endpoint.name
 
     async def ask(
-        self, path: str, body: object, read: Callable[[Any], T], *, timeout: float, method: str = "POST"
+        self,
+        path: str,
+        body: object,
+        read: Callable[[Any], T],
+        *,
+        timeout: float,
+        method: str = "POST",
+        repeatable: bool = False,
     ) -> T:
         """Send `body` and return what `read` makes of the parsed answer, all tries within `timeout` seconds.
 
@@ -91,7 +100,9 @@ class Retrying:
             while permit is not None:
                 left = deadline - self._clock()
                 try:
-                    return await self._inner.ask(permit, path, content, noted, timeout=left, method=method)
+                    return await self._inner.ask(
+                        permit, path, content, noted, timeout=left, method=method, repeatable=repeatable
+                    )
                 except BackendUnavailable as error:
                     if answered:
                         raise

@@ -6,12 +6,17 @@ the request itself.
 
 What an endpoint promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;
+- a call that is `repeatable`, and that met a broken connection which had carried other requests before, is sent once
+  more at once, on a connection of its own: the server may have closed the first one for being idle. Whatever breaks
+  a new connection is a failure. (aiohttp itself sends GET and PUT a second time after a broken connection.);
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
   says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
-  BackendBadResponse; nothing else is raised;
-- messages name the backend and the symptom: no URL, header, request or response text, so that none can leak, and no
-  library's error is chained to them, for those hold all of these.
+  BackendBadResponse; a `dialect` may know better what a status means; nothing else is raised;
+- messages name the backend and the symptom; without an answer also the address and the cause, such as a refused
+  connection or an untrusted certificate. They hold no header, no path, and no request or response text but what the
+  `dialect` quotes, without the values of headers; and no library's error is chained to them, for those hold all of
+  these.
 """
 
 import asyncio
@@ -24,62 +29,31 @@ from typing import Any, TypeVar
 import aiohttp
 import httpx
 import orjson
-from httpx_aiohttp import AiohttpTransport
 
+from operators.clients.http.causes import SILENT_END, cause_of, not_http
+from operators.clients.http.dialect import PLAIN, Dialect
+from operators.clients.http.pool import OWN_CONNECTION, Met, PooledTransport, met
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
 
 MIB = 1024 * 1024
 
 T = TypeVar("T")
 
+_TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
+
 
 # Parsing a URL costs as much as writing a small request.
 _url = functools.lru_cache(maxsize=256)(httpx.URL)
 
 
-class _Answer(aiohttp.ClientResponse):
-    """An answer without its reason phrase: httpx-aiohttp fails on one that isn't UTF-8 and leaks the connection."""
-
-    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        await super().start(connection)
-        self.reason = None
-        return self
-
-
-class _HttpTransport(AiohttpTransport):
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if len(request.content) > MIB:
-            # aiohttp warns of large bodies given as bytes.
-            body = httpx.ByteStream(request.content)
-            request = httpx.Request(request.method, request.url, headers=request.headers, stream=body)
-        if self._closed():
-            raise httpx.ConnectError("the transport is closed")
-        try:
-            return await super().handle_async_request(request)
-        except asyncio.CancelledError:
-            # A closing pool cancels those that wait for a connection; their tasks were not cancelled.
-            task = asyncio.current_task()
-            if self._closed() and task is not None and not task.cancelling():
-                raise httpx.ConnectError("the transport was closed") from None
-            raise
-
-    def _closed(self) -> bool:
-        return isinstance(self.client, aiohttp.ClientSession) and self.client.closed
-
-
-def http_transport(*, max_connections: int = 64, verify: ssl.SSLContext | bool = True) -> httpx.AsyncBaseTransport:
+def http_transport(
+    *, max_connections: int = 64, keep_alive: float = 3.0, verify: ssl.SSLContext | bool = True
+) -> httpx.AsyncBaseTransport:
     """A pooled transport to servers, opened at its first request on the loop that makes it.
 
-    `max_connections` of 0: no bound.
+    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
     """
-
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=max_connections, ssl=verify)
-        jar = aiohttp.DummyCookieJar()
-        return aiohttp.ClientSession(connector=connector, cookie_jar=jar, response_class=_Answer)
-
-    # `verify` here would build a second TLS context, in 80 ms, for connections that this transport never opens itself.
-    return _HttpTransport(client=session, verify=False)
+    return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +68,7 @@ class Endpoint:
     transport: httpx.AsyncBaseTransport
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_body: int = 8 * MIB
+    dialect: Dialect = PLAIN
 
     def __post_init__(self) -> None:
         if not _is_base_url(self.base_url):
@@ -107,35 +82,57 @@ class Endpoint:
         """Itself: there is no layer above."""
         return self
 
+    @property
+    def address(self) -> str:
+        """Scheme, host and port, for operators."""
+        url = _url(self.base_url)
+        return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
     async def ask(
-        self, path: str, body: object, read: Callable[[Any], T], *, timeout: float, method: str = "POST"
+        self,
+        path: str,
+        body: object,
+        read: Callable[[Any], T],
+        *,
+        timeout: float,
+        method: str = "POST",
+        repeatable: bool = False,
     ) -> T:
         """Call once and return what `read` makes of the parsed answer. Raises what both raise."""
-        return read(await self.call(method, path, body, timeout=timeout))
+        return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
 
-    async def call(self, method: str, path: str, body: object = None, *, timeout: float) -> Any:
+    async def call(
+        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
+    ) -> Any:
         """Send `body` as JSON and return the parsed answer, all within `timeout` seconds.
 
         Raises BackendTimeout, BackendUnavailable or BackendBadResponse (with the status, where there was one).
         """
-        content = await self.fetch(method, path, body, timeout=timeout)
+        content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError as error:
             symptom = error.msg
         raise BackendBadResponse(f"{self.name}: the body is not JSON: {symptom}")
 
-    async def fetch(self, method: str, path: str, body: object = None, *, timeout: float) -> bytes:
+    async def fetch(
+        self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
+    ) -> bytes:
         """Like `call`, for answers that aren't JSON: the body's bytes."""
         request = self._request(method, path, body)
+        met.set(Met.NO_POOL)
         try:
             async with asyncio.timeout(timeout):
-                response = await self.transport.handle_async_request(request)
                 try:
-                    return await self._read(response)
-                finally:
-                    await response.aclose()
-        except (httpx.TransportError, aiohttp.ClientError, OSError) as error:
+                    return await self._answer(request)
+                except _TRANSPORT_ERRORS as error:
+                    stale = met.get() is Met.REUSED_CONNECTION
+                    if not (stale and repeatable and type(self._failure(error)) is BackendUnavailable):
+                        raise
+                # Other pooled connections may be as old.
+                request.extensions[OWN_CONNECTION] = True
+                return await self._answer(request)
+        except _TRANSPORT_ERRORS as error:
             failure = self._failure(error)
         # Raised out here, where nothing is chained to it.
         raise failure
@@ -160,34 +157,59 @@ class Endpoint:
         raise BackendBadResponse(f"{self.name}: the request can't be written as JSON")
 
     def _failure(self, error: Exception) -> BackendError:
+        who = f"{self.name} at {self.address}"
         # httpx-aiohttp maps a connection that closed to ConnectTimeout: the cause tells.
         broke = isinstance(error.__cause__, aiohttp.ClientConnectionError)
         if isinstance(error, TimeoutError | httpx.TimeoutException) and not broke:
-            return BackendTimeout(f"{self.name}: no answer in time")
+            return BackendTimeout(f"{who}: no {'connection' if met.get() is Met.NO_CONNECTION else 'answer'} in time")
         if isinstance(error, aiohttp.ClientResponseError):
-            return BackendBadResponse(f"{self.name}: not an HTTP answer")
-        symptom = "the connection broke" if broke else type(error).__name__
-        return BackendUnavailable(f"{self.name}: {symptom}")
+            return BackendBadResponse(f"{who}: {not_http(error)}")
+        cause = cause_of(error)
+        if cause == SILENT_END and met.get() is Met.NEW_CONNECTION and self.base_url.startswith("http:"):
+            cause += ", as a TLS port ends one that speaks http"
+        return BackendUnavailable(f"{who}: {cause}")
+
+    async def _answer(self, request: httpx.Request) -> bytes:
+        response = await self.transport.handle_async_request(request)
+        try:
+            if not httpx.codes.is_success(response.status_code):
+                raise self.dialect.error(self.name, response.status_code, await self._said(response))
+            return await self._read(response)
+        finally:
+            await response.aclose()
+
+    async def _said(self, response: httpx.Response) -> bytes:
+        """What came without success, as much of it as the dialect reads, without what the headers hold."""
+        said = b""
+        if self.dialect.read:
+            try:
+                async for chunk in _stream(response):
+                    said += chunk
+                    if len(said) >= self.dialect.read:
+                        break
+            except _TRANSPORT_ERRORS:
+                # The status is an answer by itself.
+                pass
+        for value in filter(None, self.headers.values()):
+            said = said.replace(value.split()[-1].encode(), b"***")
+        return said[: self.dialect.read]
 
     async def _read(self, response: httpx.Response) -> bytes:
-        status = response.status_code
-        if status == httpx.codes.REQUEST_TIMEOUT:
-            raise BackendTimeout(f"{self.name}: status {status}", status)
-        if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            raise BackendUnavailable(f"{self.name}: status {status}", status)
-        if not httpx.codes.is_success(status):
-            raise BackendBadResponse(f"{self.name}: status {status}", status)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise BackendBadResponse(f"{self.name}: an encoded body was not asked for")
         chunks = []
         size = 0
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        async for chunk in response.stream:
+        async for chunk in _stream(response):
             size += len(chunk)
             if size > self.max_body:
                 raise BackendBadResponse(f"{self.name}: the body is over {self.max_body} bytes")
             chunks.append(chunk)
         return b"".join(chunks)
+
+
+def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    return response.stream
 
 
 def _is_base_url(text: str) -> bool:

@@ -211,7 +211,9 @@ class QdrantClient:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
-        return await self.backend.ask(path + bounds, body, result, timeout=left, method=method)
+        # What is waited for is a write; so is a creation, the only other PUT.
+        reads = not wait and method != "PUT"
+        return await self.backend.ask(path + bounds, body, result, timeout=left, method=method, repeatable=reads)
 
     def _written(self, value: object) -> bytes:
         try:

@@ -57,7 +57,7 @@ class HttpReranker(ABC):
         def read(answer: Any) -> list[Scores]:
             return _by_request(requests, self.relevances(answer, count))
 
-        return await self._backend.ask(self.path, self._call(requests), read, timeout=timeout)
+        return await self._backend.ask(self.path, self._call(requests), read, timeout=timeout, repeatable=True)
 
 
 class QueryReranker(HttpReranker):

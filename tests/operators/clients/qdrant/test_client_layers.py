@@ -23,9 +23,10 @@ BREAK = -1
 class Server:
     """Answers as it is told, one status a request, the last one for ever; BREAK drops the connection."""
 
-    def __init__(self, *statuses: int, result: Mapping[str, Any] = FOUND) -> None:
+    def __init__(self, *statuses: int, result: Mapping[str, Any] = FOUND, said: str = "said") -> None:
         self._statuses = list(statuses)
         self._result = result
+        self._error = {"status": {"error": said}}
         self.paths: list[str] = []
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
@@ -37,7 +38,7 @@ class Server:
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
-        return json_response(self._result if status == 200 else {}, status)
+        return json_response(self._result if status == 200 else self._error, status)
 
 
 def with_client(server: Server, scenario: Callable[[QdrantClient], Awaitable[None]]) -> None:
@@ -101,9 +102,9 @@ def test_a_server_that_is_down_is_left_alone() -> None:
     assert server.paths[-1] == "/readyz"
 
 
-@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422])
 def test_a_refusal_says_nothing_against_the_server(status: int) -> None:
-    """A missing collection, one that is there already, and a wrong request leave the breaker closed."""
+    """A refused key, a missing collection, one that is there already, and a wrong request leave the breaker closed."""
     server = Server(*[status] * (3 * OPENS_AFTER), 200)
 
     async def scenario(client: QdrantClient) -> None:

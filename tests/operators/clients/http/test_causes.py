@@ -1,0 +1,158 @@
+"""Why a request got no answer: the address and the cause are in the error, for operators."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.client_reqrep import ConnectionKey
+
+from operators.clients.http.causes import cause_of
+from operators.clients.http.transport import Endpoint, http_transport
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.missing import missing
+from tests.operators.clients.http.resilience import unused_port
+from tests.operators.clients.http.serving import answering, json_response, speaking
+
+KEY = ConnectionKey("name", 80, False, True, None, None, None)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    """A server's TLS with a certificate that nobody trusts."""
+    if shutil.which("openssl") is None:
+        missing("the certificate needs the command openssl")
+    directory: Path = tmp_path_factory.mktemp("tls")
+    key, made = directory / "key.pem", directory / "certificate.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    named = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, *named, "-keyout", key, "-out", made], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(made, key)
+    return context
+
+
+async def said(url: str, timeout: float = 5.0) -> tuple[type[BackendError], str]:
+    """What a call to this URL comes to: the error and its text, the address cut off."""
+    endpoint = Endpoint("backend", f"{url}/with/a/path", http_transport())
+    with pytest.raises(BackendError) as caught:
+        await endpoint.call("POST", "/", {}, timeout=timeout)
+    await endpoint.aclose()
+    start = f"backend at {url}: "
+    assert str(caught.value).startswith(start)
+    return type(caught.value), str(caught.value).removeprefix(start)
+
+
+async def _answer(_: web.Request) -> web.Response:
+    return json_response({})
+
+
+def test_a_refused_connection() -> None:
+    """A port on which nobody listens is told as that."""
+    kind, cause = asyncio.run(said(f"http://127.0.0.1:{unused_port()}"))
+    assert (kind, cause) == (BackendUnavailable, "connection refused")
+
+
+def test_an_untrusted_certificate(certificate: ssl.SSLContext) -> None:
+    """A certificate that isn't trusted is told with the library's reason."""
+
+    async def scenario() -> tuple[type[BackendError], str]:
+        async with answering(_answer, tls=certificate) as url:
+            return await said(url)
+
+    assert asyncio.run(scenario()) == (BackendUnavailable, "certificate not trusted: self-signed certificate")
+
+
+def test_http_spoken_to_a_tls_port(certificate: ssl.SSLContext) -> None:
+    """A server that wants TLS is told as that if it sends an alert; one that hangs up may be one, and may not."""
+
+    async def alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x15\x03\x01\x00\x02\x02\x46")
+        await writer.drain()
+
+    async def scenario() -> list[tuple[type[BackendError], str]]:
+        async with speaking(alert) as url:
+            by_alert = await said(url)
+        async with answering(_answer, tls=certificate) as url:
+            return [by_alert, await said(url.replace("https", "http"))]
+
+    by_alert, by_openssl = asyncio.run(scenario())
+    assert by_alert == (BackendBadResponse, "not an HTTP answer: http spoken to a TLS port")
+    ended = "the connection broke without an answer, as a TLS port ends one that speaks http"
+    assert by_openssl == (BackendUnavailable, ended)
+
+
+@pytest.mark.parametrize("answers", [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", b"", b"\x00" * 40])
+def test_https_spoken_to_a_plain_port(answers: bytes) -> None:
+    """A server that speaks no TLS is told as that, whether it answers in HTTP, hangs up, or says anything else."""
+
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(answers)
+        await writer.drain()
+
+    async def scenario() -> tuple[type[BackendError], str]:
+        async with speaking(plain) as url:
+            return await said(url.replace("http", "https"))
+
+    kind, cause = asyncio.run(scenario())
+    assert kind is BackendUnavailable
+    assert cause.endswith(f"https spoken to a plain port{'' if answers else '?'}")
+
+
+def test_no_connection_in_time() -> None:
+    """A server that accepts no connection is told apart from one that doesn't answer."""
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def scenario() -> list[tuple[type[BackendError], str]]:
+        async with speaking(silent) as url:
+            unanswered = await said(url, timeout=0.3)
+        # One place in the queue of those that wait to be accepted, and it is taken.
+        with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for each in (first, second):
+                each.setblocking(False)
+                each.connect_ex(full.getsockname())
+            return [unanswered, await said(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=0.3)]
+
+    assert asyncio.run(scenario()) == [
+        (BackendTimeout, "no answer in time"),
+        (BackendTimeout, "no connection in time"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (lambda: aiohttp.ClientConnectorDNSError(KEY, OSError(-2, "Name or service not known")), "name not found"),
+        (lambda: aiohttp.ClientConnectorError(KEY, OSError(113, "quoted")), "no route to host"),
+        (lambda: aiohttp.ClientConnectorError(KEY, OSError("Multiple exceptions")), "no connection"),
+        (lambda: aiohttp.ServerDisconnectedError("quoted"), "the connection broke"),
+        (lambda: aiohttp.ServerDisconnectedError(), "the connection broke without an answer"),
+        (lambda: ConnectionResetError(104, "quoted"), "the connection broke"),
+    ],
+)
+def test_what_a_library_quotes_is_not_told(error: Callable[[], Exception], cause: str) -> None:
+    """A library's error is told by what it means, in words of ours."""
+    assert cause_of(error()) == cause
