@@ -12,7 +12,7 @@ from operators.clients.rerankers import Capacity
 from schemas.settings import Settings, load
 
 METER = NoOpMeter("rankstream")
-UNASKED: Any = SimpleNamespace(capacity=Capacity(), model="m")
+UNASKED: Any = SimpleNamespace(capacity=Capacity(), model="m", reads="text")
 CHAT = {"kind": "openai", "url": "http://c", "model": "m", "timeout": 7.0, "max_concurrency": 3}
 
 
