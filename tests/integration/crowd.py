@@ -56,7 +56,7 @@ def asking(broker: Broker, directory: Path) -> Iterator[Run]:
     """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each."""
     draw = random.Random(SEED)
     sources = policies(draw, SOURCES)
-    with qdrant_server.serve(directory / "engine") as qdrant:
+    with qdrant_server.running(directory / "engine") as qdrant:
         settings = {
             "qdrant": {
                 "url": qdrant,

@@ -22,7 +22,7 @@ from tests.integration.searching import Ask, asking
 def backends(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Qdrant with the documents, and an embedder; the sections that name them."""
     directory, unique = tmp_path_factory.mktemp("rerankers"), uuid.uuid4().hex[:8]
-    with served(embed_app(0.0)) as embed, qdrant_server.serve(directory / "engine") as qdrant:
+    with served(embed_app(0.0)) as embed, qdrant_server.running(directory / "engine") as qdrant:
         sections: dict[str, Any] = {
             "qdrant": {"url": qdrant, "timeout": 20},
             "embedder": {"kind": "openai", "url": embed, "timeout": 20},

@@ -27,7 +27,7 @@ def searching(
     sections: Mapping[str, Any] | None = None,
 ) -> Iterator[Deployment]:
     """The search flow, with the documents indexed."""
-    with qdrant_server.serve(directory / "engine") as qdrant:
+    with qdrant_server.running(directory / "engine") as qdrant:
         settings = {
             "qdrant": {"url": qdrant, "timeout": 20},
             "embedder": {"kind": "minilm", "timeout": 20},

@@ -32,7 +32,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
     Indexing and asking do the same by either Kafka client.
     """
     roles = ("queries", "results", "dead_letters", "documents", "watermarks")
-    with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
+    with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
         settings = {
             "kafka": {

@@ -80,7 +80,7 @@ class BatchKey:
 def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """All that the lanes wrote and asked."""
     directory = tmp_path_factory.mktemp("freshness")
-    with qdrant_server.serve(directory / "engine") as qdrant:
+    with qdrant_server.running(directory / "engine") as qdrant:
         settings = {
             "qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)},
             "cache": {"watermark_timeout": 10.0},

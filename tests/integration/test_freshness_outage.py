@@ -163,7 +163,7 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
         return WatermarkReader(lambda: Librdkafka(kafka).tail(settings.kafka.topics.watermarks), timeout)
 
     monkeypatch.setattr(process, "WatermarkReader", apart)
-    with qdrant_server.serve(tmp_path / "engine") as qdrant:
+    with qdrant_server.running(tmp_path / "engine") as qdrant:
         sections = {"qdrant": {"url": qdrant, "timeout": 20, "dimension": len(VECTOR)}, "limits": {"timeout": 60}}
         with (
             Deployment.on(broker, tmp_path, topic_names, sections) as system,

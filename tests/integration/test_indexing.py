@@ -56,7 +56,7 @@ class Index:
 @pytest.fixture
 def index(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> Iterator[Index]:
     """The indexing flow's deployment; its Qdrant can be cut off."""
-    with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
+    with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         place = urlsplit(qdrant)
         assert place.hostname is not None
         assert place.port is not None

@@ -29,7 +29,7 @@ def deployment(
 ) -> Iterator[Deployment]:
     """A deployment that reaches the broker through the interceptor."""
     broker, interceptor = wire
-    with qdrant_server.serve(tmp_path / "engine") as qdrant, stub_backends() as stubs:
+    with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         sections = {
             "qdrant": {"url": qdrant, "dimension": DIMENSION},
             "embedder": {"kind": "openai", "url": stubs.embed},

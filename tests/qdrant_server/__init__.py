@@ -5,6 +5,7 @@
 
 from tests.qdrant_server.access import Keys
 from tests.qdrant_server.behaviour import Behaviour
+from tests.qdrant_server.binary import running
 from tests.qdrant_server.web import application, serve
 
-__all__ = ["Behaviour", "Keys", "application", "serve"]
+__all__ = ["Behaviour", "Keys", "application", "running", "serve"]

@@ -1,0 +1,70 @@
+"""A real Qdrant server, if the machine has one: the tests that can then run on it in place of the stand-in."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from bench.ports import free_port
+from tests.qdrant_server.web import serve
+
+VARIABLE: Final = "QDRANT_BINARY"
+"""The environment's variable with the path of a `qdrant`."""
+
+
+def named() -> str | None:
+    """The path of the server's binary, None without one."""
+    return os.environ.get(VARIABLE)
+
+
+@contextmanager
+def started(binary: str, path: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A server of its own over `path`, on loopback; yields the base URL. `settings` are variables of Qdrant's."""
+    port = free_port(1)
+    path.mkdir(parents=True, exist_ok=True)
+    variables = {
+        "QDRANT__SERVICE__HOST": "127.0.0.1",
+        "QDRANT__SERVICE__HTTP_PORT": str(port),
+        "QDRANT__SERVICE__GRPC_PORT": str(port + 1),
+        "QDRANT__STORAGE__STORAGE_PATH": str(path / "storage"),
+        "QDRANT__STORAGE__SNAPSHOTS_PATH": str(path / "snapshots"),
+        "QDRANT__TELEMETRY_DISABLED": "true",
+        "QDRANT__LOG_LEVEL": "WARN",
+        **(settings or {}),
+    }
+    url = f"http://127.0.0.1:{port}"
+    with (path / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [binary], cwd=path, env={**os.environ, **variables}, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait(process, url, path / "log.txt")
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextmanager
+def running(path: Path) -> Iterator[str]:
+    """A Qdrant over `path` for tests that hold for the server and its stand-in alike; yields the base URL."""
+    binary = named()
+    with serve(path) if binary is None else started(binary, path) as url:
+        yield url
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise RuntimeError(f"{process.args!r} does not start:\n{log.read_text()[-2000:]}")
