@@ -13,7 +13,7 @@ from operators.query.message import Message
 from operators.query.syntax.words import words
 from operators.ranking.dedupe import fingerprint
 from schemas.document import CONTENT, CREATED, DESTINATION, NAMESPACE, TOKEN_IDS, VERSION, WORDS, DocumentEvent
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from schemas.timestamp import rfc3339
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
