@@ -38,6 +38,9 @@ VERSION: Final = "_version"
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
 
+WHOLE_TITLE: Final = "_title"
+"""Payload key: the title once more, as one value, which its index of words can't be asked for."""
+
 SUBJECT: Final = "subject"
 ACTOR_TYPE: Final = "actor_type"
 CLASSIFICATION: Final = "classification"
@@ -47,7 +50,12 @@ LABELS: Final = "labels"
 TYPE: Final = "type"
 """The payload key of the document's type."""
 
-INDEXED: Final = frozenset({NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE, *COLUMNS})
+TIMES: Final = ("created_at", "updated_at")
+"""Payload fields that are times, as queries filter by them."""
+
+INDEXED: Final = frozenset(
+    {"id", NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE, *TIMES, *COLUMNS}
+)
 """Payload fields that always have an index."""
 
 REFLECTION: Final = "reflection"

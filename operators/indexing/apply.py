@@ -19,7 +19,7 @@ from operators.clients.http.bisection import REFUSALS, bisected
 from operators.clients.http.outages import Kind, Outages
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, point
+from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
 from operators.query.embedding import Embedding
 from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
@@ -147,7 +147,9 @@ class Writer:
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
                 held = self._held(collection, batch)
-                await self._qdrant.delete(held, deleted(batch), timeout=self._timeout)
+                most = self._qdrant.limits_of(held).conditions
+                for part in parts(batch, most):
+                    await self._qdrant.delete(held, deleted(part), timeout=self._timeout)
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:

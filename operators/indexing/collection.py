@@ -15,8 +15,10 @@ from schemas.document import (
     CREATED,
     INDEXED,
     NAMESPACE,
+    TIMES,
     TOKEN_IDS,
     VERSION,
+    WHOLE_TITLE,
     WORDS,
 )
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -34,7 +36,7 @@ REMEDY: Final = (
 """What to do about an index that is there and differs: nothing changes one in place."""
 
 _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
-    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
+    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=True),
     "integer": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
     "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT),
     "bool": models.BoolIndexParams(type=models.BoolIndexType.BOOL),
@@ -95,7 +97,10 @@ def indexes() -> dict[str, "IndexSchema"]:
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
-        **{field: _keyword() for field in sorted(INDEXED - {NAMESPACE, *COLUMNS})},
+        **{field: _datetime() for field in TIMES},
+        # Queries may filter by how a value begins.
+        **{field: _keyword(prefix=True) for field in sorted(INDEXED - {NAMESPACE, *TIMES, *COLUMNS})},
+        WHOLE_TITLE: _keyword(prefix=True),
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},
     }
@@ -103,6 +108,10 @@ def indexes() -> dict[str, "IndexSchema"]:
 
 def _keyword(*, prefix: bool | None = None) -> models.KeywordIndexParams:
     return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=prefix)
+
+
+def _datetime() -> models.DatetimeIndexParams:
+    return models.DatetimeIndexParams(type=models.DatetimeIndexType.DATETIME)
 
 
 def _text() -> models.TextIndexParams:

@@ -1,6 +1,6 @@
 """The document in flight, and the point that it becomes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,17 @@ from operators.query.embedding import Embedding
 from operators.query.message import Message
 from operators.query.syntax.words import words
 from operators.ranking.dedupe import fingerprint
-from schemas.document import CONTENT, CREATED, DESTINATION, NAMESPACE, TOKEN_IDS, VERSION, WORDS, DocumentEvent
+from schemas.document import (
+    CONTENT,
+    CREATED,
+    DESTINATION,
+    NAMESPACE,
+    TOKEN_IDS,
+    VERSION,
+    WHOLE_TITLE,
+    WORDS,
+    DocumentEvent,
+)
 from schemas.settings.qdrant import Vectors
 from schemas.timestamp import rfc3339
 
@@ -63,6 +73,8 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(event.content)) is not None:
         fields[CONTENT] = content
+    if event.title is not None:
+        fields[WHOLE_TITLE] = event.title
     for column, key in WORDS.items():
         if held := words(getattr(event, column) or ""):
             fields[key] = sorted(set(held))
@@ -109,3 +121,10 @@ def deleted(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     """The filter that matches exactly the points to delete."""
     documents = list(documents)
     return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
+
+
+def parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
+    """The documents in parts whose filter `deleted` has at most so many conditions; None is no bound."""
+    # Two a document, and two for all of them.
+    size = max(1, len(documents) if most is None else (most - 2) // 2)
+    return [documents[start : start + size] for start in range(0, len(documents), size)]

@@ -1,7 +1,10 @@
 """What a Qdrant collection can be asked for, as far as queries must know it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from operators.query.indexed import Ask
 
 MOST: Final = 1000
 """Candidates that a leg is asked for at most, whatever the collection allows."""
@@ -15,7 +18,9 @@ class Capabilities:
     search may return, `exact` whether a search may pass the vector index by, `hnsw_ef` how many candidates it may look
     at in that index, None without a bound. `sparse`: it has the sparse vector that
     the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
-    parts Qdrant counts how rare a term is.
+    parts Qdrant counts how rare a term is. `indexed`: for each field what its index can be asked for, None where
+    filters need no index; `conditions`: how many one filter may have, None without a bound. `values`:
+    how many values a facet may count, None without a bound.
     """
 
     name: str
@@ -25,3 +30,6 @@ class Capabilities:
     tokens: bool = True
     shards: int = 1
     hnsw_ef: int | None = None
+    indexed: Mapping[str, frozenset[Ask]] | None = None
+    conditions: int | None = None
+    values: int | None = None

@@ -16,9 +16,11 @@ What a filter matches
   index times for `date_range`, as microseconds.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, AnyOf, DateRange, Eq, Exists, NoneOf, Prefix, Range
 
 Condition = dict[str, Any]
@@ -46,6 +48,22 @@ def condition(wanted: AnyFilter) -> Condition:
             return {"must_not": [missing]} if there else missing
         case Prefix(value=start):
             return {"key": field, "match": {"prefix": start}}
+
+
+def placed(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
+    """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
+
+    A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.
+    """
+    if indexed is None or wanted.field != "title" or WHOLE_TITLE not in indexed or isinstance(wanted, Exists):
+        return wanted
+    return wanted.model_copy(update={"field": WHOLE_TITLE})
+
+
+def count(where: Mapping[str, Any]) -> int:
+    """How many conditions a filter has, as Qdrant counts them: those at its leaves."""
+    clauses = [name for name in ("must", "must_not", "should") if name in where]
+    return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
 
 
 def _equal(field: str, value: str | bool | int | float) -> Condition:

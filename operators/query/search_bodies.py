@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from operators.query import filters, paging
 from operators.query.canonical import Canonical, Shape
-from operators.query.capabilities import MOST
+from operators.query.capabilities import MOST, Capabilities
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import OrderValue
@@ -30,6 +30,9 @@ from schemas.recipes.fusion import Weighted
 from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite
+
+ENDINGS: Final = 256
+"""Endings of one phrase at most: each is one condition of the search."""
 
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
@@ -59,25 +62,29 @@ class Search:
     """One query's request to one leg, and where to record it.
 
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
-    `equal`, of a lookup in pages: the condition that a record has this order value.
+    `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
+    gives at a time.
     """
 
     body: Mapping[str, Any] | None
     trace: Trace
     rest: Mapping[str, Any] | None = None
     equal: Callable[[OrderValue], Condition] | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """A request to the keyword leg that can be written only when the endings of its phrases are known.
 
-    `endings` has for each the filter of the documents that may hold it.
+    `endings` has for each the filter of the documents that may hold it; `most` of each are looked for.
     """
 
     endings: Mapping[Ending, Mapping[str, Any]]
     trace: Trace
     finished: Callable[[Endings], Search]
+    most: int
+    capabilities: Capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,7 @@ class Searches:
 
     def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
+        capabilities = query.retrieval.capabilities
         seen = self._seen(query)
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search | Unfinished] = {}
@@ -104,11 +112,10 @@ class Searches:
                 continue
             if leg == VECTOR:
                 body = {"query": vector_of(query), "using": self.dense, "filter": seen, **common}
-                if query.asked.canonical.reflections_only:
+                if query.asked.canonical.reflections_only and capabilities.exact:
                     body["params"] = {"exact": True}
                 elif self.hnsw_ef is not None:
-                    bound = query.retrieval.capabilities.hnsw_ef
-                    body["params"] = {"hnsw_ef": min(self.hnsw_ef, bound or self.hnsw_ef)}
+                    body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
                 searches[leg] = Search(body, query.trace)
             elif leg == KEYWORD:
                 searches[leg] = self._keyword(query, seen, common)
@@ -127,7 +134,15 @@ class Searches:
             return self._by_keywords(query, _narrowed(seen, matching), common)
 
         wanted = {ending: _narrowed(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
-        return Unfinished(wanted, query.trace, finished) if wanted else finished({})
+        if not wanted:
+            return finished({})
+        capabilities = query.retrieval.capabilities
+        most = ENDINGS
+        if capabilities.conditions is not None:
+            # Each ending is one condition of the search.
+            others = filters.count(_narrowed(seen, keyword_conditions(expression, COLUMNS, dict.fromkeys(wanted, ()))))
+            most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
+        return Unfinished(wanted, query.trace, finished, most, capabilities)
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
@@ -145,7 +160,8 @@ class Searches:
         if asked.shape is Shape.SEARCH:
             return Search({"order_by": order, **common}, query.trace)
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
-        return Search({"order_by": order, **common}, query.trace, equal=lambda value: _equal(key, kind, value))
+        body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
+        return Search(body, query.trace, equal=lambda value: _equal(key, kind, value), most=most)
 
     def _place(self, query: InFlight) -> list[Condition]:
         return [
@@ -158,7 +174,8 @@ class Searches:
         must = self._place(query)
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
-        must += [filters.condition(each) for each in asked.filters]
+        indexed = query.retrieval.capabilities.indexed
+        must += [filters.condition(filters.placed(each, indexed)) for each in asked.filters]
         if query.asked.access_filter is not None:
             must += query.asked.access_filter.conditions()
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
@@ -192,11 +209,19 @@ def _askable(query: InFlight, leg: str) -> bool:
 
 
 def depth(query: InFlight) -> int:
-    """How many candidates each leg is asked for: on each page of a query as many as on the first."""
+    """How many candidates each leg is asked for: on each page of a query as many as on the first.
+
+    Never more than the collection gives to one search; a lookup gets more in several requests.
+    """
+    if query.asked.canonical.shape is not Shape.SEARCH:
+        return paging.wanted(query.asked.canonical.after, query.asked.canonical.limit)
+    return min(wanted_depth(query), query.retrieval.capabilities.most)
+
+
+def wanted_depth(query: InFlight) -> int:
+    """How many candidates a search would ask each leg for in a collection that gives them."""
     asked, plan = query.asked.canonical, query.asked.plan
     page = asked.limit
-    if asked.shape is not Shape.SEARCH:
-        return paging.wanted(asked.after, page)
     if asked.reflections_only:
         return MOST
     if asked.pool_depth is not None:

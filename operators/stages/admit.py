@@ -1,17 +1,20 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.query.filters import placed
 from operators.query.in_flight import InFlight
+from operators.query.indexed import Ask, unanswered
 from operators.query.syntax.expression import parse
 from operators.runtime.stage import Stage, stage
 from operators.stages.backend_stage import Batch
 from schemas.errors import Reason, invalid
+from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
 
 
@@ -31,7 +34,7 @@ class Admission:
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
 
-        Raises InputError for an order that no index gives.
+        Raises InputError for an order that no index gives, and for a filter that the collection's strict mode refuses.
         """
         query.started = time.monotonic()
         asked = query.asked.canonical
@@ -47,7 +50,9 @@ class Admission:
             raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
         if asked.text is not None:
             self._read(query, asked.text)
-        query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        if capabilities.indexed is not None:
+            _check_filters(asked.filters, capabilities.indexed)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
@@ -76,6 +81,17 @@ class Admission:
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+
+def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
+    for place, each in enumerate(wanted):
+        if (lacking := unanswered(placed(each, indexed), indexed)) is not None:
+            kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
+            problem = (
+                "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
+                f" type {kinds}; add it to qdrant.indexes"
+            )
+            raise invalid(f"filters.{place}.field", problem, each.field)
 
 
 @operator

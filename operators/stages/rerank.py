@@ -89,8 +89,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known, unread = self._known(text, self._documents(query, text, top))
         where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
-        stored = query.retrieval.capabilities.tokens
-        return {self.name: RerankRequest(text, unread, *where, embedding, known, watermark, stored)}
+        able = query.retrieval.capabilities
+        request = RerankRequest(text, unread, *where, embedding, known, watermark, able.tokens, able.exact)
+        return {self.name: request}
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""

@@ -16,13 +16,12 @@ from opentelemetry.trace import SpanKind, Tracer
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
-from operators.clients.qdrant.phrase_endings import phrase_endings
+from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
 from operators.query.canonical import Shape
-from operators.query.capabilities import MOST
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
-from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs
+from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs, wanted_depth
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
@@ -61,9 +60,21 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(Reason.NO_TERMS) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
-    if asked.reflections_only and any(len(leg.ids) >= MOST for leg in query.outcome.legs.values()):
-        query.outcome.warnings.append(f"there may be more reflections than the {MOST} that were ranked")
+    if asked.shape is Shape.SEARCH:
+        _tell_limits(query)
     return query
+
+
+def _tell_limits(query: InFlight) -> None:
+    most, wanted = depth(query), wanted_depth(query)
+    if not any(len(leg.ids) >= most for leg in query.outcome.legs.values()):
+        return
+    if query.asked.canonical.reflections_only:
+        query.outcome.warnings.append(f"there may be more reflections than the {most} that were ranked")
+    elif most < wanted:
+        query.outcome.warnings.append(
+            f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
+        )
 
 
 def _found(query: InFlight, name: str, found: Found) -> Leg:
@@ -152,7 +163,16 @@ class Retriever:
         """Look the endings up, then search; alone, so that what is late or fails here costs no other query its hits."""
         deadline = monotonic() + timeout
         try:
-            endings, cut = await phrase_endings(self.qdrant, collection, search.endings, timeout=timeout)
+            able = search.capabilities
+            endings, cut = await phrase_endings(
+                self.qdrant,
+                collection,
+                search.endings,
+                most=search.most,
+                counted=min(COUNTED, able.values or COUNTED),
+                exact=able.exact,
+                timeout=timeout,
+            )
         except BackendError as error:
             return error
         [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())

@@ -157,11 +157,11 @@ class Settings(BaseSettings):
         }
 
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 """Version of what the indexing flow writes; raise it with every change of that.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
-4: texts and titles in NFC.
+4: texts and titles in NFC. 5: the title as one value; indexes of id and times.
 """
 
 _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}

@@ -58,6 +58,13 @@ def read_payloads(result: object) -> dict[str, Payload]:
     return {read_id(point.get("id")): _payload(point) for point in points}
 
 
+def read_vectors(result: object, name: str) -> dict[str, Any]:
+    """The vector of this name of each point that has one, by id."""
+    points = map(_object, _list(result))
+    vectors = {read_id(point.get("id")): _object(point.get("vector") or {}) for point in points}
+    return {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
+
+
 def read_page(result: object) -> Page:
     """A scroll's page."""
     page = _object(result)

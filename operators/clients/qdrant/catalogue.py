@@ -18,7 +18,9 @@ from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.limits import Limits
 from operators.query.capabilities import MOST, Capabilities
+from operators.query.indexed import Ask, answers
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings
 
@@ -70,7 +72,10 @@ class Catalogue:
                 self._capabilities.pop(collection, None)
                 self._analysers.read(collection, {})
             else:
-                self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
+                capabilities = self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
+                # Documents are written to the collection by its own name.
+                for name in (collection, capabilities.name):
+                    self._qdrant.limits[name] = Limits.of(info.strict)
                 self._analysers.read(collection, info.metadata)
         return errors
 
@@ -105,9 +110,16 @@ class Catalogue:
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
+            indexed=_indexed(info) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            values=info.strict.get("max_query_limit"),
+            conditions=info.strict.get("filter_max_conditions"),
         )
 
     def _tell(self, collection: str, error: BackendError) -> None:
         if (collection, error.reason) not in self._told:
             self._told.add((collection, error.reason))
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
+
+
+def _indexed(info: CollectionInfo) -> Mapping[str, frozenset[Ask]]:
+    return {field: answers(described) for field, described in info.indexes.items()}

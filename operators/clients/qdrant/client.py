@@ -4,10 +4,11 @@ Searches travel in batches, because a request costs more than the search in it, 
 beside the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -31,7 +32,9 @@ from operators.clients.qdrant.answers import (
     read_page,
     read_payloads,
     read_update,
+    read_vectors,
 )
+from operators.clients.qdrant.limits import UNLIMITED, Limits
 from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
@@ -69,11 +72,13 @@ class AllBut:
 class QdrantClient:
     """One Qdrant; `timeout` is in seconds, for the whole call, however many requests it takes.
 
-    `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise.
+    `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
+    are those of collections, as far as they are known: requests are made to fit.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
+    limits: dict[str, Limits] = field(default_factory=dict)
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -84,13 +89,16 @@ class QdrantClient:
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
         deadline = _now() + timeout
-        path = _points(collection, "/query/batch")
+        path = "/points/query/batch"
 
         async def asked(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
-            return await self._ask(path, {"searches": batch}, partial(read_batch, expected=len(batch)), deadline)
+            read = partial(read_batch, expected=len(batch))
+            return await self._ask(collection, path, {"searches": batch}, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        return await bisected(searches, asked, thorough=True)
+        parts = _parts(searches, self.limits_of(collection).searches)
+        answered = await asyncio.gather(*(bisected(part, asked, thorough=True) for part in parts))
+        return [answer for answers in answered for answer in answers]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
@@ -100,7 +108,12 @@ class QdrantClient:
         Raises BackendError.
         """
         body = {"ids": [point_id(each) for each in ids], "with_payload": _fields(fields), "with_vector": False}
-        return await self._ask(_points(collection, ""), body, read_payloads, _now() + timeout)
+        return await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
+
+    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> dict[str, Any]:
+        """The vector of this name of those points that have one, by id, as Qdrant writes it; raises BackendError."""
+        body = {"ids": [point_id(each) for each in ids], "with_payload": False, "with_vector": [name]}
+        return await self._ask(collection, "/points", body, partial(read_vectors, name=name), _now() + timeout)
 
     async def scroll(
         self,
@@ -125,19 +138,19 @@ class QdrantClient:
             order_by=order_by,
             offset=None if offset is None else point_id(offset),
         )
-        return await self._ask(_points(collection, "/scroll"), body, read_page, _now() + timeout)
+        return await self._ask(collection, "/points/scroll", body, read_page, _now() + timeout)
 
     async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
         """How many points the filter matches; raises BackendError."""
         body = _body(filter=where, exact=exact)
-        return await self._ask(_points(collection, "/count"), body, read_count, _now() + timeout)
+        return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
         """How many points have each of the `limit` most frequent values of an indexed field; raises BackendError."""
         body = _body(key=key, filter=where, limit=limit, exact=exact)
-        return await self._ask(_collection(collection, "/facet"), body, read_facet, _now() + timeout)
+        return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
 
     async def upsert(
         self,
@@ -154,42 +167,41 @@ class QdrantClient:
         """
         deadline = _now() + timeout
         body = _body(points=[], update_filter=condition)
-        path = _points(collection, "")
         written = (self._written(point) for point in points)
-        for chunk in _chunks(written, self.max_upsert - len(self._written(body))):
-            await self._ask(path, {**body, "points": chunk}, read_update, deadline, method="PUT", wait=True)
+        most = self.limits_of(collection).points or len(points)
+        for chunk in _chunks(written, self.max_upsert - len(self._written(body)), most):
+            request = {**body, "points": chunk}
+            await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
-        path = _points(collection, "/delete")
-        await self._ask(path, {"filter": where}, read_update, _now() + timeout, wait=True)
+        await self._ask(collection, "/points/delete", {"filter": where}, read_update, _now() + timeout, wait=True)
 
     async def exists(self, collection: str, *, timeout: float) -> bool:
         """Whether a collection or an alias has this name; raises BackendError."""
-        path = _collection(collection, "/exists")
-        return await self._ask(path, None, read_exists, _now() + timeout, method="GET")
+        return await self._ask(collection, "/exists", None, read_exists, _now() + timeout, method="GET")
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
         """What the collection was created with and holds; raises BackendError (status 404 when it isn't there)."""
-        return await self._ask(_collection(collection, ""), None, read_info, _now() + timeout, method="GET")
+        return await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
         """The collection of each alias that the key may see; raises BackendError."""
-        return await self._ask("/aliases", None, read_aliases, _now() + timeout, method="GET")
+        return await self._ask(None, "/aliases", None, read_aliases, _now() + timeout, method="GET")
 
     async def create_collection(self, collection: str, config: "models.CreateCollection", *, timeout: float) -> None:
         """Create a collection; raises BackendError (status 409 when it is there already)."""
         body = config.model_dump(mode="json", exclude_none=True)
-        await self._ask(_collection(collection, ""), body, read_done, _now() + timeout, method="PUT")
+        await self._ask(collection, "", body, read_done, _now() + timeout, method="PUT")
 
     async def create_index(self, collection: str, field: str, schema: "IndexSchema", *, timeout: float) -> None:
         """Index a payload field, returning when the index is built; raises BackendError."""
         body = {"field_name": field, "field_schema": schema.model_dump(mode="json", exclude_none=True)}
-        path = _collection(collection, "/index")
-        await self._ask(path, body, read_update, _now() + timeout, method="PUT", wait=True)
+        await self._ask(collection, "/index", body, read_update, _now() + timeout, method="PUT", wait=True)
 
     async def _ask(
         self,
+        collection: str | None,
         path: str,
         body: object,
         read: Callable[[object], T],
@@ -202,7 +214,10 @@ class QdrantClient:
         if left <= 0:
             raise BackendTimeout(f"{self.backend.name}: no time left to ask")
         # The server counts whole seconds, from one on: it stops working on what is not waited for any more.
-        bounds = f"?timeout={math.ceil(left)}" + ("&wait=true" if wait else "")
+        limits = UNLIMITED if collection is None else self.limits_of(collection)
+        bounds = f"?timeout={limits.seconds(math.ceil(left))}" + ("&wait=true" if wait else "")
+        held = "" if collection is None else f"/collections/{quote(collection, safe='')}"
+        whole = f"{held}{path}{bounds}"
 
         def result(answer: Any) -> T:
             try:
@@ -213,7 +228,11 @@ class QdrantClient:
 
         # What is waited for is a write; so is a creation, the only other PUT.
         reads = not wait and method != "PUT"
-        return await self.backend.ask(path + bounds, body, result, timeout=left, method=method, repeatable=reads)
+        return await self.backend.ask(whole, body, result, timeout=left, method=method, repeatable=reads)
+
+    def limits_of(self, collection: str) -> Limits:
+        """What one request to a collection may be, as far as it is known."""
+        return self.limits.get(collection, UNLIMITED)
 
     def _written(self, value: object) -> bytes:
         try:
@@ -224,11 +243,16 @@ class QdrantClient:
         raise BackendBadResponse(f"{self.backend.name}: a point can't be written as JSON")
 
 
-def _chunks(points: Iterable[bytes], limit: int) -> Iterator[list[orjson.Fragment]]:
+def _parts(searches: Sequence[Mapping[str, Any]], most: int | None) -> list[Sequence[Mapping[str, Any]]]:
+    size = most or max(len(searches), 1)
+    return [searches[start : start + size] for start in range(0, len(searches), size)]
+
+
+def _chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
     chunk: list[orjson.Fragment] = []
     size = 0
     for point in points:
-        if chunk and size + len(point) > limit:
+        if chunk and (size + len(point) > limit or len(chunk) >= most):
             yield chunk
             chunk, size = [], 0
         chunk.append(orjson.Fragment(point))
@@ -245,14 +269,6 @@ def _fields(fields: Sequence[str] | AllBut | bool) -> list[str] | dict[str, list
     if isinstance(fields, AllBut):
         return {"exclude": list(fields.fields)}
     return fields if isinstance(fields, bool) else list(fields)
-
-
-def _collection(name: str, path: str) -> str:
-    return f"/collections/{quote(name, safe='')}{path}"
-
-
-def _points(collection: str, path: str) -> str:
-    return _collection(collection, f"/points{path}")
 
 
 def _now() -> float:

@@ -2,54 +2,120 @@
 
 Qdrant's ordered scroll can begin at a value only, and the order that it gives to records of one value changes with the
 number that is asked for. So they are put in order by id; and if the scroll may have cut them off, those of the last
-value are asked for again, in a scroll by id.
+value are asked for again, in scrolls by id. A collection that gives few records at a time is asked several times.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from operators.clients.qdrant.answers import Record
+from operators.clients.qdrant.answers import Page, Record
 from operators.clients.qdrant.client import QdrantClient
 from operators.query import paging
 from operators.query.hits import Hits
 from operators.query.in_flight import Found
-from operators.query.search_bodies import Search
+from operators.query.paging import OrderValue
+from operators.query.search_bodies import Condition, Search
 from schemas.errors import BackendError
 
 
 async def looked_up(qdrant: QdrantClient, collection: str, search: Search, timeout: float) -> Found | BackendError:
     """The records of one lookup, within `timeout` seconds."""
-    deadline = time.monotonic() + timeout
     assert search.body is not None
-    body, limit = search.body, search.body["limit"]
+    lookup = _Lookup(qdrant, collection, search.most, time.monotonic() + timeout)
     try:
-        found = await _scroll(qdrant, collection, body, timeout)
-        records = [record for _, tied in groupby(found, _value) for record in sorted(tied, key=_by_id)]
-        start = paging.cut([_value(record) for record in records], limit) if search.equal is not None else None
-        if start is not None and search.equal is not None:
-            value = _value(records[start])
-            must = [*body["filter"]["must"], search.equal(value)]
-            again = {**body, "filter": {**body["filter"], "must": must}, "limit": limit - start, "order_by": None}
-            tied = await _scroll(qdrant, collection, again, deadline - time.monotonic())
-            records[start:] = [Record(each.id, each.payload, value) for each in tied]
+        if search.equal is None:
+            records = _in_order(await lookup.ordered(search.body))
+        else:
+            records = await _tied(lookup, search.body, search.equal)
     except BackendError as error:
         return error
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
     return Found(hits, [_value(each) for each in records])
 
 
-async def _scroll(qdrant: QdrantClient, collection: str, body: Mapping[str, Any], timeout: float) -> list[Record]:
-    page = await qdrant.scroll(
-        collection,
-        body["filter"],
-        limit=body["limit"],
-        fields=body["with_payload"],
-        order_by=body["order_by"],
-        timeout=timeout,
-    )
-    return page.records
+async def _tied(lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[OrderValue], Condition]) -> list[Record]:
+    """As many records as `body` asks for, in their order, each value's by id."""
+    limit: int = body["limit"]
+    records: list[Record] = []
+    rest = body
+    while True:
+        asked = limit - len(records)
+        given = lookup.given(asked)
+        found = _in_order(await lookup.ordered({**rest, "limit": asked}))
+        values = [_value(record) for record in found]
+        whole = given == asked
+        start = paging.cut(values, given) if whole else _last_value(values, given)
+        records += found[:start]
+        if start is None:
+            return records
+        value = values[start]
+        tied = await lookup.by_id(_with(body, "must", equal(value)), limit - len(records))
+        records += [Record(each.id, each.payload, value) for each in tied]
+        if whole or len(records) >= limit:
+            return records
+        # What is left begins at this value, and is of others.
+        others = _with(body, "must_not", equal(value))
+        rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
+
+
+def _last_value(values: Sequence[OrderValue], given: int) -> int | None:
+    """Where the records of the last value begin, of which there may be more; None if these are all."""
+    return values.index(values[-1]) if len(values) == given else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Scrolls of one lookup: `most` records at a time, None is no bound, until `deadline`."""
+
+    qdrant: QdrantClient
+    collection: str
+    most: int | None
+    deadline: float
+
+    def given(self, wanted: int) -> int:
+        """How many records one request may give."""
+        return wanted if self.most is None else min(wanted, self.most)
+
+    async def ordered(self, body: Mapping[str, Any]) -> list[Record]:
+        """The first records in their order, as many as one request gives."""
+        return (await self._page(body, self.given(body["limit"]), body["order_by"], None)).records
+
+    async def by_id(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
+        """So many records by id, in as many requests as it takes."""
+        records: list[Record] = []
+        offset = None
+        while len(records) < wanted:
+            page = await self._page(body, self.given(wanted - len(records)), None, offset)
+            records += page.records
+            offset = page.next_offset
+            if offset is None:
+                break
+        return records
+
+    async def _page(
+        self, body: Mapping[str, Any], limit: int, order_by: Mapping[str, Any] | None, offset: str | None
+    ) -> Page:
+        return await self.qdrant.scroll(
+            self.collection,
+            body["filter"],
+            limit=limit,
+            fields=body["with_payload"],
+            order_by=order_by,
+            offset=offset,
+            timeout=self.deadline - time.monotonic(),
+        )
+
+
+def _with(body: Mapping[str, Any], clause: str, condition: Condition) -> dict[str, Any]:
+    where = body["filter"]
+    return {**body, "filter": {**where, clause: [*where.get(clause, ()), condition]}}
+
+
+def _in_order(found: list[Record]) -> list[Record]:
+    return [record for _, tied in groupby(found, _value) for record in sorted(tied, key=_by_id)]
 
 
 def _value(record: Record) -> paging.OrderValue:

@@ -14,9 +14,6 @@ from schemas.document import WORDS
 COUNTED: Final = 10_000
 """Words that are counted at most; the rarest beyond them are not looked for."""
 
-MOST: Final = 256
-"""Endings of one phrase at most: each is one condition of the search."""
-
 
 class Counted(NamedTuple):
     """The endings, and whether there may be more of them."""
@@ -26,25 +23,32 @@ class Counted(NamedTuple):
 
 
 async def phrase_endings(
-    client: QdrantClient, collection: str, wanted: Mapping[Ending, Filter], *, timeout: float
+    client: QdrantClient,
+    collection: str,
+    wanted: Mapping[Ending, Filter],
+    *,
+    most: int,
+    counted: int = COUNTED,
+    exact: bool = True,
+    timeout: float,
 ) -> Counted:
-    """The endings of each phrase in its column among the documents that its filter matches, the commonest first.
+    """The `most` commonest endings of each phrase in its column among the documents that its filter matches.
 
-    Raises BackendError.
+    They are looked for among the `counted` commonest words of these documents. Raises BackendError.
     """
-    counted = await asyncio.gather(
+    words_of = await asyncio.gather(
         *(
-            client.facet(collection, WORDS[column], where, limit=COUNTED, exact=True, timeout=timeout)
+            client.facet(collection, WORDS[column], where, limit=counted, exact=exact, timeout=timeout)
             for (_, column), where in wanted.items()
         )
     )
     found: dict[Ending, list[str]] = {}
     cut = False
-    for (leaf, column), words in zip(wanted, counted, strict=True):
+    for (leaf, column), words in zip(wanted, words_of, strict=True):
         start = leaf.prefix.lower()
         fitting = sorted(
             (-count, word) for word, count in words.items() if isinstance(word, str) and word.startswith(start)
         )
-        found[leaf, column] = [word for _, word in fitting[:MOST]]
-        cut = cut or len(words) >= COUNTED or len(fitting) > MOST
+        found[leaf, column] = [word for _, word in fitting[:most]]
+        cut = cut or len(words) >= counted or len(fitting) > most
     return Counted(found, cut)

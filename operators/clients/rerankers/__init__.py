@@ -19,7 +19,8 @@ class RerankRequest:
     """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
 
     `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
-    is indexed, as far as that is known. `stored`: the collection can keep token vectors.
+    is indexed, as far as that is known. `stored`: the collection can keep token vectors; `compared`: Qdrant may be
+    asked to compare them.
     """
 
     query: str
@@ -30,6 +31,7 @@ class RerankRequest:
     known: Scores = field(default_factory=dict)
     watermark: tuple[str, ...] | None = None
     stored: bool = True
+    compared: bool = True
 
     def part(self, start: int, stop: int) -> "RerankRequest":
         """The same for the documents from `start` to before `stop` alone."""

@@ -1,8 +1,9 @@
 """Late interaction: query and candidate compared token by token, with the embedder's own token vectors.
 
 The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
-candidates alone. Of documents that the index keeps none of they are computed on the fly, if that is asked for. Either
-way a score is the same but for rounding, so that one answer may have both.
+candidates alone; where the collection forbids that, they are fetched and compared here. Of documents that the index
+keeps none of they are computed on the fly, if that is asked for. Every way a score is the same but for rounding, so
+that one answer may have several.
 """
 
 import asyncio
@@ -33,6 +34,10 @@ class Searching(Protocol):
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
     ) -> list[Hits | BackendError]:
         """Answer every search with its hits or with the error that it met."""
+        ...
+
+    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> dict[str, Any]:
+        """The vector of this name of those points that have one, by id; raises BackendError."""
         ...
 
 
@@ -115,11 +120,34 @@ class LateInteraction:
             for index, query in enumerate(queries)
             if isinstance(query, WeightedQuery) and requests[index].stored
         }
-        if searches:
-            answers = await self._answers(requests[0].collection, list(searches.values()), deadline)
-            for index, answer in zip(searches, answers, strict=True):
+        compared = {index: search for index, search in searches.items() if requests[index].compared}
+        if compared:
+            answers = await self._answers(requests[0].collection, list(compared.values()), deadline)
+            for index, answer in zip(compared, answers, strict=True):
                 found[index] = answer
+        for index in searches.keys() - compared.keys():
+            found[index] = await self._compared_here(requests[index], queries[index], deadline)
         return found
+
+    async def _compared_here(
+        self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float
+    ) -> Hits | BackendError:
+        """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
+        assert self._using is not None
+        assert isinstance(query, WeightedQuery)
+        ids = list(request.documents)
+        try:
+            async with self._searching:
+                left = deadline - time.monotonic()
+                vectors = await self._client.vectors(request.collection, ids, self._using, timeout=left)
+        except BackendError as error:
+            return error
+
+        def scores() -> list[float]:
+            return [query.score(np.asarray(vector, np.float16)) * query.total for vector in vectors.values()]
+
+        # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
+        return Hits(list(vectors), await asyncio.to_thread(scores), [{}] * len(vectors))
 
     async def _answers(
         self, collection: str, searches: Sequence[Mapping[str, Any]], deadline: float

@@ -76,7 +76,9 @@ def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_p
     text = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
     assert made["title"] == made["text"] == text
     assert made["_title_words"] == made["_text_words"] == {"type": "keyword", "prefix": True}
-    assert all(made[field] == {"type": "keyword"} for field in (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS))
+    fields = (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, "id", "_title", "team")
+    assert all(made[field] == {"type": "keyword", "prefix": True} for field in fields)
+    assert made["created_at"]["type"] == made["updated_at"]["type"] == "datetime"
     assert {field: made[field]["type"] for field in EXTRA} == EXTRA
 
 

@@ -40,6 +40,7 @@ def test_a_payload_by_hand() -> None:
         "_version": 1_700_000_001_000,
         "_created": 1_700_000_000_250,
         "_content": fingerprint("Head\nsome content"),
+        "_title": "Head",
         "_title_words": ["head"],
         "_text_words": ["content", "some"],
     }

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from operators.clients.qdrant.phrase_endings import MOST
+from operators.query.search_bodies import ENDINGS
 from operators.query.syntax.expression import parse
 from tests.operators.query.syntax.keyword_index import Index, index
 
 COLUMNS = {"title": "title", "text": "text"}
-MANY = MOST + 20
+MANY = ENDINGS + 20
 
 
 @pytest.fixture(scope="module")
@@ -42,5 +42,5 @@ def test_the_commonest_endings_are_kept(documents: Index) -> None:
     """Of more than are looked for the rarest are left out, and that is said."""
     found, cut = endings(documents, 'text:"deep l"*')
     assert cut
-    assert len(found["text"]) == MOST
+    assert len(found["text"]) == ENDINGS
     assert found["text"][0] == f"learning{MANY - 1:03}"

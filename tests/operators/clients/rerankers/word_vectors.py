@@ -69,3 +69,7 @@ class Refusing:
     async def query_batch(self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float) -> Any:
         """Fail the test."""
         raise AssertionError("a collection without token vectors was searched")
+
+    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> Any:
+        """Fail the test."""
+        raise AssertionError("a collection without token vectors was asked for them")

@@ -15,6 +15,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.hits import Hits
+from operators.query.search_bodies import ENDINGS
 from operators.query.syntax.expression import Expression, Parsed
 from operators.query.syntax.keyword_filter import conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
@@ -93,7 +94,7 @@ class Index:
     def counted(self, expression: Expression) -> Counted:
         """The endings of the expression's phrases, among all documents."""
         wanted = open_endings(expression, COLUMNS)
-        return self._calls.run(phrase_endings(self._client, "documents", wanted, timeout=60), 60)
+        return self._calls.run(phrase_endings(self._client, "documents", wanted, most=ENDINGS, timeout=60), 60)
 
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}
