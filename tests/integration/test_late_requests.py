@@ -3,12 +3,16 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
+from flows.assembly.clients import InProcess
+from flows.assembly.indexing import ensure_collections
+from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
 from tests.kafka.frames import Api
@@ -30,10 +34,14 @@ def deployment(
     """A deployment that reaches the broker through the interceptor."""
     broker, interceptor = wire
     with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
-        sections = {
+        sections: dict[str, Any] = {
             "qdrant": {"url": qdrant, "dimension": DIMENSION},
             "embedder": {"kind": "openai", "url": stubs.embed},
+            "rerank": {"kind": "none"},
         }
+        settings = load(None, sections)
+        # A replica without its collection is not ready.
+        ensure_collections(settings, InProcess(settings))
         with Deployment.on(broker, tmp_path, topic_names, sections) as made:
             made.settings["kafka"]["bootstrap_servers"] = f"127.0.0.1:{interceptor.port}"
             yield made
