@@ -32,6 +32,7 @@ _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
     "keyword": {Ask.KEYWORD: ("", True), Ask.PREFIX: ("prefix", False)},
     "integer": {Ask.INTEGER: ("lookup", True), Ask.INTEGER_RANGE: ("range", True)},
     "text": {Ask.TEXT: ("", True), Ask.PHRASE: ("phrase_matching", False)},
+    **{kind: {kind: ("", True)} for kind in (Ask.FLOAT, Ask.BOOL, Ask.DATETIME, Ask.UUID, Ask.GEO)},
 }
 """Type of index -> what it answers, under which parameter, and whether by default."""
 
@@ -40,12 +41,9 @@ _EXACT: Final = 2**53
 
 def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
     """What an index can be asked for that Qdrant describes as {data_type, params}."""
-    kind, params = described.get("data_type", ""), described.get("params") or {}
-    options = _OPTIONS.get(kind)
-    if options is None:
-        return frozenset({Ask(kind)}) if kind in Ask else frozenset()
+    params = described.get("params") or {}
     found = set()
-    for ask, (name, default) in options.items():
+    for ask, (name, default) in _OPTIONS.get(described.get("data_type", ""), {}).items():
         value = params.get(name)
         if default if value is None else value:
             found.add(ask)

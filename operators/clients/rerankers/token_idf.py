@@ -8,7 +8,7 @@ Every document's payload has the vocabulary ids of its tokens; Qdrant counts the
 - no query waits where counts are known: the old ones serve until the new ones are there;
 - where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
   in its place would make scores differ from replica to replica;
-- a collection without an index on the pieces weighs all tokens alike.
+- a collection that refuses to count, without an index on the pieces or in strict mode, weighs all tokens alike.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ class TokenIdf:
             documents = await self._client.count(collection, having, timeout=deadline - time.monotonic())
         except BackendError as error:
             if isinstance(error, BackendBadResponse) and error.status == _NO_INDEX:
-                self._weigh_alike(collection)
+                self._weigh_alike(collection, error)
                 return None
             # Where old counts serve meanwhile, it is tried again after another time to live.
             if (collection, namespace) in self._known:
@@ -183,10 +183,10 @@ class TokenIdf:
         self._fresh[collection, namespace] = _Counted(watermark, now + max(REST, _RESTS * (now - began)))
         return found
 
-    def _weigh_alike(self, collection: str) -> None:
+    def _weigh_alike(self, collection: str, error: BackendError) -> None:
         self._unindexed[collection] = True
         for key in [key for key in self._known if key[0] == collection]:
             del self._known[key]
         if collection not in self._told:
             self._told.add(collection)
-            log.warning("collection has no index: all tokens weigh the same", collection=collection, field=TOKEN_IDS)
+            log.warning("tokens can't be counted: all weigh the same", collection=collection, reason=str(error))
