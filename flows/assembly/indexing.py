@@ -1,10 +1,8 @@
 """What the indexing flow is built from, made of the settings."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opentelemetry.trace import Tracer
 
@@ -12,18 +10,13 @@ from flows.assembly import clients, query
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.delivery import Replication
 from operators.clients.qdrant.catalogue import Catalogue
-from operators.clients.qdrant.client import QdrantClient
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from schemas.errors import ConfigError
 from schemas.settings import Settings
-
-if TYPE_CHECKING:
-    from operators.indexing.collection import Held
 
 _TIMEOUT: Final = 60.0
 
@@ -64,35 +57,15 @@ def parts(settings: Settings, made: Clients, given: Replication) -> IndexingPart
     )
 
 
-def ensure_collections(settings: Settings, in_process: InProcess) -> "Held":
-    """Create the collections that don't exist, and the indexes that those of ours lack.
-
-    Raises BackendError, and ConfigError for a collection of ours that does not fit.
-    """
+def ensure_collections(settings: Settings, in_process: InProcess) -> list[str]:
+    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError."""
     # Qdrant's models take a second to import: only what makes collections waits for them.
     from operators.indexing import collection
 
-    with asking(settings, in_process) as (calls, client):
-        return calls.run(collection.ensure(client, settings.qdrant, _TIMEOUT), _TIMEOUT)
-
-
-def writable_collections(settings: Settings, in_process: InProcess) -> None:
-    """Ensure the collections; raises ConfigError, too, if one is not ours to write to."""
-    if foreign := ensure_collections(settings, in_process).foreign:
-        raise ConfigError(
-            f"Qdrant collections that rankstream did not create: {', '.join(foreign)}. It only reads them. To let it"
-            " write to a collection, add its name to qdrant.owned; to index other destinations only, leave this one's"
-            " out of the indexing flow's configuration"
-        )
-
-
-@contextmanager
-def asking(settings: Settings, in_process: InProcess) -> Iterator[tuple[EventLoopThread, QdrantClient]]:
-    """A client of Qdrant for one command, and the loop that it is called on."""
     calls = EventLoopThread(Wakeup())
     client = clients.qdrant(settings.qdrant, lambda: in_process.engine)
     try:
-        yield calls, client
+        return calls.run(collection.ensure(client, settings.qdrant, _TIMEOUT), _TIMEOUT)
     finally:
         calls.run(client.backend.aclose(), _TIMEOUT)
         calls.close()

@@ -15,11 +15,6 @@ def topics(config: Config = None) -> None:
     for name in kafka_topics.create(settings.kafka):
         out.print(f"created topic {name}")
     in_process = InProcess(settings)
-    held = ensure_collections(settings, in_process)
-    for name in held.created:
+    for name in ensure_collections(settings, in_process):
         out.print(f"created collection {name}")
-    for name, fields in held.added.items():
-        out.print(f"collection {name}: added indexes of {', '.join(fields)}")
-    for name in held.foreign:
-        out.print(f"collection {name}: left as it is, for rankstream did not create it")
     in_process.close()

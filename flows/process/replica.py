@@ -107,7 +107,7 @@ def indexing_replica(
 
     Raises ConfigError, DeliveryError and BackendError.
     """
-    indexing_assembly.writable_collections(settings, in_process)
+    indexing_assembly.ensure_collections(settings, in_process)
     kafka, topics = settings.kafka.indexing, settings.kafka.topics
     clients = Clients.of(settings, in_process)
     with Resources() as resources:
