@@ -6,8 +6,8 @@ from typing import Final
 
 from opentelemetry.trace import Tracer
 
-from flows.assembly import clients, query
-from flows.assembly.clients import Clients, InProcess
+from flows.assembly import query
+from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.delivery.sink import Delivery
@@ -55,17 +55,3 @@ def parts(settings: Settings, made: Clients, given: Replication) -> IndexingPart
         watermarks=settings.kafka.topics.watermarks,
         dead_letters=settings.kafka.topics.dead_letters,
     )
-
-
-def ensure_collections(settings: Settings, in_process: InProcess) -> list[str]:
-    """Create the collections that don't exist, with their indexes; the names of those. Raises BackendError."""
-    # Qdrant's models take a second to import: only what makes collections waits for them.
-    from operators.indexing import collection
-
-    calls = EventLoopThread(Wakeup())
-    client = clients.qdrant(settings.qdrant, lambda: in_process.engine)
-    try:
-        return calls.run(collection.ensure(client, settings.qdrant, _TIMEOUT), _TIMEOUT)
-    finally:
-        calls.run(client.backend.aclose(), _TIMEOUT)
-        calls.close()

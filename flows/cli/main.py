@@ -2,6 +2,8 @@
 
 import typer
 
+from flows.cli.check import check
+from flows.cli.collections import collections
 from flows.cli.demo import demo
 from flows.cli.evaluate import evaluate
 from flows.cli.index import index
@@ -21,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (run, index, query, demo, evaluate, rank, topics, replay):
+for command in (run, index, query, demo, evaluate, rank, topics, collections, check, replay):
     app.command()(command)
 
 

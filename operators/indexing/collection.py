@@ -1,12 +1,17 @@
 """The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
+import structlog
 from qdrant_client.http import models
 
 from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
+from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
+from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
     CREATED,
@@ -20,9 +25,18 @@ from schemas.document import (
 )
 from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
+from schemas.settings.creation import CreateSettings
 
 if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema
+
+log = structlog.stdlib.get_logger(__name__)
+
+WAYS_OUT: Final = (
+    "If no other program writes to it, add it to qdrant.owned; otherwise let qdrant.destinations and"
+    " qdrant.collections name a collection that does not exist, which is then created."
+)
+"""What an operator can do about a collection that isn't rankstream's own."""
 
 _CONFLICT: Final = 409
 
@@ -35,11 +49,27 @@ _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
 }
 """What the configuration calls an index."""
 
+# The copy is what searches read first: it stays in memory where the vectors are read from disk.
+_QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
+    "scalar": models.ScalarQuantization(
+        scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+    ),
+    "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+    "turbo": models.TurboQuantization(turbo=models.TurboQuantQuantizationConfig(always_ram=True)),
+}
+
 
 def configuration(settings: QdrantSettings) -> models.CreateCollection:
     """A cosine vector, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
-    names = settings.vectors
-    vectors = {names.dense: models.VectorParams(size=settings.dimension, distance=models.Distance.COSINE)}
+    names, create = settings.vectors, settings.create
+    dense = models.VectorParams(
+        size=settings.dimension,
+        distance=models.Distance.COSINE,
+        on_disk=create.on_disk,
+        hnsw_config=_hnsw(create),
+        quantization_config=_QUANTIZATIONS.get(create.quantization),
+    )
+    vectors = {names.dense: dense}
     if names.tokens is not None:
         vectors[names.tokens] = models.VectorParams(
             size=settings.dimension,
@@ -47,9 +77,23 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
             multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
             hnsw_config=models.HnswConfigDiff(m=0),
             datatype=models.Datatype(names.tokens_datatype),
+            on_disk=create.on_disk,
         )
     sparse = {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-    return models.CreateCollection(vectors=vectors, sparse_vectors=sparse)
+    return models.CreateCollection(
+        vectors=vectors,
+        sparse_vectors=sparse,
+        shard_number=create.shards,
+        replication_factor=create.replication_factor,
+        write_consistency_factor=create.write_consistency_factor,
+        on_disk_payload=create.on_disk_payload,
+    )
+
+
+def _hnsw(create: CreateSettings) -> models.HnswConfigDiff | None:
+    if create.m is None and create.ef_construct is None:
+        return None
+    return models.HnswConfigDiff(m=create.m, ef_construct=create.ef_construct)
 
 
 def indexes() -> dict[str, "IndexSchema"]:
@@ -66,6 +110,23 @@ def indexes() -> dict[str, "IndexSchema"]:
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},
     }
+
+
+def wanted(settings: QdrantSettings) -> Wanted:
+    """What rankstream needs of each collection."""
+    names, made = settings.vectors, configuration(settings).model_dump(mode="json", exclude_none=True)
+    return Wanted(
+        names.dense,
+        names.sparse,
+        names.tokens,
+        made["vectors"],
+        made["sparse_vectors"],
+        {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in _schemas(settings).items()},
+    )
+
+
+def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
+    return {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
 
 
 def _keyword(*, prefix: bool | None = None) -> models.KeywordIndexParams:
@@ -86,37 +147,80 @@ def _text() -> models.TextIndexParams:
     )
 
 
-async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> list[str]:
-    """Create the collections that don't exist, with their indexes; the names of those.
+@dataclass(frozen=True, slots=True)
+class Ensured:
+    """The collections that were created, and those of other programs, which were left alone."""
 
-    A collection keeps the parameters of its analyser as metadata, by which its terms are made later. One that exists
-    gets the indexes that it lacks: its creation may have been stopped before the last one. Raises BackendError, and
-    ConfigError if there is an index of another type.
+    created: list[str]
+    foreign: list[str]
+
+
+async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float, *, writes: bool = True) -> Ensured:
+    """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
+
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later. The creation of
+    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
+    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
+    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
     """
-    created = []
-    wanted = {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
-    for collection in settings.held:
-        if await qdrant.exists(collection, timeout=timeout):
-            await _add(qdrant, collection, wanted, timeout)
-            continue
-        try:
-            noted = configuration(settings).model_copy(update={"metadata": metadata(settings.analyser(collection))})
-            await qdrant.create_collection(collection, noted, timeout=timeout)
-        except BackendBadResponse as error:
-            # Another replica was faster.
-            if error.status != _CONFLICT:
-                raise
-        created.append(collection)
-        for field, schema in wanted.items():
-            await qdrant.create_index(collection, field, schema, timeout=timeout)
-    return created
+    needed = wanted(settings)
+    surveyed = await survey(qdrant, settings, needed, timeout)
+    for each in surveyed:
+        if each.error is not None:
+            raise each.error
+    if problems := [problem for each in surveyed for problem in _problems(each, writes=writes)]:
+        raise ConfigError("\n".join(problems))
+    for step in steps(surveyed, needed, create=True, add=True, foreign=False):
+        await take(qdrant, settings, step, timeout)
+    absent = [each.name for each in surveyed if each.info is None]
+    return Ensured(absent, [each.name for each in surveyed if each.foreign])
 
 
-async def _add(qdrant: QdrantClient, collection: str, wanted: Mapping[str, "IndexSchema"], timeout: float) -> None:
-    there = (await qdrant.collection_info(collection, timeout=timeout)).indexes
-    for field, schema in wanted.items():
-        if field not in there:
-            await qdrant.create_index(collection, field, schema, timeout=timeout)
-        elif (kind := there[field].get("data_type")) != schema.type.value:
-            wrong = f"the index of {field} is of type {kind}, and should be {schema.type.value}"
-            raise ConfigError(f"Qdrant collection {collection}: {wrong}")
+def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bool, foreign: bool) -> list[Step]:
+    """What is to be made: collections that don't exist, missing indexes of the others, `foreign` ones too."""
+    made: list[Step] = []
+    for each in surveyed:
+        if each.lack is not None:
+            if add and (foreign or not each.foreign):
+                made += additions(each.name, each.lack.missing)
+        elif create and each.error is None:
+            made += creation(each.name, needed)
+    return made
+
+
+async def take(qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float) -> None:
+    """Make a collection or an index, within `timeout` seconds; raises BackendError."""
+    if step.field is not None:
+        await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
+        return
+    noted = {"metadata": metadata(settings.analyser(step.collection))}
+    try:
+        created = configuration(settings).model_copy(update=noted)
+        await qdrant.create_collection(step.collection, created, timeout=timeout)
+    except BackendBadResponse as error:
+        # Another replica was faster.
+        if error.status != _CONFLICT:
+            raise
+
+
+def _problems(surveyed: Surveyed, *, writes: bool) -> Iterator[str]:
+    where = f"Qdrant collection {surveyed.name}"
+    if surveyed.foreign:
+        if writes:
+            yield f"{where}: it is not rankstream's own, and no document is written to it. {WAYS_OUT}"
+        return
+    for difference in surveyed.lack.differences if surveyed.lack is not None else ():
+        if difference.mild:
+            log.warning("collection is not as it should be", collection=surveyed.name, difference=difference.what)
+        else:
+            yield f"{where}: {difference.what}. {remedy(surveyed.name, difference)}"
+
+
+def remedy(collection: str, difference: Difference) -> str:
+    """What an operator can do about a difference in a collection of rankstream's own."""
+    if difference.field is None:
+        return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
+    path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"
+    configured = "" if difference.field in indexes() else "Correct qdrant.indexes, or make the index anew: "
+    first = "delete" if configured else "Delete"
+    return f"{configured}{first} it (DELETE {path}), then run rankstream collections --add-indexes."

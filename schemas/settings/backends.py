@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from schemas.document import COLUMNS, INDEXED
 from schemas.filters import FIELD
+from schemas.settings.creation import CreateSettings
 from schemas.settings.section import Backend, Concurrency, Count, Seconds, Section, Url
 
 
@@ -67,6 +68,13 @@ class QdrantSettings(Backend):
     indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
+    owned: list[str] = Field(
+        default=[],
+        description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
+        " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
+        " `collections` here if no other program writes to it.",
+    )
+    create: CreateSettings = CreateSettings()
     vectors: Vectors = Vectors()
     search: SearchSettings = SearchSettings()
     bm25: Bm25Settings = Bm25Settings()
@@ -85,6 +93,8 @@ class QdrantSettings(Backend):
     def _one_place(self) -> Self:
         if (self.url is None) == (self.path is None):
             raise ValueError("set one of url and path")
+        if self.path is not None and (keys := list(self.create.server_only())):
+            raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
         return self
 
     @model_validator(mode="after")
@@ -114,6 +124,8 @@ class QdrantSettings(Backend):
             raise ValueError("columns: two names differ in their case only")
         if unknown := sorted(self.analysers.keys() - {*self.held}):
             raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
+        if unknown := sorted({*self.owned} - {*self.held}):
+            raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
 
     def analyser(self, collection: str) -> Bm25Settings:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from operators.clients.http.transport import Endpoint
+from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
@@ -31,7 +32,7 @@ def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: 
     async def scenario() -> Any:
         with Engine(path) as engine:
             client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-            assert await ensure(client, names, 30) == ["documents"]
+            assert (await ensure(client, names, 30)).created == ["documents"]
             points = [point(each, names.vectors, Bm25()) for each in documents]
             await client.upsert("documents", points, timeout=30)
             return await ask(client)
@@ -86,7 +87,7 @@ def test_a_collection_that_exists_gets_the_configured_indexes_that_it_lacks(tmp_
 
     async def ask(client: QdrantClient) -> Any:
         later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "float", "size": "float"})
-        assert await ensure(client, later, 30) == []
+        assert (await ensure(client, later, 30)).created == []
         return (await client.collection_info("documents", timeout=30)).indexes
 
     made = written(tmp_path, [document()], ask, indexes={"price": "float"})
@@ -100,7 +101,8 @@ def test_a_collection_that_was_only_begun_is_finished(tmp_path: Path) -> None:
     async def scenario() -> Any:
         with Engine(tmp_path) as engine:
             client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-            await client.create_collection("documents", configuration(settings), timeout=30)
+            ours = configuration(settings).model_copy(update={"metadata": metadata(settings.bm25)})
+            await client.create_collection("documents", ours, timeout=30)
             await ensure(client, settings, 30)
             return (await client.collection_info("documents", timeout=30)).indexes
 

@@ -1,0 +1,149 @@
+"""`rankstream collections`: what each configured Qdrant collection has and lacks; made when it is asked for."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import make, survey_collections
+from flows.cli.output import Config, Json, emit, out, stderr
+from flows.process import logs
+from schemas.settings import load
+
+if TYPE_CHECKING:
+    from operators.indexing.inspection import Schema, Step
+    from operators.indexing.survey import Surveyed
+
+_TIMEOUT: Final = 10.0
+
+
+def collections(
+    config: Config = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the collections that do not exist.")] = False,
+    add_indexes: Annotated[
+        bool,
+        typer.Option(
+            "--add-indexes",
+            help="Add the missing indexes, also to collections that rankstream did not create. No index that is there"
+            " is changed.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what --create and --add-indexes would do, and do nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what each configured Qdrant collection has and lacks. Create it, or its indexes, if an option says so.
+
+    --dry-run without the other two is for both. Exit code 1 if a collection cannot be read or a step fails.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    in_process = InProcess(settings)
+    try:
+        surveyed = survey_collections(settings, in_process, _TIMEOUT)
+        if not (create or add_indexes or dry_run):
+            _print(surveyed, as_json)
+        else:
+            from operators.indexing.collection import steps, wanted
+
+            every = dry_run and not (create or add_indexes)
+            needed = wanted(settings.qdrant)
+            planned = steps(surveyed, needed, create=create or every, add=add_indexes or every, foreign=True)
+            for step in planned if dry_run else make(settings, in_process, planned):
+                _say(step, as_json, done=not dry_run)
+    finally:
+        in_process.close()
+    failed = [each for each in surveyed if each.error is not None]
+    for each in failed:
+        stderr.print(
+            f"collection {each.name}: {each.error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+    raise typer.Exit(1 if failed else 0)
+
+
+def record(surveyed: "Surveyed") -> dict[str, Any]:
+    """One collection as JSON."""
+    info, lack = surveyed.info, surveyed.lack
+    found: dict[str, Any] = {
+        "collection": surveyed.name,
+        "exists": info is not None if surveyed.error is None else None,
+        "alias_of": surveyed.held if surveyed.held != surveyed.name else None,
+        "owned_by": surveyed.owner,
+        "error": str(surveyed.error) if surveyed.error is not None else None,
+    }
+    if info is None or lack is None:
+        return found
+    from operators.indexing.inspection import described
+
+    return found | {
+        "points": info.points,
+        "shards": info.shards,
+        "strict_mode": info.strict,
+        "vectors": info.vectors,
+        "sparse_vectors": info.sparse_vectors,
+        "indexes": {field: described(index) for field, index in info.indexes.items()},
+        "missing_indexes": lack.missing,
+        "differences": [difference.what for difference in lack.differences],
+    }
+
+
+def lines(surveyed: "Surveyed") -> Iterator[str]:
+    """One collection for people."""
+    info, lack = surveyed.info, surveyed.lack
+    if info is None or lack is None:
+        state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
+        yield f"{surveyed.name}: {state}"
+        return
+    from operators.indexing.inspection import described, shown
+
+    owners = {
+        "metadata": "rankstream's own",
+        "configuration": "rankstream's own by qdrant.owned",
+        None: "another program's, only read",
+    }
+    shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
+    yield f"{surveyed.name}: {owners[surveyed.owner]}, {info.points} points, {shards}"
+    if surveyed.held != surveyed.name:
+        yield f"  alias of {surveyed.held}"
+    for name, params in info.vectors.items():
+        yield f"  vector {name or '(unnamed)'}: {_vector(params)}"
+    for name, params in info.sparse_vectors.items():
+        yield f"  sparse vector {name}: modifier {params.get('modifier') or 'none'}"
+    for field, index in info.indexes.items():
+        yield f"  index {field}: {shown(described(index))}"
+    for limit, value in info.strict.items():
+        if limit != "enabled":
+            yield f"  strict mode {limit}: {str(value).lower()}"
+    for difference in lack.differences:
+        yield f"  differs: {difference.what}"
+    for field, schema in lack.missing.items():
+        yield f"  lacks index {field}: {shown(schema)}; make it with --add-indexes"
+
+
+def _vector(params: "Schema") -> str:
+    parts = [str(params.get("size")), str(params.get("distance"))]
+    if params.get("multivector_config"):
+        parts.append("multivector")
+    if params.get("datatype"):
+        parts.append(str(params["datatype"]))
+    if quantization := params.get("quantization_config"):
+        parts.append(f"{next(iter(quantization))} quantization")
+    return ", ".join(parts)
+
+
+def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
+    for each in surveyed:
+        if as_json:
+            emit(record(each))
+        else:
+            for line in lines(each):
+                out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say(step: "Step", as_json: bool, *, done: bool) -> None:
+    if as_json:
+        emit({"collection": step.collection, "index": step.field, "schema": step.schema, "created": done})
+    else:
+        out.print(f"{'created' if done else 'would create'} {step}", markup=False, highlight=False, soft_wrap=True)

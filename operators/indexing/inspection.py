@@ -1,0 +1,195 @@
+"""Inspection: what a collection lacks, of what rankstream needs of it. Nothing here asks or changes anything.
+
+Rules
+-----
+- An index may do more than is needed of it. One that does less is a difference, and so is one that makes other terms.
+- What Qdrant leaves out of a description has Qdrant's default.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from operators.clients.qdrant.answers import CollectionInfo
+
+Schema = Mapping[str, Any]
+"""An index as Qdrant's JSON has it: its `type`, and its parameters."""
+
+Owner = Literal["metadata", "configuration"]
+"""What says that a collection is rankstream's own."""
+
+_CAPABILITIES: Final[Mapping[str, Mapping[str, bool]]] = {
+    "keyword": {"prefix": False, "is_tenant": False},
+    "integer": {"lookup": True, "range": True},
+    "text": {"phrase_matching": False},
+}
+"""Type of an index -> what it can do if it is told to, and whether it does so by default."""
+
+_ANALYSIS: Final[Mapping[str, Any]] = {
+    "tokenizer": "word",
+    "lowercase": True,
+    "ascii_folding": False,
+    "stopwords": None,
+    "stemmer": None,
+    "min_token_len": None,
+    "max_token_len": None,
+}
+"""How a text index makes terms, by default."""
+
+_PRODUCTS: Final = frozenset({"Cosine", "Dot"})
+_ONLY_FASTER: Final = frozenset({"is_tenant"})
+_NO_STEMMER: Final = {"type": "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them."""
+
+    dense: str
+    sparse: str
+    tokens: str | None
+    vectors: Mapping[str, Schema]
+    sparse_vectors: Mapping[str, Schema]
+    indexes: Mapping[str, Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is there and is not as it is needed; `mild`: what matches is found, later or in another order.
+
+    `field` is that of the index; None for a vector. A vector that isn't there differs, too: none can be added.
+    """
+
+    what: str
+    field: str | None = None
+    mild: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a collection that exists lacks: indexes that can be added, and what would have to be made anew."""
+
+    dense: list[Difference]
+    sparse: list[Difference]
+    tokens: list[Difference]
+    indexes: list[Difference]
+    missing: Mapping[str, Schema]
+
+    @property
+    def differences(self) -> list[Difference]:
+        """All that can't be added."""
+        return [*self.dense, *self.sparse, *self.tokens, *self.indexes]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to make: an index in a collection, or, without a `field`, the collection itself."""
+
+    collection: str
+    field: str | None = None
+    schema: Schema | None = None
+
+    def __str__(self) -> str:
+        if self.field is None or self.schema is None:
+            return f"collection {self.collection}"
+        return f"index {self.field} ({shown(self.schema)}) in collection {self.collection}"
+
+
+def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
+    """What the collection lacks."""
+    tokens = [] if wanted.tokens is None else _vector(wanted.tokens, wanted.vectors[wanted.tokens], info.vectors)
+    return Lack(
+        dense=_vector(wanted.dense, wanted.vectors[wanted.dense], info.vectors),
+        sparse=_sparse(wanted.sparse, wanted.sparse_vectors[wanted.sparse], info.sparse_vectors),
+        tokens=tokens,
+        indexes=[
+            difference
+            for field, schema in wanted.indexes.items()
+            if field in info.indexes
+            for difference in _index(field, schema, described(info.indexes[field]))
+        ],
+        missing={field: schema for field, schema in wanted.indexes.items() if field not in info.indexes},
+    )
+
+
+def creation(collection: str, wanted: Wanted) -> Iterator[Step]:
+    """The steps that make a collection."""
+    yield Step(collection)
+    yield from additions(collection, wanted.indexes)
+
+
+def additions(collection: str, missing: Mapping[str, Schema]) -> Iterator[Step]:
+    """The steps that add indexes to a collection."""
+    for field, schema in missing.items():
+        yield Step(collection, field, schema)
+
+
+def described(index: Mapping[str, Any]) -> Schema:
+    """The schema of an index that a collection describes as {data_type, params, points}."""
+    return {"type": index.get("data_type"), **(index.get("params") or {})}
+
+
+def shown(schema: Schema) -> str:
+    """A schema in one line: `text, tokenizer word, lowercase`; what is off or not set is left out."""
+    options = ((name, value) for name, value in schema.items() if name != "type" and value not in (None, False))
+    return ", ".join([str(schema["type"]), *(name if value is True else f"{name} {value}" for name, value in options)])
+
+
+def named(differences: Iterable[Difference]) -> str:
+    """What differs, in one line."""
+    return "; ".join(difference.what for difference in differences)
+
+
+def _index(field: str, wanted: Schema, there: Schema) -> Iterator[Difference]:
+    kind = wanted["type"]
+    if there["type"] != kind:
+        yield Difference(f"the index of {field} is of type {there['type']}, and should be {kind}", field)
+        return
+    for name, default in _CAPABILITIES.get(kind, {}).items():
+        if _value(wanted, name, default) and not _value(there, name, default):
+            yield Difference(f"the index of {field} is without {name}", field, name in _ONLY_FASTER)
+    for name, default in _ANALYSIS.items() if kind == "text" else ():
+        needed, has = _value(wanted, name, default), _value(there, name, default)
+        if needed != has:
+            yield Difference(f"the index of {field} has {name} {_word(has)}, and should have {_word(needed)}", field)
+
+
+def _value(schema: Schema, name: str, default: object) -> object:
+    value = schema.get(name)
+    return default if value is None or value == _NO_STEMMER else value
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value).lower()
+
+
+def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Difference]:
+    if name not in there:
+        return [Difference(f"{_vector_name(name)} isn't there")]
+    has = there[name]
+    found = [
+        Difference(
+            f"{_vector_name(name)} has {parameter} {has.get(parameter)}, and should have {wanted[parameter]}",
+            # An inner product is searched and ranked like a cosine, though it is none: more is nearer.
+            mild=has.get(parameter) in _PRODUCTS,
+        )
+        for parameter in ("size", "distance")
+        if has.get(parameter) != wanted[parameter]
+    ]
+    if ("multivector_config" in wanted) != bool(has.get("multivector_config")):
+        expected = "a multivector" if "multivector_config" in wanted else "a single vector"
+        found.append(Difference(f"{_vector_name(name)} should be {expected}"))
+    return found
+
+
+def _sparse(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Difference]:
+    if name not in there:
+        return [Difference(f"the sparse vector {name} isn't there")]
+    has, needed = there[name].get("modifier") or "none", wanted.get("modifier") or "none"
+    if has == needed:
+        return []
+    return [Difference(f"the sparse vector {name} has the modifier {has}, and should have {needed}", mild=True)]
+
+
+def _vector_name(name: str) -> str:
+    return f"the vector {name}" if name else "the unnamed vector"
