@@ -25,7 +25,7 @@ from operators.indexing.collection import ensure
 from operators.query.hits import Hits
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 
 POINTS: Final = 22_000
 DEPTH: Final = 50

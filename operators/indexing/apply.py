@@ -26,7 +26,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Stage, stage
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 
 log = structlog.stdlib.get_logger(__name__)
 

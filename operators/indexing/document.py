@@ -23,7 +23,7 @@ from schemas.document import (
     WORDS,
     DocumentEvent,
 )
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from schemas.timestamp import rfc3339
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")

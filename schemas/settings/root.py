@@ -10,11 +10,12 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from schemas.errors import ConfigError
-from schemas.settings.backends import ChatSettings, EmbedderSettings, QdrantSettings, RerankSettings
+from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
 from schemas.settings.cascade import CacheSettings, CursorSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.document import read
 from schemas.settings.policies import FirewallSettings, PolicySettings
+from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
 from schemas.settings.section import Count, Section
 

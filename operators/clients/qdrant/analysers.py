@@ -8,7 +8,7 @@ import structlog
 from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings
 
 log = structlog.stdlib.get_logger(__name__)
 

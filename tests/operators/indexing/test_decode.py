@@ -12,7 +12,7 @@ from operators.clients.qdrant.bm25 import Bm25
 from operators.indexing.document import point
 from schemas.document import point_id
 from schemas.errors import DeadLetterClass, InputError
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from tests.operators.indexing.documents import decoder, document
 from tests.operators.samples import message
 

@@ -11,7 +11,7 @@ from operators.indexing.watermark import watermark
 from operators.query.embedding import Embedding
 from operators.ranking.dedupe import fingerprint
 from schemas.document import WORDS
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from tests.operators.indexing.documents import document
 from tests.operators.samples import origin
 

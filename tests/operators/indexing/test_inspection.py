@@ -10,7 +10,7 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.indexing.collection import wanted
 from operators.indexing.inspection import Lack, Schema, Step, additions, creation, lack, named, shown
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 
 WANTED = wanted(QdrantSettings(url="http://qdrant", dimension=4, indexes={"price": "float"}))
 

@@ -18,7 +18,7 @@ from operators.stages.admit import admit
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
 from schemas.settings import FirewallSettings, QdrantSettings, load
-from schemas.settings.backends import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.samples import admission, decoder, message, query
 
 ADMIT = admission()

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from schemas.recipes.recipe import STAGES
 from schemas.settings import Settings, SourcePolicy
-from schemas.settings.backends import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings
 from schemas.settings.ranking import Between, Profile
 
 ELSEWHERE = {"profiles", "recipes"}

@@ -23,7 +23,7 @@ from operators.indexing.document import DocumentInFlight
 from schemas.document import DocumentEvent, point_id
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import Answer, Faulty, answering, qdrant, raising
 from tests.operators.samples import DIMENSION, message
 

@@ -16,7 +16,7 @@ from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.indexing.document import point
 from operators.query.embedding import Embedding
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document
 

@@ -20,7 +20,7 @@ from operators.indexing.collection import configuration, indexes
 from operators.query.embedding import Embedding
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Vectors
+from schemas.settings.qdrant import Vectors
 from tests.operators.clients.qdrant.transports import Watched, qdrant
 
 DIMENSION = 384

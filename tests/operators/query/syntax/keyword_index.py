@@ -22,7 +22,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.document import COLUMNS, DocumentEvent, point_id
 from schemas.settings import QdrantSettings
-from schemas.settings.backends import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.samples import DIMENSION, message
 
 Document = tuple[str, str]

@@ -1,0 +1,138 @@
+"""Section `qdrant`: the index, what its collections are called and made of, and how they are searched."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from schemas.document import COLUMNS, INDEXED
+from schemas.filters import FIELD
+from schemas.settings.creation import CreateSettings
+from schemas.settings.section import Backend, Count, Seconds, Section, Url
+
+
+class Vectors(Section):
+    """The names of the vectors in a collection, and how token vectors are stored."""
+
+    dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
+    sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
+    tokens: str | None = Field(
+        default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
+    )
+    tokens_datatype: Literal["turbo4", "float16"] = Field(
+        default="turbo4",
+        description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
+        " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
+        " keeps its own.",
+    )
+
+
+class Bm25Settings(Section):
+    """The analyser and the BM25 formula of the keyword leg. They are part of the index: after a change, index again."""
+
+    k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
+    b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
+    avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
+    language: str = Field(
+        default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
+    )
+
+
+class SearchSettings(Section):
+    """How Qdrant searches its vector index."""
+
+    hnsw_ef: Count | None = Field(
+        default=384,
+        description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
+        " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
+        " Raise it if documents are missed; docs/quality.md has figures.",
+    )
+
+
+class QdrantSettings(Backend):
+    """The index: a Qdrant server at `url`, or Qdrant's engine in this process on the directory `path`."""
+
+    url: Url | None = Field(default=None, description="Address of a Qdrant server. Set this or `path`.")
+    path: Path | None = Field(default=None, description="Directory of Qdrant's engine in this process.")
+    timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the queue included.")
+    max_batch: Count = Field(default=64, description="Searches in one request.")
+    max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
+    dimension: int = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
+    destinations: dict[str, str] = Field(
+        default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
+    )
+    collections: dict[str, dict[str, str]] = Field(
+        default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
+    )
+    indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
+        default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
+    )
+    owned: list[str] = Field(
+        default=[],
+        description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
+        " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
+        " `collections` here if no other program writes to it.",
+    )
+    create: CreateSettings = CreateSettings()
+    vectors: Vectors = Vectors()
+    search: SearchSettings = SearchSettings()
+    bm25: Bm25Settings = Bm25Settings()
+    analysers: dict[str, Bm25Settings] = Field(
+        default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
+    )
+    columns: dict[str, str] = Field(
+        default={"title": "title", "text": "text", "content": "text"},
+        description="Column name in keyword expressions (title:pasta), in any case -> title or text.",
+    )
+    idf: Literal["namespace", "collection"] = Field(
+        default="namespace", description="Documents over which a term's rarity (IDF) is counted."
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.url is None) == (self.path is None):
+            raise ValueError("set one of url and path")
+        if self.path is not None and (keys := list(self.create.server_only())):
+            raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
+        return self
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        if unknown := sorted(self.collections.keys() - self.destinations.keys()):
+            raise ValueError(f"collections: {', '.join(unknown)}: not in destinations")
+        for destination, parts in self.collections.items():
+            held = [self.destinations[destination], *parts.values()]
+            if len(set(held)) < len(held):
+                # A point's id tells destinations apart, and not their parts.
+                raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
+        if reserved := sorted(name for name in self.indexes if name.startswith("_")):
+            raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
+        if present := sorted(self.indexes.keys() & INDEXED):
+            raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
+        if unwritable := sorted(name for name in self.indexes if not FIELD.fullmatch(name)):
+            raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
+        return self
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        if unknown := sorted(name for name, field in self.columns.items() if field not in COLUMNS):
+            raise ValueError(f"columns: {', '.join(unknown)}: not title or text")
+        if unwritable := sorted(name for name in self.columns if not name.isalnum()):
+            raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
+        if len({name.lower() for name in self.columns}) < len(self.columns):
+            raise ValueError("columns: two names differ in their case only")
+        if unknown := sorted(self.analysers.keys() - {*self.held}):
+            raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
+        if unknown := sorted({*self.owned} - {*self.held}):
+            raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
+        return self
+
+    def analyser(self, collection: str) -> Bm25Settings:
+        """The analyser that is configured for a Qdrant collection."""
+        return self.analysers.get(collection, self.bm25)
+
+    @property
+    def held(self) -> list[str]:
+        """Every Qdrant collection, each once."""
+        parts = (collection for parts in self.collections.values() for collection in parts.values())
+        return list(dict.fromkeys([*self.destinations.values(), *parts]))
