@@ -149,11 +149,15 @@ def _limits(settings: Settings, subject: str, info: CollectionInfo) -> Iterator[
     if (longest := strict.get("max_timeout", section.timeout)) < section.timeout:
         what = f"strict mode bounds a request to {longest} s, and qdrant.timeout is {section.timeout:g} s"
         yield Finding("warning", subject, what, f"{_RAISE} (max_timeout).")
-    hnsw = info.vectors.get(section.vectors.tokens or "", {}).get("hnsw_config") or {}
-    unindexed = hnsw.get("m") == 0 and not hnsw.get("payload_m")
-    if settings.rerank.kind == "late_interaction" and unindexed and strict.get("search_allow_exact") is False:
-        what = "strict mode forbids exact searches, and late interaction compares token vectors without an index"
-        yield Finding("warning", subject, what, "Set search_allow_exact to true, or name another reranker.")
+    if settings.rerank.kind == "late_interaction" and section.vectors.tokens in info.vectors:
+        if strict.get("search_allow_exact") is False:
+            what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"
+            yield Finding("warning", subject, what, "Set search_allow_exact to true for less traffic.")
+        if settings.rerank.idf and (strict.get("search_allow_exact") is False or "max_query_limit" in strict):
+            what = "strict mode forbids to count tokens: late interaction weighs rare and common tokens alike"
+            yield Finding(
+                "warning", subject, what, "Allow exact searches and any limit, or ignore it: it changes little."
+            )
 
 
 def _remedy(error: BackendError) -> str:

@@ -191,6 +191,8 @@ def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bo
 async def take(qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float) -> None:
     """Make a collection or an index, within `timeout` seconds; raises BackendError."""
     if step.field is not None:
+        if step.collection not in qdrant.limits:
+            await qdrant.collection_info(step.collection, timeout=timeout)
         await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
         return
     noted = {"metadata": metadata(settings.analyser(step.collection))}

@@ -37,7 +37,7 @@ _ANALYSIS: Final[Mapping[str, Any]] = {
 """How a text index makes terms, by default."""
 
 _PRODUCTS: Final = frozenset({"Cosine", "Dot"})
-_ONLY_FASTER: Final = frozenset({"is_tenant"})
+_ONLY_FASTER: Final = frozenset({"is_tenant", "prefix", "lookup", "range"})
 _NO_STEMMER: Final = {"type": "none"}
 
 

@@ -18,7 +18,6 @@ from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.limits import Limits
 from operators.query.capabilities import MOST, Capabilities
 from operators.query.indexed import Ask, answers
 from schemas.errors import BackendBadResponse, BackendError
@@ -74,8 +73,7 @@ class Catalogue:
             else:
                 capabilities = self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
                 # Documents are written to the collection by its own name.
-                for name in (collection, capabilities.name):
-                    self._qdrant.limits[name] = Limits.of(info.strict)
+                self._qdrant.limits[capabilities.name] = self._qdrant.limits_of(collection)
                 self._analysers.read(collection, info.metadata)
         return errors
 

@@ -182,8 +182,13 @@ class QdrantClient:
         return await self._ask(collection, "/exists", None, read_exists, _now() + timeout, method="GET")
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there)."""
-        return await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
+        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there).
+
+        From then on, requests to it fit the limits that it describes.
+        """
+        info = await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
+        self.limits[collection] = Limits.of(info.strict)
+        return info
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
         """The collection of each alias that the key may see; raises BackendError."""

@@ -92,7 +92,9 @@ def test_a_collection_of_another_program_is_told_in_full(command: Command, serve
     assert told(found, "error", "the vector leg cannot search", "the vector dense isn't there", "qdrant.vectors")
     assert told(found, "warning", "the keyword leg finds nothing", "bm25 isn't there")
     assert told(found, "warning", "late interaction is off here", "tokens isn't there")
-    assert told(found, "error", "strict mode refuses", "subject (keyword)", "rankstream collections --add-indexes")
+    assert told(
+        found, "error", "strict mode refuses", "subject (keyword, prefix)", "rankstream collections --add-indexes"
+    )
     assert told(found, "warning", "3 shards", "rarity")
     assert told(found, "warning", "100 points at most", "asks for 500", "max_query_limit")
     assert told(found, "warning", "hnsw_ef to 64", "384", "search_max_hnsw_ef")
@@ -106,18 +108,19 @@ def test_without_late_interaction_token_vectors_are_not_missed(command: Command,
     command.settings["qdrant"]["destinations"] = {"default": "plain"}
     found = findings(command, code=0)
     assert not any("tokens" in each[2] for each in found)
-    assert told(found, "warning", "fields without an index", "subject (keyword)", "--add-indexes")
+    assert told(found, "warning", "fields without an index", "subject (keyword, prefix)", "--add-indexes")
 
 
-def test_late_interaction_needs_exact_searches(command: Command, server: Server) -> None:
-    """Token vectors have no index: strict mode may forbid to compare them."""
+def test_late_interaction_does_without_exact_searches(command: Command, server: Server) -> None:
+    """Token vectors have no index: strict mode may forbid Qdrant to compare them, and to count tokens."""
     server.put("docs", {"strict_mode_config": {"enabled": True, "search_allow_exact": False}}, "PATCH")
-    assert told(findings(command, code=0), "warning", "forbids exact searches", "search_allow_exact")
-    server.put("docs", {"vectors": {"tokens": {"hnsw_config": {"payload_m": 16}}}}, "PATCH")
-    assert not told(findings(command, code=0), "warning", "exact")
-    server.put("docs", {"vectors": {"tokens": {"hnsw_config": {"payload_m": 0}}}}, "PATCH")
+    assert told(findings(command, code=0), "warning", "fetches the token vectors", "search_allow_exact")
+    assert told(findings(command, code=0), "warning", "weighs rare and common tokens alike")
+    server.put("docs", {"strict_mode_config": {"search_allow_exact": True, "max_query_limit": 100}}, "PATCH")
+    assert not told(findings(command, code=0), "warning", "fetches the token vectors")
+    assert told(findings(command, code=0), "warning", "weighs rare and common tokens alike")
     command.settings |= {"rerank": {"kind": "none"}}
-    assert not told(findings(command, code=0), "warning", "exact")
+    assert not told(findings(command, code=0), "warning", "tokens")
 
 
 def test_a_collection_of_ours_that_differs_is_an_error(command: Command, server: Server) -> None:
@@ -127,7 +130,7 @@ def test_a_collection_of_ours_that_differs_is_an_error(command: Command, server:
     found = findings(command, code=1)
     assert told(found, "error", "the vector leg cannot search: the vector dense has size 4, and should have 8")
     assert told(found, "error", "title is without phrase_matching", "DELETE /collections/docs/index/title")
-    assert told(found, "warning", "fields without an index", "subject_id (keyword)")
+    assert told(found, "warning", "fields without an index", "subject_id (keyword, prefix)")
 
 
 def test_an_index_of_another_program_is_not_to_be_deleted(command: Command, server: Server) -> None:
