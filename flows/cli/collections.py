@@ -50,7 +50,9 @@ def collections(
 
             every = dry_run and not (create or add_indexes)
             needed = wanted(settings.qdrant)
-            planned = steps(surveyed, needed, create=create or every, add=add_indexes or every, foreign=True)
+            # What another tool fills, it creates.
+            creating = (create or every) and not settings.qdrant.of_another_tool
+            planned = steps(surveyed, needed, create=creating, add=add_indexes or every, foreign=True)
             for step in planned if dry_run else make(settings, in_process, planned):
                 _say(step, as_json, done=not dry_run)
     finally:

@@ -51,7 +51,9 @@ def findings(settings: Settings, surveyed: "Sequence[Surveyed]") -> Iterator[Fin
         if each.error is not None:
             yield Finding("error", subject, str(each.error), _remedy(each.error))
         elif each.info is None:
-            remedy = "Run rankstream collections --create, or correct qdrant.destinations and qdrant.collections."
+            correct = "orrect qdrant.destinations and qdrant.collections."
+            others = settings.qdrant.of_another_tool
+            remedy = f"C{correct}" if others else f"Run rankstream collections --create, or c{correct}"
             yield Finding("error", subject, "the collection does not exist", remedy)
         else:
             yield from _collection(settings, subject, each)

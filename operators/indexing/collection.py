@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+OTHERS: Final = (
+    "qdrant.fields, ids, namespaces and vectors describe collections that another tool filled: no document is written"
+    " to them. Leave these keys out of the indexing flow's configuration"
+)
+
 WAYS_OUT: Final = (
     "If no other program writes to it, add it to qdrant.owned; otherwise let qdrant.destinations and"
     " qdrant.collections name a collection that does not exist, which is then created."
@@ -79,7 +84,7 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
             datatype=models.Datatype(names.tokens_datatype),
             on_disk=create.on_disk,
         )
-    sparse = {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    sparse = {} if names.sparse is None else {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
     return models.CreateCollection(
         vectors=vectors,
         sparse_vectors=sparse,
@@ -99,7 +104,7 @@ def _hnsw(create: CreateSettings) -> models.HnswConfigDiff | None:
 def indexes() -> dict[str, "IndexSchema"]:
     """The payload indexes that filters, ordered lookups and counts need."""
     return {
-        NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+        NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
@@ -113,7 +118,7 @@ def indexes() -> dict[str, "IndexSchema"]:
 
 
 def wanted(settings: QdrantSettings) -> Wanted:
-    """What rankstream needs of each collection."""
+    """What rankstream needs of each collection; of another tool's, by its names, what every query filters by."""
     names, made = settings.vectors, configuration(settings).model_dump(mode="json", exclude_none=True)
     return Wanted(
         names.dense,
@@ -126,7 +131,14 @@ def wanted(settings: QdrantSettings) -> Wanted:
 
 
 def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
-    return {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
+    configured = {settings.place(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
+    if not settings.of_another_tool:
+        return configured | indexes()
+    return configured if settings.namespaces == "none" else configured | {settings.place(NAMESPACE): _tenant()}
+
+
+def _tenant() -> models.KeywordIndexParams:
+    return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
 
 
 def _keyword(*, prefix: bool | None = None) -> models.KeywordIndexParams:
@@ -163,6 +175,10 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float,
     so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
     and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
     """
+    if settings.of_another_tool:
+        if writes:
+            raise ConfigError(OTHERS)
+        return Ensured([], settings.held)
     needed = wanted(settings)
     surveyed = await survey(qdrant, settings, needed, timeout)
     for each in surveyed:

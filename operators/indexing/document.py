@@ -94,7 +94,7 @@ def point(document: DocumentInFlight, names: Vectors, bm25: Bm25) -> dict[str, A
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)
     terms = bm25.document(document.event.content)
-    if terms.indices:
+    if names.sparse is not None and terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
     return {"id": document.point_id, "vector": vectors, "payload": payload(document)}
 

@@ -46,7 +46,7 @@ class Wanted:
     """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them."""
 
     dense: str
-    sparse: str
+    sparse: str | None
     tokens: str | None
     vectors: Mapping[str, Schema]
     sparse_vectors: Mapping[str, Schema]
@@ -100,7 +100,7 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
     tokens = [] if wanted.tokens is None else _vector(wanted.tokens, wanted.vectors[wanted.tokens], info.vectors)
     return Lack(
         dense=_vector(wanted.dense, wanted.vectors[wanted.dense], info.vectors),
-        sparse=_sparse(wanted.sparse, wanted.sparse_vectors[wanted.sparse], info.sparse_vectors),
+        sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
         tokens=tokens,
         indexes=[
             difference
@@ -182,10 +182,10 @@ def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Diff
     return found
 
 
-def _sparse(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Difference]:
+def _sparse(name: str, wanted: Mapping[str, Schema], there: Mapping[str, Schema]) -> list[Difference]:
     if name not in there:
         return [Difference(f"the sparse vector {name} isn't there")]
-    has, needed = there[name].get("modifier") or "none", wanted.get("modifier") or "none"
+    has, needed = there[name].get("modifier") or "none", wanted[name].get("modifier") or "none"
     if has == needed:
         return []
     return [Difference(f"the sparse vector {name} has the modifier {has}, and should have {needed}", mild=True)]

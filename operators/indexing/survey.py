@@ -50,6 +50,8 @@ async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted,
 
 
 def _owner(settings: QdrantSettings, name: str, info: CollectionInfo) -> Owner | None:
+    if settings.of_another_tool:
+        return None
     if OURS in info.metadata:
         return "metadata"
     return "configuration" if name in settings.owned else None

@@ -1,7 +1,8 @@
 """Section `qdrant`: the index, what its collections are called and made of, and how they are searched."""
 
+import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,12 +11,20 @@ from schemas.filters import FIELD
 from schemas.settings.creation import CreateSettings
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
 
+PATH: Final = re.compile(rf"{FIELD.pattern}(?:#{FIELD.pattern})?")
+"""A field of a payload, or of the JSON in a string of it."""
+
 
 class Vectors(Section):
     """The names of the vectors in a collection, and how token vectors are stored."""
 
-    dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
-    sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
+    dense: str = Field(
+        default="dense", description='Dense vector, searched by the vector leg; "": the vector without a name.'
+    )
+    sparse: str | None = Field(
+        default="bm25",
+        description="Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped.",
+    )
     tokens: str | None = Field(
         default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
     )
@@ -63,6 +72,21 @@ class QdrantSettings(Backend):
     )
     collections: dict[str, dict[str, str]] = Field(
         default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
+    )
+    fields: dict[str, str] = Field(
+        default={},
+        description="Field as rankstream calls it -> its path in the payloads of collections that another tool filled,"
+        " such as text: page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own.",
+    )
+    ids: Literal["payload", "uuid", "integer"] = Field(
+        default="payload",
+        description="Where a document's id is: in its payload, or it is the point's own id, a UUID or an integer."
+        " Default: payload.",
+    )
+    namespaces: Literal["payload", "none"] = Field(
+        default="payload",
+        description="Where a document's namespace is: in its payload; or none: all documents are in defaults.namespace."
+        " Default: payload.",
     )
     indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
@@ -126,6 +150,35 @@ class QdrantSettings(Backend):
         if unknown := sorted({*self.owned} - {*self.held}):
             raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
+
+    @model_validator(mode="after")
+    def _fields(self) -> Self:
+        for name, path in self.fields.items():
+            if not FIELD.fullmatch(name) or name.startswith("_"):
+                raise ValueError(f"fields: {name}: no name of a field")
+            if not PATH.fullmatch(path):
+                raise ValueError(f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected")
+        if len(set(self.fields.values())) < len(self.fields):
+            raise ValueError("fields: two names of one path")
+        if self.ids != "payload" and "id" in self.fields:
+            raise ValueError("fields.id: ids says that the point's id is the document's")
+        if self.namespaces == "none" and "namespace" in self.fields:
+            raise ValueError("fields.namespace: namespaces says that there are none")
+        if self.owned and self.of_another_tool:
+            raise ValueError("owned: fields, ids, namespaces and vectors describe collections that are only read")
+        if "#" in self.fields.get("namespace", ""):
+            raise ValueError("fields.namespace: Qdrant cannot filter by what is in a string")
+        return self
+
+    def place(self, name: str) -> str:
+        """The payload's name of a field."""
+        return self.fields.get(name, name).partition("#")[0]
+
+    @property
+    def of_another_tool(self) -> bool:
+        """Whether the collections are described as another tool's, which rankstream only reads."""
+        mapped = self.fields or self.ids != "payload" or self.namespaces == "none"
+        return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
     def analyser(self, collection: str) -> Bm25Settings:
         """The analyser that is configured for a Qdrant collection."""

@@ -149,7 +149,7 @@ class Settings(BaseSettings):
 
     def _indexed(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        named = {"dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
+        named = {"fields", "ids", "namespaces", "dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
         return {
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),

@@ -10,7 +10,7 @@ Rules
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -19,7 +19,8 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.capabilities import MOST, Capabilities
-from operators.query.indexed import Ask, answers
+from operators.query.indexed import ORDERING
+from schemas.document import TEXT
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings
 
@@ -49,7 +50,8 @@ class Catalogue:
         known = self._capabilities.get(collection)
         if known is None:
             stored = self._settings.vectors.tokens is not None
-            known = self._capabilities[collection] = Capabilities(collection, tokens=stored)
+            sparse = self._settings.vectors.sparse is not None
+            known = self._capabilities[collection] = Capabilities(collection, tokens=stored, sparse=sparse)
         return known
 
     def analyser(self, collection: str) -> Bm25:
@@ -100,17 +102,22 @@ class Catalogue:
     def _capable(self, name: str, info: CollectionInfo) -> Capabilities:
         names = self._settings.vectors
         most = info.strict.get("max_query_limit", MOST)
+        fields = self._qdrant.fields
+        indexes = {fields.name(path): described for path, described in info.indexes.items()}
+        text = indexes.get(TEXT, {}).get("params") or {}
         return Capabilities(
             name,
             most=min(MOST, most),
             exact=info.strict.get("search_allow_exact", True),
-            sparse=names.sparse in info.sparse_vectors,
+            sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=_indexed(info) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
+            orders=_orders(indexes) if self._settings.of_another_tool else None,
+            scoring=bool(text.get("scoring")),
         )
 
     def _tell(self, collection: str, error: BackendError) -> None:
@@ -119,5 +126,6 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
-def _indexed(info: CollectionInfo) -> Mapping[str, frozenset[Ask]]:
-    return {field: answers(described) for field, described in info.indexes.items()}
+def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
+    kinds = {field: described.get("data_type") for field, described in indexes.items()}
+    return {field: kind for field, kind in kinds.items() if kind in ORDERING}

@@ -40,6 +40,9 @@ CHANGED = {
     "qdrant.indexes": {"year": "integer"},
     "qdrant.analysers": {"documents": {"language": "none"}},
     "qdrant.columns": {"heading": "title"},
+    "qdrant.fields": {"text": "page_content"},
+    "qdrant.ids": "integer",
+    "qdrant.namespaces": "none",
     "qdrant.idf": "collection",
     "qdrant.vectors.tokens_datatype": "float16",
     "qdrant.search.hnsw_ef": 300,
@@ -158,6 +161,9 @@ def changed(path: str, value: object) -> Settings:
 
 
 DECIDES = {
+    "qdrant.fields",
+    "qdrant.ids",
+    "qdrant.namespaces",
     "qdrant.dimension",
     "qdrant.destinations",
     "qdrant.collections",
