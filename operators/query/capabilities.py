@@ -14,15 +14,15 @@ MOST: Final = 1000
 class Capabilities:
     """What one collection can do.
 
-    `name` is the collection's own, where the configuration may name an alias of it. `most` is how many points one
-    search may return, `exact` whether a search may pass the vector index by, `hnsw_ef` how many candidates it may look
-    at in that index, None without a bound. `sparse`: it has the sparse vector that
-    the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
-    parts Qdrant counts how rare a term is. `indexed`: for each field what its index can be asked for, None where
-    filters need no index; `conditions`: how many one filter may have, None without a bound. `orders`:
-    each field that an index gives an order by, with the index's type, None where all that is configured is there.
-    `scoring`: its text index ranks, so that the keyword leg needs no sparse vector. `values`:
-    how many values a facet may count, None without a bound.
+    - `name` is the collection's own, where the configuration may name an alias of it; `shards` is in how many parts
+      Qdrant counts how rare a term is.
+    - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
+      has the token vectors that late interaction reads. `similar`: nearer dense vectors have higher scores.
+    - `most` is how many points one search may return, `values` how many values one facet may count, None without a
+      bound; `exact`: whether a search may pass the vector index by; `hnsw_ef`: how many candidates it may look at in
+      that index; `conditions`: how many conditions a filter may have, None without a bound.
+    - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
+      that an index gives an order by, with the index's type, None where all that is configured is there.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Capabilities:
     conditions: int | None = None
     orders: Mapping[str, str] | None = None
     scoring: bool = False
+    similar: bool = True
     values: int | None = None
 
     @property

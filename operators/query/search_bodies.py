@@ -99,7 +99,7 @@ class Searches:
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
-            if not _askable(query, leg):
+            if not _askable(query, leg) or (leg == VECTOR and not capabilities.similar):
                 continue
             if leg == VECTOR:
                 body = {"query": vector_of(query), **_using(self.dense), "filter": seen, **common}

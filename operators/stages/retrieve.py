@@ -21,7 +21,7 @@ from operators.query.canonical import Shape
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
-from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs, wanted_depth
+from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
@@ -29,7 +29,7 @@ from operators.runtime.stage import Stage, stage
 from operators.stages.backend_stage import Batch, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.leg import KEYWORD, LEGS, STRUCTURED
+from schemas.leg import KEYWORD, LEGS, STRUCTURED, VECTOR
 from schemas.result import LegStatus
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
@@ -43,7 +43,10 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     asked = query.asked.canonical
     for name in LEGS:
         outcome = finished.outcomes.get((name, query.asked.collection))
-        if isinstance(outcome, BackendError):
+        if outcome is None and name == VECTOR and _against(query):
+            query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
+            query.lose(name, Reason.REFUSED)
+        elif isinstance(outcome, BackendError):
             late = isinstance(outcome, BackendTimeout)
             query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
             query.lose(name, outcome.reason)
@@ -64,6 +67,11 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     if asked.shape is Shape.SEARCH:
         _tell_limits(query)
     return query
+
+
+def _against(query: InFlight) -> bool:
+    """Whether the vector leg would rank the wrong way round, and was not asked for that."""
+    return not query.retrieval.capabilities.similar and VECTOR in legs(query) and vector_of(query) is not None
 
 
 def _tell_limits(query: InFlight) -> None:

@@ -29,6 +29,9 @@ log = structlog.stdlib.get_logger(__name__)
 EVERY: Final = 10.0
 """Seconds between two readings."""
 
+_DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
+"""Scores that are smaller for what is nearer: to rank by them would be to rank the wrong way round."""
+
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
@@ -118,6 +121,7 @@ class Catalogue:
             conditions=info.strict.get("filter_max_conditions"),
             orders=_orders(indexes) if self._settings.of_another_tool else None,
             scoring=bool(text.get("scoring")),
+            similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
         )
 
     def _tell(self, collection: str, error: BackendError) -> None:

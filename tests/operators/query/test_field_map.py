@@ -1,0 +1,142 @@
+"""Our names in collections of other tools: requests go out with theirs, payloads come in with ours."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.query.field_map import SAME, FieldMap
+from schemas.document import CREATED, NAMESPACE
+
+UUID = "0b9a1cbe-1ad2-4c6e-9c0c-1f5b9d1d7d01"
+MAPPED = FieldMap({"text": "page_content", NAMESPACE: "metadata.tenant", "created_at": "metadata.date"})
+TENANT = {"key": NAMESPACE, "match": {"value": "acme"}}
+
+
+def test_conditions_have_their_names_at_every_depth() -> None:
+    """Fields, their absence, and the index's own field of a time."""
+    inner = {"should": [{"is_empty": {"key": NAMESPACE}}, {"must_not": [{"key": "text", "match": {"text": "a"}}]}]}
+    where = {"must": [TENANT, inner, {"has_id": [1]}], "must_not": [{"key": CREATED, "range": {"gte": 1}}]}
+    tenant = "metadata.tenant"
+    moved = {"should": [{"is_empty": {"key": tenant}}, {"must_not": [{"key": "page_content", "match": {"text": "a"}}]}]}
+    assert MAPPED.filter(where) == {
+        "must": [{"key": tenant, "match": {"value": "acme"}}, moved, {"has_id": [1]}],
+        "must_not": [{"key": "metadata.date", "range": {"gte": 1}}],
+    }
+
+
+def test_a_search_has_their_names_everywhere() -> None:
+    """Its filter, the fields that it wants, the documents that IDF counts, and the text that the server ranks."""
+    body = {
+        "query": {"text": "a"},
+        "using": "text",
+        "filter": {"must": [TENANT]},
+        "with_payload": ["text", "importance"],
+        "params": {"idf": {"corpus": {"must": [TENANT]}}, "exact": True},
+    }
+    place = {"must": [{"key": "metadata.tenant", "match": {"value": "acme"}}]}
+    assert MAPPED.search(body) == {
+        "query": {"text": "a"},
+        "using": "page_content",
+        "filter": place,
+        "with_payload": ["page_content", "importance"],
+        "params": {"idf": {"corpus": place}, "exact": True},
+    }
+    assert MAPPED.order({"key": CREATED, "direction": "desc"}) == {"key": "metadata.date", "direction": "desc"}
+
+
+def test_payloads_have_our_names() -> None:
+    """What is mapped is moved, and everything else stays where it is."""
+    payload = {"page_content": "a", "metadata": {"tenant": "acme", "date": 1_700_000_000, "source": "web"}, "n": 1}
+    before = copy.deepcopy(payload)
+    assert MAPPED.payload("p", payload) == {
+        "text": "a",
+        NAMESPACE: "acme",
+        "created_at": "2023-11-14T22:13:20.000Z",
+        "metadata": {"source": "web"},
+        "n": 1,
+    }
+    assert payload == before
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (1_700_000_000, "2023-11-14T22:13:20.000Z"),
+        (1_700_000_000_250, "2023-11-14T22:13:20.250Z"),
+        (1.5, "1970-01-01T00:00:01.500Z"),
+        ("2024-01-02", "2024-01-02T00:00:00.000Z"),
+        ("2024-01-02T03:04:05", "2024-01-02T03:04:05.000Z"),
+        ("2024-01-02T03:04:05+02:00", "2024-01-02T03:04:05+02:00"),
+        ("yesterday", "yesterday"),
+        (True, True),
+        (1e300, 1e300),
+        (["2024"], ["2024"]),
+    ],
+)
+def test_times_are_read_in_every_form(value: Any, read: Any) -> None:
+    """Seconds, milliseconds, text with an offset and without; anything else is left as it is."""
+    assert FieldMap({"created_at": "date"}).payload("p", {"date": value}) == {"created_at": read}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [('{"text": "a", "n": 1}', {"text": "a"}), ("{", {}), ("[1]", {}), (None, {}), ('{"text": null}', {})],
+)
+def test_a_text_in_a_string_of_json_is_read(content: Any, text: dict[str, Any]) -> None:
+    """The string stays, and one that can't be read has no text."""
+    found = FieldMap({"text": "_node_content#text"}).payload("p", {"_node_content": content})
+    assert found == {"_node_content": content, **text}
+
+
+@pytest.mark.parametrize(
+    ("ids", "match", "points"),
+    [
+        ("integer", {"value": "5"}, [5]),
+        ("integer", {"any": ["5", "x", "7"]}, [5, 7]),
+        ("integer", {"value": str(2**64)}, []),
+        ("uuid", {"value": UUID.upper()}, [UUID]),
+        ("uuid", {"value": "5"}, []),
+    ],
+)
+def test_an_id_is_a_points(ids: Any, match: dict[str, Any], points: list[Any]) -> None:
+    """A value that is no point's id matches nothing."""
+    mapped = FieldMap(ids=ids)
+    assert mapped.filter({"must": [{"key": "id", "match": match}]}) == {"must": [{"has_id": points}]}
+    assert mapped.payload("7", {"a": 1}) == {"a": 1, "id": "7"}
+    assert mapped.fields(["id", "a"]) == ["a"]
+    assert mapped.fields(["id"]) is False
+    assert mapped.filter({"must_not": [{"is_empty": {"key": "id"}}]}) == {"must_not": [{"has_id": []}]}
+
+
+def test_documents_without_a_namespace_are_in_one() -> None:
+    """A query in another finds nothing, and none sees a namespace that the payload happens to name."""
+    mapped = FieldMap(namespace="articles")
+    own = {"key": NAMESPACE, "match": {"value": "articles"}}
+    assert mapped.filter({"must": [own]}) == {"must": [{"must": []}]}
+    assert mapped.filter({"must": [TENANT]}) == {"must": [{"has_id": []}]}
+    assert mapped.payload("p", {NAMESPACE: "acme"}) == {NAMESPACE: "articles"}
+    assert mapped.fields([NAMESPACE, "a"]) == ["a"]
+
+
+VALUES = st.dictionaries(st.sampled_from(["a", "b", NAMESPACE, "id"]), st.integers() | st.text(max_size=3))
+
+
+@given(VALUES)
+def test_our_own_collections_are_untouched(payload: dict[str, Any]) -> None:
+    """Without a map everything is as it was."""
+    assert SAME.payload("p", payload) is payload
+    assert SAME.search({"filter": {"must": [TENANT]}}) == {"filter": {"must": [TENANT]}}
+
+
+@given(st.dictionaries(st.sampled_from(["x", "y", "z"]), st.text(max_size=3), max_size=3), st.booleans())
+def test_nothing_is_lost(values: dict[str, str], nested: bool) -> None:
+    """Every value of a payload comes in under one name."""
+    paths = {f"our_{name}": f"m.{name}" if nested else name for name in ("x", "y")}
+    payload = {"m": values} if nested else values
+    found = FieldMap(paths).payload("p", payload)
+    rest = found.get("m", {}) if nested else found
+    for name, value in values.items():
+        assert (found[f"our_{name}"] if name != "z" else rest["z"]) == value
