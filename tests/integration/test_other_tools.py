@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,10 +56,15 @@ Over = Callable[..., Any]
 
 @contextmanager
 def over_tool(
-    broker: Broker, directory: Path, name: Callable[[str], str], tool: str, indexes: Mapping[str, Any] | None = None
+    broker: Broker,
+    directory: Path,
+    name: Callable[[str], str],
+    tool: str,
+    indexes: Mapping[str, Any] | None = None,
+    server: Callable[[Path], AbstractContextManager[str]] = qdrant_server.running,
 ) -> Iterator[Any]:
     """The search flow over a tool's collection, configured as on the page, but for the embedder."""
-    with qdrant_server.running(directory / "engine") as url:
+    with server(directory / "engine") as url:
         fill(url, tool, indexes)
         page = TOOLS[tool]
         own = {**page["qdrant"], "url": url, "dimension": 4, "timeout": 20}
@@ -145,7 +150,11 @@ def test_without_an_index_records_come_by_their_ids(over: Over) -> None:
     with over("plain") as ask:
         first = ask({"limit": 2, "filters": [{"field": "city", "op": "exists", "value": True}]})
         assert [hit["id"] for hit in first["results"]] == ["1", "2"]
-        again = {"limit": 2, "filters": [{"field": "city", "op": "exists", "value": True}], "cursor": first["next_cursor"]}
+        again = {
+            "limit": 2,
+            "filters": [{"field": "city", "op": "exists", "value": True}],
+            "cursor": first["next_cursor"],
+        }
         assert [hit["id"] for hit in ask(again)["results"]] == ["3"]
 
 
@@ -160,3 +169,17 @@ def test_an_index_gives_an_order(over: Over) -> None:
         assert [hit["id"] for hit in rest["results"]] == ["1"]
         oldest = ask({"filters": there, "order_by": {"field": "created_at", "direction": "asc"}})
         assert [hit["id"] for hit in oldest["results"]] == ["1", "2", "3"]
+
+
+def test_a_text_index_that_ranks_is_searched_by_keywords(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
+) -> None:
+    """Where the server can score text, the keyword leg needs no sparse vector."""
+    # Qdrant's engine has it since 0.9, its server since 1.20.
+    index = {"page_content": {"type": "text", "scoring": {"type": "bm25"}}}
+    serve = qdrant_server.serve
+    with over_tool(broker, tmp_path, topic_names, "langchain", index, serve) as ask:
+        found = ask({"text": "lantern", "recipe": "keyword"})
+        assert (found["status"], found["degraded"], found["warnings"]) == ("ok", [], [])
+        assert [hit["text"] for hit in found["results"]] == [TEXTS[1]]
+        assert found["results"][0]["legs"]["keyword"]["score"] > 0

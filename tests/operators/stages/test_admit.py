@@ -13,7 +13,9 @@ from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.query.capabilities import Capabilities
 from operators.query.in_flight import InFlight
+from operators.query.indexed import Ask
 from operators.stages.admit import admit
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
@@ -22,6 +24,7 @@ from schemas.settings.qdrant import Bm25Settings
 from tests.operators.samples import admission, decoder, message, query
 
 ADMIT = admission()
+UNASKED: Any = None
 YEARS = {"year": "integer", "colour": "keyword"}
 
 
@@ -151,3 +154,48 @@ def test_the_flow_parts_the_expired_from_the_others() -> None:
         op.output(name, getattr(stage, name), TestingSink(sink))
     run_main(flow)
     assert out == {"on": [[late]], "answered": [[early]], "dead": []}
+
+
+class Told:
+    """A catalogue that says what every collection can do."""
+
+    def __init__(self, **able: Any) -> None:
+        self._able = Capabilities("documents", **able)
+        self._ours = Catalogue(UNASKED, QdrantSettings(url="http://q"))
+        self.analyser = self._ours.analyser
+
+    def of(self, _: str) -> Capabilities:
+        """What it can do."""
+        return self._able
+
+
+def test_a_filter_that_strict_mode_refuses_is_invalid() -> None:
+    """It names the field, the types of index that would do, and the setting; one with an index goes on."""
+    told: Any = Told(indexed={"year": frozenset({Ask.FLOAT})})
+    admit_ = admission(catalogue=told)
+    year = {"field": "year", "op": "range", "value": {"gt": 2000}}
+    assert not admit_(query(filters=[year])).answered
+    with pytest.raises(InputError, match=r"of type bool; add it to qdrant.indexes") as raised:
+        admit_(query(filters=[year, {"field": "done", "op": "eq", "value": True}]))
+    assert raised.value.field == "filters.1.field"
+
+
+def test_an_order_needs_an_index_of_the_collection() -> None:
+    """Of a collection of another tool only what its indexes give is an order."""
+    order: dict[str, Any] = {"order_by": {"field": "created_at"}, "text": None, "subject": "s"}
+    none: Any = Told(orders={})
+    with pytest.raises(InputError, match="no index of the collection gives an order") as raised:
+        admission(catalogue=none)(query(**order))
+    assert raised.value.field == "order_by.field"
+    some: Any = Told(orders={"created_at": "integer"})
+    assert not admission(catalogue=some)(query(**order)).answered
+
+
+def test_a_collection_without_keywords_is_said_once() -> None:
+    """The answer says why the keyword leg finds nothing; a text index that ranks will do."""
+    none: Any = Told(sparse=False)
+    assert admission(catalogue=none)(query()).outcome.warnings == [
+        "no_sparse_vector: the collection has nothing that keywords could be searched in"
+    ]
+    scoring: Any = Told(sparse=False, scoring=True)
+    assert admission(catalogue=scoring)(query()).outcome.warnings == []

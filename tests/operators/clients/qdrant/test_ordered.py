@@ -17,6 +17,7 @@ from operators.clients.qdrant.ordered import looked_up
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
+from operators.query.capabilities import Capabilities
 from operators.query.cursor import After, Cursor
 from operators.query.destinations import Destinations
 from operators.query.paging import by_id, turn
@@ -35,6 +36,7 @@ VALUES: dict[str, list[Any]] = {
     "due": ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z", "1969-12-31T23:59:59.5Z", "2026-07-01T00:00:00Z"],
 }
 PLACES = Destinations({"default": "documents"})
+FREE = Capabilities("documents")
 numbers = itertools.count(1)
 
 
@@ -48,9 +50,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield engine
 
 
-async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any]) -> list[list[str]]:
+async def pages(
+    client: QdrantClient, searches: Searches, event: dict[str, Any], able: Capabilities = FREE
+) -> list[list[str]]:
     """Every page of the event's lookup, as ids."""
     asked = query(**event, text=None)
+    asked.retrieval.capabilities = able
     found = []
     following: After | None = After(None, 0)
     while following is not None:
@@ -59,6 +64,7 @@ async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any])
         )
         search = searches(asked)["structured", "documents"]
         assert isinstance(search, Search)
+        assert search.most == able.most
         answer = await looked_up(client, "documents", search, 30)
         assert not isinstance(answer, BackendError)
         page = turn(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
@@ -73,9 +79,15 @@ async def pages(client: QdrantClient, searches: Searches, event: dict[str, Any])
     st.sampled_from(sorted(KINDS)),
     st.sampled_from(["asc", "desc"]),
     st.integers(1, 40),
+    st.integers(1, 50),
 )
-def test_pages_hold_each_record_once(engine: Engine, drawn: list[int], field: str, direction: str, size: int) -> None:
-    """In the order of the field, those of one value by id, on pages of any size: as one page that holds them all."""
+def test_pages_hold_each_record_once(
+    engine: Engine, drawn: list[int], field: str, direction: str, size: int, most: int
+) -> None:
+    """In the order of the field, those of one value by id, on pages of any size: as one page that holds them all.
+
+    However few records the collection gives at a time.
+    """
     space = f"space-{next(numbers)}"
     ids = [str(uuid.uuid4()) for _ in drawn]
     written = [
@@ -90,7 +102,7 @@ def test_pages_hold_each_record_once(engine: Engine, drawn: list[int], field: st
     async def scenario() -> list[list[str]]:
         client = qdrant(EngineTransport(engine))
         await client.upsert("documents", written, timeout=30)
-        return await pages(client, searches, event)
+        return await pages(client, searches, event, replace(FREE, most=most))
 
     found = asyncio.run(scenario())
     values = sorted(VALUES[field]) if field != "due" else [VALUES[field][each] for each in (2, 0, 1, 3)]

@@ -1,0 +1,83 @@
+"""Requests that fit what the strict mode of their collection allows."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from operators.clients.qdrant.limits import Limits
+from operators.indexing.document import deleted, parts
+from operators.query.filters import count
+from tests.operators.clients.qdrant.transports import qdrant
+from tests.operators.indexing.documents import document
+
+STRICT = {"enabled": True, "max_timeout": 5, "search_max_batchsize": 3, "upsert_max_batchsize": 2}
+
+
+class Recorder(httpx.AsyncBaseTransport):
+    """Takes everything, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer as a collection with these limits."""
+        body = orjson.loads(request.content) if request.content else {}
+        self.asked.append((request.url.path, request.url.params.get("timeout", ""), body))
+        result: Any = {"points_count": 0, "config": {"params": {}, "strict_mode_config": STRICT}}
+        if request.url.path.endswith("/batch"):
+            result = [{"points": [{"id": search["limit"], "score": 1.0}]} for search in body["searches"]]
+        elif request.method == "PUT":
+            result = {"status": "completed"}
+        return httpx.Response(200, content=orjson.dumps({"result": result, "status": "ok", "time": 0.0}))
+
+
+def asked(collection: str) -> Recorder:
+    """What a client asks that has read what `docs` is: five searches, five points."""
+    recorder = Recorder()
+
+    async def scenario() -> None:
+        client = qdrant(recorder)
+        await client.collection_info("docs", timeout=60)
+        searches = [{"query": [1.0], "limit": limit} for limit in range(1, 6)]
+        found = await client.query_batch(collection, searches, timeout=60)
+        assert [getattr(hits, "ids", None) for hits in found] == [["1"], ["2"], ["3"], ["4"], ["5"]]
+        await client.upsert(collection, [{"id": number, "vector": {}} for number in range(5)], timeout=60)
+
+    asyncio.run(scenario())
+    return recorder
+
+
+def test_batches_and_timeouts_are_as_the_collection_takes_them() -> None:
+    """No more searches, points and seconds than it allows, once it has been read."""
+    (_, first, _), *rest = asked("docs").asked
+    assert first == "60"
+    assert {timeout for _, timeout, _ in rest} == {"5"}
+    assert [len(body["searches"]) for path, _, body in rest if path.endswith("/batch")] == [3, 2]
+    assert [len(body["points"]) for path, _, body in rest if path.endswith("/points")] == [2, 2, 1]
+
+
+def test_another_collection_is_not_held_to_them() -> None:
+    """Limits are a collection's own."""
+    _, *rest = asked("other").asked
+    assert {timeout for _, timeout, _ in rest} == {"60"}
+    assert len(rest) == 2
+
+
+def test_a_collection_that_is_not_strict_has_no_limits() -> None:
+    """Nothing is said, nothing is bound."""
+    assert Limits.of({}) == Limits()
+    assert Limits().seconds(60) == 60
+
+
+@pytest.mark.parametrize("most", [4, 5, 8, 9, 100])
+def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
+    """Each part's filter is within the bound, and each document is in one part."""
+    documents = [document(id=str(number), op="delete") for number in range(10)]
+    made = parts(documents, most)
+    assert [each for part in made for each in part] == documents
+    assert all(count(deleted(part)) <= most for part in made)
+    assert len(parts(documents, None)) == 1
+    assert parts([], None) == []
