@@ -18,7 +18,8 @@ class Capabilities:
     search may return, `exact` whether a search may pass the vector index by, `hnsw_ef` how many candidates it may look
     at in that index, None without a bound. `sparse`: it has the sparse vector that
     the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
-    parts Qdrant counts how rare a term is. `indexed`: for each field what its index can be asked for, None where
+    parts Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
+    `indexed`: for each field what its index can be asked for, None where
     filters need no index; `conditions`: how many one filter may have, None without a bound. `values`:
     how many values a facet may count, None without a bound.
     """
@@ -29,6 +30,7 @@ class Capabilities:
     sparse: bool = True
     tokens: bool = True
     shards: int = 1
+    counted: bool = False
     hnsw_ef: int | None = None
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None

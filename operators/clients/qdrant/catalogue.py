@@ -19,8 +19,10 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.limits import Limits
+from operators.clients.qdrant.term_idf import PER_SHARD
 from operators.query.capabilities import MOST, Capabilities
 from operators.query.indexed import Ask, answers
+from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings
 
@@ -109,11 +111,27 @@ class Catalogue:
             sparse=names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
+            counted=self._counted(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
             indexed=_indexed(info) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
         )
+
+    def _counted(self, name: str, info: CollectionInfo) -> bool:
+        if info.shards == 1:
+            return False
+        if info.strict.get("search_allow_exact") is False:
+            return self._uncounted(name, "the collection's strict mode allows no exact count (search_allow_exact)")
+        if Ask.INTEGER not in answers(info.indexes.get(TERMS, {})):
+            return self._uncounted(name, f"the payload field {TERMS} has no index of type integer with lookup")
+        return True
+
+    def _uncounted(self, name: str, reason: str) -> bool:
+        if (name, reason) not in self._told:
+            self._told.add((name, reason))
+            log.warning(PER_SHARD, collection=name, reason=reason)
+        return False
 
     def _tell(self, collection: str, error: BackendError) -> None:
         if (collection, error.reason) not in self._told:
