@@ -27,10 +27,8 @@ Ranking = dict[str, float]
 
 def settings(shards: int, **changes: Any) -> QdrantSettings:
     """Of a server whose collections have so many shards."""
-    return QdrantSettings(
-        url="http://qdrant", dimension=DIMENSION, destinations={"default": f"shards{shards}"},
-        **{"create": {"shards": shards}, **changes},
-    )  # fmt: skip
+    own = {"destinations": {"default": f"shards{shards}"}, "create": {"shards": shards}}
+    return QdrantSettings(url="http://qdrant", dimension=DIMENSION, **{**own, **changes})
 
 
 @dataclass
@@ -45,6 +43,10 @@ class Searched:
     async def open(self) -> None:
         """Create the collection, if it isn't there, and read what it is."""
         await ensure(self.qdrant, self.settings, TIMEOUT)
+        await self.read()
+
+    async def read(self) -> None:
+        """Read what the collection is."""
         self.catalogue = Catalogue(self.qdrant, self.settings)
         self.idf = TermIdf(self.qdrant, self.settings.vectors.sparse)
         assert await self.catalogue.read(TIMEOUT) == {}
