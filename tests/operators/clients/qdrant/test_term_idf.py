@@ -124,7 +124,7 @@ def test_a_deleted_document_counts_no_more(pair: Pair) -> None:
     """Nor does one that was written anew without the term."""
 
     async def scenario() -> None:
-        events: list[dict[str, Any]] = [{"id": "d0", "op": "delete", "text": None}, {"id": "d2", "text": "changed"}]
+        events: list[dict[str, Any]] = [{"id": "d0", "op": "delete", "text": None}, {"id": "d2", "text": "anchor"}]
         for each in (pair.one, pair.three):
             await each.write(events)
         assert close((await pair.three.ask(QUERY))[0], (await pair.one.ask(QUERY))[0])
@@ -162,7 +162,7 @@ def test_a_moved_watermark_is_counted_anew(pair: Pair) -> None:
         pair.three.idf = TermIdf(pair.three.qdrant, "bm25", clock=clock)
         [before] = await pair.three.ask(QUERY, watermark=("0:1",))
         for each in (pair.one, pair.three):
-            await each.write([{"id": f"new{number}", "text": "other"} for number in range(20)])
+            await each.write([{"id": f"new{number}", "text": "anchor"} for number in range(20)])
         clock.now += REST
         [still] = await pair.three.ask(QUERY, watermark=("0:2",))
         assert still == before
@@ -193,6 +193,24 @@ def test_a_lost_count_costs_no_other_query_its_hits(pair: Pair) -> None:
         found, lost = await pair.three.ask("harbor", "garden")
         assert found == known
         assert isinstance(lost, BackendUnavailable | BackendTimeout)
+
+    asyncio.run(scenario())
+
+
+def test_known_terms_wait_for_no_count(pair: Pair) -> None:
+    """The query whose terms are known is searched while another's are counted."""
+
+    async def scenario() -> None:
+        await pair.three.ask("harbor")
+        pair.counted()
+        pair.transport.hold("/count")
+        asked = asyncio.create_task(pair.three.ask("harbor", "garden"))
+        # Long before the count is given up.
+        async with asyncio.timeout(8):
+            while not any(each.url.path.endswith("/query/batch") for each in pair.transport.requests):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        pair.transport.release.set()
+        assert await asked == [(await pair.three.ask(text))[0] for text in ("harbor", "garden")]
 
     asyncio.run(scenario())
 
