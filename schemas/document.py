@@ -13,7 +13,9 @@ from schemas.timestamp import Timestamp
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 """Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
 
-COLUMNS: Final = ("title", "text")
+TEXT: Final = "text"
+
+COLUMNS: Final = ("title", TEXT)
 """The text columns, in the order in which they are joined for the embedder and BM25."""
 
 

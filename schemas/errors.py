@@ -84,6 +84,7 @@ class Reason(StrEnum):
     REFUSED = "refused"
     DEADLINE = "deadline"
     NO_EMBEDDER = "no_embedder"
+    NO_SPARSE_VECTOR = "no_sparse_vector"
     NO_TERMS = "no_terms"
     NO_TOKEN_VECTORS = "no_token_vectors"  # noqa: S105  no secret
     NO_VECTOR = "no_vector"

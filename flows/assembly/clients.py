@@ -23,9 +23,10 @@ from operators.clients.qdrant.dialect import QDRANT
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
+from operators.query.field_map import FieldMap
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import BackendError, ConfigError
-from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
+from schemas.settings import ChatSettings, RerankSettings, Settings
 from schemas.settings.section import Backend as Section
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -93,7 +94,7 @@ class Clients:
     @classmethod
     def of(cls, settings: Settings, in_process: InProcess) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
-        client = qdrant(settings.qdrant, lambda: in_process.engine)
+        client = qdrant(settings, lambda: in_process.engine)
         embeds = embedder(settings, lambda: in_process.minilm)
         chat = chat_model(settings.chat)
 
@@ -159,17 +160,26 @@ def _server(name: str, section: Section, url: str | None, headers: Mapping[str, 
     return resilient(Endpoint(name, url, transport, headers))
 
 
-def qdrant(settings: QdrantSettings, engine: Callable[[], Engine]) -> QdrantClient:
+def field_map(settings: Settings) -> FieldMap:
+    """What our names are in the configured collections."""
+    section = settings.qdrant
+    namespace = settings.defaults.namespace if section.namespaces == "none" else None
+    return FieldMap(section.fields, section.ids, namespace)
+
+
+def qdrant(settings: Settings, engine: Callable[[], Engine]) -> QdrantClient:
     """The client of the server at `url`, or of the engine in this process."""
-    if settings.url is None:
+    section, fields = settings.qdrant, field_map(settings)
+    if section.url is None:
         transport = EngineTransport(engine())
         endpoint = Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
         # The engine holds the interpreter while it writes: small writes let the searches in between.
-        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT)
-    key = _key("qdrant", settings)
+        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT, fields=fields)
+    key = _key("qdrant", section)
     headers = {"api-key": key} if key else {}
-    pooled = http_transport(keep_alive=settings.keep_alive)
-    return QdrantClient(resilient(Endpoint("qdrant", settings.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)))
+    pooled = http_transport(keep_alive=section.keep_alive)
+    endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
+    return QdrantClient(resilient(endpoint), fields=fields)
 
 
 def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | None:

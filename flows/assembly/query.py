@@ -1,22 +1,19 @@
 """What is decided about queries and documents before any backend is called, made of the settings."""
 
-from typing import Final
-
 from opentelemetry.trace import Tracer
 
 from operators.indexing.decode import DocumentDecoder
 from operators.query.cursor import CursorCodec
 from operators.query.destinations import Destinations
+from operators.query.indexed import ORDERING
 from operators.query.normalise import Normaliser
+from operators.query.order import ORDERED
 from operators.query.plan import Planner
-from operators.query.search_bodies import ORDERED, Searches
+from operators.query.search_bodies import Searches
 from operators.stages.decode import Decoder
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.cascade import MIN_SECRET
-
-_ORDERING: Final = frozenset({"integer", "float", "datetime"})
-"""Kinds of indexes that give an order."""
 
 
 def destinations(settings: QdrantSettings) -> Destinations:
@@ -26,7 +23,7 @@ def destinations(settings: QdrantSettings) -> Destinations:
 
 def ordered(settings: QdrantSettings) -> frozenset[str]:
     """The fields that lookups can be ordered by."""
-    return frozenset({*ORDERED, *(name for name, kind in settings.indexes.items() if kind in _ORDERING)})
+    return frozenset({*ORDERED, *(name for name, kind in settings.indexes.items() if kind in ORDERING)})
 
 
 def searches(settings: QdrantSettings) -> Searches:

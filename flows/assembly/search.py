@@ -76,7 +76,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     picking = rerankers.picking(settings, clients.chat, given.meter)
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
-    idf = TermIdf(clients.qdrant, settings.qdrant.vectors.sparse)
+    idf = TermIdf(clients.qdrant)
     topics = settings.kafka.topics
     refusals = Refusals(
         topics.results,

@@ -1,15 +1,21 @@
-"""`rankstream collections`: what each configured Qdrant collection has and lacks; creates what it is told to."""
+"""`rankstream collections`: what each configured Qdrant collection has and lacks; made when it is asked for."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.cli.output import Config, Json, emit, out
+from flows.assembly.collections import make, survey_collections
+from flows.cli.output import Config, Json, emit, out, stderr
 from flows.process import logs
-from schemas.errors import BackendError
-from schemas.settings import QdrantSettings, load
+from schemas.settings import load
+
+if TYPE_CHECKING:
+    from operators.indexing.inspection import Schema, Step
+    from operators.indexing.survey import Surveyed
+
+_TIMEOUT: Final = 10.0
 
 
 def collections(
@@ -18,101 +24,128 @@ def collections(
     add_indexes: Annotated[
         bool,
         typer.Option(
-            "--add-indexes", help="Add the payload indexes that are missing, also to collections of other tools."
+            "--add-indexes",
+            help="Add the missing indexes, also to collections that rankstream did not create. No index that is there"
+            " is changed.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be made, and make nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what --create and --add-indexes would do, and do nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each configured collection has and lacks; with --create or --add-indexes, make what is missing.
+    """Print what each configured Qdrant collection has and lacks. Create it, or its indexes, if an option says so.
 
-    Nothing that exists is changed.
+    --dry-run without the other two is for both. Exit code 1 if a collection cannot be read or a step fails.
     """
-    # Qdrant's models take a second to import: only the commands that need them wait for them.
-    from flows.assembly.inspection import described, make, planned
-
     settings = load(config)
     logs.configure(settings.telemetry)
     in_process = InProcess(settings)
     try:
-        found = described(settings, in_process)
-        if create or add_indexes:
-            plan = planned(settings.qdrant, found, creating=create, adding=add_indexes)
-            if not dry_run:
-                make(settings, in_process, plan)
-            if as_json:
-                emit({"dry_run": dry_run, "created": plan.created, "added": plan.added})
-            else:
-                would = "would be " if dry_run else ""
-                for collection in plan.created:
-                    _say(f"collection {collection}: {would}created")
-                for collection, fields in plan.added.items():
-                    _say(f"collection {collection}: indexes {would}added: {', '.join(fields)}")
-                if not (plan.created or plan.added):
-                    _say("nothing to make")
-            return
+        surveyed = survey_collections(settings, in_process, _TIMEOUT)
+        if not (create or add_indexes or dry_run):
+            _print(surveyed, as_json)
+        else:
+            from operators.indexing.collection import steps, wanted
+
+            every = dry_run and not (create or add_indexes)
+            needed = wanted(settings.qdrant)
+            # What another tool fills, it creates.
+            creating = (create or every) and not settings.qdrant.of_another_tool
+            planned = steps(surveyed, needed, create=creating, add=add_indexes or every, foreign=True)
+            for step in planned if dry_run else make(settings, in_process, planned):
+                _say(step, as_json, done=not dry_run)
     finally:
         in_process.close()
-    rows = [_row(settings.qdrant, collection, each.info, each.alias_of) for collection, each in found.items()]
-    for row in rows:
-        if as_json:
-            emit(row)
-        else:
-            for line in _lines(row):
-                _say(line)
-    if any("error" in row for row in rows):
-        raise typer.Exit(1)
+    failed = [each for each in surveyed if each.error is not None]
+    for each in failed:
+        stderr.print(
+            f"collection {each.name}: {each.error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+    raise typer.Exit(1 if failed else 0)
 
 
-def _row(settings: QdrantSettings, collection: str, info: Any, alias_of: str | None) -> dict[str, Any]:
-    from operators.indexing.collection import compared, ours
+def record(surveyed: "Surveyed") -> dict[str, Any]:
+    """One collection as JSON."""
+    info, lack = surveyed.info, surveyed.lack
+    found: dict[str, Any] = {
+        "collection": surveyed.name,
+        "exists": info is not None if surveyed.error is None else None,
+        "alias_of": surveyed.held if surveyed.held != surveyed.name else None,
+        "owned_by": surveyed.owner,
+        "error": str(surveyed.error) if surveyed.error is not None else None,
+    }
+    if info is None or lack is None:
+        return found
+    from operators.indexing.inspection import described
 
-    row: dict[str, Any] = {"collection": collection}
-    if isinstance(info, BackendError):
-        return {**row, "error": str(info)}
-    if info is None:
-        return {**row, "exists": False}
-    inspection = compared(settings, info)
-    return {
-        **row,
-        "exists": True,
-        "alias_of": alias_of,
-        "owned": ours(settings, collection, info),
+    return found | {
         "points": info.points,
         "shards": info.shards,
+        "strict_mode": info.strict,
         "vectors": info.vectors,
         "sparse_vectors": info.sparse_vectors,
-        "indexes": {field: index.get("params") or index.get("data_type") for field, index in info.indexes.items()},
-        "strict_mode": info.strict,
-        "missing_indexes": sorted(inspection.missing),
-        "differences": [str(each) for each in inspection.differences],
+        "indexes": {field: described(index) for field, index in info.indexes.items()},
+        "missing_indexes": lack.missing,
+        "differences": [difference.what for difference in lack.differences],
     }
 
 
-def _lines(row: dict[str, Any]) -> Iterator[str]:
-    title = f"collection {row['collection']}"
-    if "error" in row:
-        yield f"{title}: {row['error']}"
+def lines(surveyed: "Surveyed") -> Iterator[str]:
+    """One collection for people."""
+    info, lack = surveyed.info, surveyed.lack
+    if info is None or lack is None:
+        state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
+        yield f"{surveyed.name}: {state}"
         return
-    if not row["exists"]:
-        yield f"{title}: does not exist; rankstream collections --create creates it"
-        return
-    alias = f", alias of {row['alias_of']}" if row["alias_of"] else ""
-    owned = "rankstream writes to it" if row["owned"] else "only read"
-    yield f"{title}{alias}: {row['points']} points, {row['shards']} shards, {owned}"
-    for name, params in row["vectors"].items():
-        yield f"  vector {name!r}: {params.get('size')} components, {params.get('distance')}"
-    for name, params in row["sparse_vectors"].items():
-        yield f"  sparse vector {name!r}: modifier {params.get('modifier') or 'none'}"
-    yield f"  indexes: {', '.join(sorted(row['indexes'])) or 'none'}"
-    if row["missing_indexes"]:
-        yield f"  missing indexes: {', '.join(row['missing_indexes'])}"
-    for difference in row["differences"]:
-        yield f"  {difference}"
-    if row["strict_mode"]:
-        limits = (f"{name} {value}" for name, value in sorted(row["strict_mode"].items()) if value is not None)
-        yield f"  strict mode: {', '.join(limits)}"
+    from operators.indexing.inspection import described, shown
+
+    owners = {
+        "metadata": "rankstream's own",
+        "configuration": "rankstream's own by qdrant.owned",
+        None: "another program's, only read",
+    }
+    shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
+    yield f"{surveyed.name}: {owners[surveyed.owner]}, {info.points} points, {shards}"
+    if surveyed.held != surveyed.name:
+        yield f"  alias of {surveyed.held}"
+    for name, params in info.vectors.items():
+        yield f"  vector {name or '(unnamed)'}: {_vector(params)}"
+    for name, params in info.sparse_vectors.items():
+        yield f"  sparse vector {name}: modifier {params.get('modifier') or 'none'}"
+    for field, index in info.indexes.items():
+        yield f"  index {field}: {shown(described(index))}"
+    for limit, value in info.strict.items():
+        if limit != "enabled":
+            yield f"  strict mode {limit}: {str(value).lower()}"
+    for difference in lack.differences:
+        yield f"  differs: {difference.what}"
+    for field, schema in lack.missing.items():
+        yield f"  lacks index {field}: {shown(schema)}; make it with --add-indexes"
 
 
-def _say(line: str) -> None:
-    out.print(line, highlight=False, markup=False, soft_wrap=True)
+def _vector(params: "Schema") -> str:
+    parts = [str(params.get("size")), str(params.get("distance"))]
+    if params.get("multivector_config"):
+        parts.append("multivector")
+    if params.get("datatype"):
+        parts.append(str(params["datatype"]))
+    if quantization := params.get("quantization_config"):
+        parts.append(f"{next(iter(quantization))} quantization")
+    return ", ".join(parts)
+
+
+def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
+    for each in surveyed:
+        if as_json:
+            emit(record(each))
+        else:
+            for line in lines(each):
+                out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say(step: "Step", as_json: bool, *, done: bool) -> None:
+    if as_json:
+        emit({"collection": step.collection, "index": step.field, "schema": step.schema, "created": done})
+    else:
+        out.print(f"{'created' if done else 'would create'} {step}", markup=False, highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """`rankstream topics`: the topics and collections that do not exist yet."""
 
 from flows.assembly.clients import InProcess
-from flows.assembly.indexing import ensure_collections
+from flows.assembly.collections import ensure_collections
 from flows.cli.output import Config, out
 from flows.process import logs
 from operators.delivery import topics as kafka_topics
@@ -9,17 +9,19 @@ from schemas.settings import load
 
 
 def topics(config: Config = None) -> None:
-    """Create the Kafka topics and Qdrant collections that do not exist yet."""
+    """Create the Kafka topics and Qdrant collections that do not exist yet.
+
+    Collections that rankstream created get the indexes that they lack; those of other programs are left alone.
+    """
     settings = load(config)
     logs.configure(settings.telemetry)
     for name in kafka_topics.create(settings.kafka):
         out.print(f"created topic {name}")
     in_process = InProcess(settings)
-    held = ensure_collections(settings, in_process)
-    for name in held.created:
-        out.print(f"created collection {name}")
-    for name, fields in held.added.items():
-        out.print(f"collection {name}: added indexes of {', '.join(fields)}")
-    for name in held.foreign:
-        out.print(f"collection {name}: left as it is, for rankstream did not create it")
+    ensured = ensure_collections(settings, in_process, writes=False)
+    for name in ensured.created:
+        out.print(f"created collection {name}", markup=False, soft_wrap=True)
+    for name in ensured.foreign:
+        left = "left alone, since rankstream did not create it (see qdrant.owned, and rankstream collections)"
+        out.print(f"collection {name}: {left}", markup=False, soft_wrap=True)
     in_process.close()

@@ -17,6 +17,7 @@ from opentelemetry.trace import TracerProvider
 from flows.assembly import indexing as indexing_assembly
 from flows.assembly import search as search_assembly
 from flows.assembly.clients import Clients, InProcess
+from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import Replication, replication
 from flows.assembly.resources import Ping, Resources
 from flows.indexing import indexing
@@ -107,7 +108,7 @@ def indexing_replica(
 
     Raises ConfigError, DeliveryError and BackendError.
     """
-    indexing_assembly.writable_collections(settings, in_process)
+    ensure_collections(settings, in_process)
     kafka, topics = settings.kafka.indexing, settings.kafka.topics
     clients = Clients.of(settings, in_process)
     with Resources() as resources:

@@ -1,15 +1,17 @@
 """The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
+import structlog
 from qdrant_client.http import models
 
-from operators.clients.qdrant.analysers import OURS, metadata
-from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.inspection import Inspection, inspect
+from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
+from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
     CREATED,
@@ -22,19 +24,27 @@ from schemas.document import (
     WHOLE_TITLE,
     WORDS,
 )
-from schemas.errors import BackendBadResponse, BackendError, ConfigError
+from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
+from schemas.settings.creation import CreateSettings
 
 if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema
 
-_CONFLICT: Final = 409
-_NOT_FOUND: Final = 404
+log = structlog.stdlib.get_logger(__name__)
 
-REMEDY: Final = (
-    "Delete the index and run `rankstream collections --add-indexes`, or use a new collection and index all documents"
+OTHERS: Final = (
+    "qdrant.fields, ids, namespaces and vectors describe collections that another tool filled: no document is written"
+    " to them. Leave these keys out of the indexing flow's configuration"
 )
-"""What to do about an index that is there and differs: nothing changes one in place."""
+
+WAYS_OUT: Final = (
+    "If no other program writes to it, add it to qdrant.owned; otherwise let qdrant.destinations and"
+    " qdrant.collections name a collection that does not exist, which is then created."
+)
+"""What an operator can do about a collection that isn't rankstream's own."""
+
+_CONFLICT: Final = 409
 
 _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
     "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=True),
@@ -45,32 +55,27 @@ _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
 }
 """What the configuration calls an index."""
 
-_QUANTIZATION: Final[Mapping[str, models.QuantizationConfig]] = {
-    # Kept in memory, for that is what it is for, wherever the vectors are.
+# The copy is what searches read first: it stays in memory where the vectors are read from disk.
+_QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
     "scalar": models.ScalarQuantization(
         scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
     ),
-    "turbo": models.TurboQuantization(
-        turbo=models.TurboQuantQuantizationConfig(bits=models.TurboQuantBitSize.BITS4, always_ram=True)
-    ),
     "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+    "turbo": models.TurboQuantization(turbo=models.TurboQuantQuantizationConfig(always_ram=True)),
 }
-"""What the configuration calls a quantization."""
 
 
 def configuration(settings: QdrantSettings) -> models.CreateCollection:
     """A cosine vector, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
     names, create = settings.vectors, settings.create
-    graph = create.hnsw.model_dump(exclude_none=True)
-    vectors = {
-        names.dense: models.VectorParams(
-            size=settings.dimension,
-            distance=models.Distance.COSINE,
-            hnsw_config=models.HnswConfigDiff(**graph) if graph else None,
-            quantization_config=None if create.quantization is None else _QUANTIZATION[create.quantization],
-            on_disk=create.on_disk_vectors,
-        )
-    }
+    dense = models.VectorParams(
+        size=settings.dimension,
+        distance=models.Distance.COSINE,
+        on_disk=create.on_disk,
+        hnsw_config=_hnsw(create),
+        quantization_config=_QUANTIZATIONS.get(create.quantization),
+    )
+    vectors = {names.dense: dense}
     if names.tokens is not None:
         vectors[names.tokens] = models.VectorParams(
             size=settings.dimension,
@@ -78,9 +83,9 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
             multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
             hnsw_config=models.HnswConfigDiff(m=0),
             datatype=models.Datatype(names.tokens_datatype),
-            on_disk=create.on_disk_vectors,
+            on_disk=create.on_disk,
         )
-    sparse = {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    sparse = {} if names.sparse is None else {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
     return models.CreateCollection(
         vectors=vectors,
         sparse_vectors=sparse,
@@ -91,10 +96,16 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
     )
 
 
+def _hnsw(create: CreateSettings) -> models.HnswConfigDiff | None:
+    if create.m is None and create.ef_construct is None:
+        return None
+    return models.HnswConfigDiff(m=create.m, ef_construct=create.ef_construct)
+
+
 def indexes() -> dict[str, "IndexSchema"]:
     """The payload indexes that filters, ordered lookups and counts need."""
     return {
-        NAMESPACE: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+        NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
@@ -107,6 +118,30 @@ def indexes() -> dict[str, "IndexSchema"]:
         **{column: _text() for column in COLUMNS},
         **{field: _keyword(prefix=True) for field in WORDS.values()},
     }
+
+
+def wanted(settings: QdrantSettings) -> Wanted:
+    """What rankstream needs of each collection; of another tool's, by its names, what every query filters by."""
+    names, made = settings.vectors, configuration(settings).model_dump(mode="json", exclude_none=True)
+    return Wanted(
+        names.dense,
+        names.sparse,
+        names.tokens,
+        made["vectors"],
+        made["sparse_vectors"],
+        {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in _schemas(settings).items()},
+    )
+
+
+def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
+    configured = {settings.place(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
+    if not settings.of_another_tool:
+        return configured | indexes()
+    return configured if settings.namespaces == "none" else configured | {settings.place(NAMESPACE): _tenant()}
+
+
+def _tenant() -> models.KeywordIndexParams:
+    return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
 
 
 def _keyword(*, prefix: bool | None = None) -> models.KeywordIndexParams:
@@ -127,82 +162,86 @@ def _text() -> models.TextIndexParams:
     )
 
 
-def wanted(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
-    """Every payload index that the configuration wants, by field."""
-    return {field: _CONFIGURED[kind] for field, kind in settings.indexes.items()} | indexes()
-
-
-def compared(settings: QdrantSettings, info: CollectionInfo) -> Inspection:
-    """What a collection lacks of the configuration, its token vectors apart: without them late interaction is off."""
-    names = settings.vectors
-    schemas = {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in wanted(settings).items()}
-    dense = {names.dense: {"size": settings.dimension, "distance": models.Distance.COSINE.value}}
-    return inspect(info, schemas, dense, names.sparse)
-
-
-def ours(settings: QdrantSettings, collection: str, info: CollectionInfo) -> bool:
-    """Whether rankstream may write to a collection: it created it, or the configuration says so."""
-    return OURS in info.metadata or collection in settings.owned
-
-
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The configured collections: those that were created now, those that are not ours, and the indexes added."""
+class Ensured:
+    """The collections that were created, and those of other programs, which were left alone."""
 
     created: list[str]
     foreign: list[str]
-    added: dict[str, list[str]]
 
 
-async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float) -> Held:
-    """Create the collections that don't exist, with their indexes, and the indexes that those of ours lack.
+async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float, *, writes: bool = True) -> Ensured:
+    """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, and which say that
-    it is rankstream's. Nothing is created in a collection that is not. Raises BackendError, and ConfigError, before
-    anything is created, for what differs in a collection of ours from what it must be.
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later. The creation of
+    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
+    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
+    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
     """
-    described = {collection: await described_by(qdrant, collection, timeout) for collection in settings.held}
-    own = {name: info for name, info in described.items() if info is not None and ours(settings, name, info)}
-    lacking = {name: compared(settings, info) for name, info in own.items()}
-    if wrong := [f"{name}: {each}" for name, found in lacking.items() for each in found.differences if each.grave]:
-        raise ConfigError("Qdrant collections that do not fit: " + "; ".join(wrong) + f". {REMEDY}")
-    for name, found in lacking.items():
-        await add(qdrant, settings, name, found.missing, timeout)
-    missing = [name for name, info in described.items() if info is None]
-    created = [name for name in missing if await create(qdrant, settings, name, timeout)]
-    foreign = [name for name, info in described.items() if info is not None and name not in own]
-    return Held(created, foreign, {name: [*found.missing] for name, found in lacking.items() if found.missing})
+    if settings.of_another_tool:
+        if writes:
+            raise ConfigError(OTHERS)
+        return Ensured([], settings.held)
+    needed = wanted(settings)
+    surveyed = await survey(qdrant, settings, needed, timeout)
+    for each in surveyed:
+        if each.error is not None:
+            raise each.error
+    if problems := [problem for each in surveyed for problem in _problems(each, writes=writes)]:
+        raise ConfigError("\n".join(problems))
+    for step in steps(surveyed, needed, create=True, add=True, foreign=False):
+        await take(qdrant, settings, step, timeout)
+    absent = [each.name for each in surveyed if each.info is None]
+    return Ensured(absent, [each.name for each in surveyed if each.foreign])
 
 
-async def described_by(qdrant: QdrantClient, collection: str, timeout: float) -> CollectionInfo | None:
-    """What Qdrant says of a collection, None if it isn't there. Raises BackendError."""
+def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bool, foreign: bool) -> list[Step]:
+    """What is to be made: collections that don't exist, missing indexes of the others, `foreign` ones too."""
+    made: list[Step] = []
+    for each in surveyed:
+        if each.lack is not None:
+            if add and (foreign or not each.foreign):
+                made += additions(each.name, each.lack.missing)
+        elif create and each.error is None:
+            made += creation(each.name, needed)
+    return made
+
+
+async def take(qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float) -> None:
+    """Make a collection or an index, within `timeout` seconds; raises BackendError."""
+    if step.field is not None:
+        if step.collection not in qdrant.limits:
+            await qdrant.collection_info(step.collection, timeout=timeout)
+        await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
+        return
+    noted = {"metadata": metadata(settings.analyser(step.collection))}
     try:
-        return await qdrant.collection_info(collection, timeout=timeout)
-    except BackendError as error:
-        if error.status != _NOT_FOUND:
-            raise
-        return None
-
-
-async def create(qdrant: QdrantClient, settings: QdrantSettings, collection: str, timeout: float) -> bool:
-    """Create a collection with all its indexes; whether it was not there. Raises BackendError."""
-    created = True
-    try:
-        noted = configuration(settings).model_copy(update={"metadata": metadata(settings.analyser(collection))})
-        await qdrant.create_collection(collection, noted, timeout=timeout)
+        created = configuration(settings).model_copy(update=noted)
+        await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.
         if error.status != _CONFLICT:
             raise
-        created = False
-    await add(qdrant, settings, collection, wanted(settings), timeout)
-    return created
 
 
-async def add(
-    qdrant: QdrantClient, settings: QdrantSettings, collection: str, fields: Iterable[str], timeout: float
-) -> None:
-    """Create the indexes of these fields. Raises BackendError."""
-    schemas = wanted(settings)
-    for field in fields:
-        await qdrant.create_index(collection, field, schemas[field], timeout=timeout)
+def _problems(surveyed: Surveyed, *, writes: bool) -> Iterator[str]:
+    where = f"Qdrant collection {surveyed.name}"
+    if surveyed.foreign:
+        if writes:
+            yield f"{where}: it is not rankstream's own, and no document is written to it. {WAYS_OUT}"
+        return
+    for difference in surveyed.lack.differences if surveyed.lack is not None else ():
+        if difference.mild:
+            log.warning("collection is not as it should be", collection=surveyed.name, difference=difference.what)
+        else:
+            yield f"{where}: {difference.what}. {remedy(surveyed.name, difference)}"
+
+
+def remedy(collection: str, difference: Difference) -> str:
+    """What an operator can do about a difference in a collection of rankstream's own."""
+    if difference.field is None:
+        return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
+    path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"
+    configured = "" if difference.field in indexes() else "Correct qdrant.indexes, or make the index anew: "
+    first = "delete" if configured else "Delete"
+    return f"{configured}{first} it (DELETE {path}), then run rankstream collections --add-indexes."

@@ -96,7 +96,7 @@ def point(document: DocumentInFlight, names: Vectors, bm25: Bm25, *, counted: bo
             vectors[names.tokens] = np.round(tokens, DECIMALS)
     fields = payload(document)
     terms = bm25.document(document.event.content)
-    if terms.indices:
+    if names.sparse is not None and terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
         if counted:
             fields[TERMS] = terms.indices

@@ -1,125 +1,195 @@
-"""Inspection: what a collection lacks of what the configuration wants of it.
+"""Inspection: what a collection lacks, of what rankstream needs of it. Nothing here asks or changes anything.
 
 Rules
 -----
-- Parameters are compared, not only types: a text index without phrases finds no phrase, and says nothing.
-- A parameter that Qdrant doesn't describe has Qdrant's default.
-- More than is wanted is as good: an integer index that can do ranges, too; a parameter that changes no answer.
+- An index may do more than is needed of it. One that does less is a difference, and so is one that makes other terms.
+- What Qdrant leaves out of a description has Qdrant's default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
 
 Schema = Mapping[str, Any]
+"""An index as Qdrant's JSON has it: its `type`, and its parameters."""
 
-_DEFAULTS: Final[Mapping[str, Schema]] = {
-    "keyword": {"prefix": False},
+Owner = Literal["metadata", "configuration"]
+"""What says that a collection is rankstream's own."""
+
+_CAPABILITIES: Final[Mapping[str, Mapping[str, bool]]] = {
+    "keyword": {"prefix": False, "is_tenant": False},
     "integer": {"lookup": True, "range": True},
-    "text": {
-        "tokenizer": "word",
-        "lowercase": True,
-        "phrase_matching": False,
-        "ascii_folding": False,
-        "min_token_len": None,
-        "max_token_len": None,
-        "stopwords": None,
-        "stemmer": None,
-    },
+    "text": {"phrase_matching": False},
 }
-"""The parameters of an index that change what a filter finds, or whether it may be asked, with Qdrant's defaults."""
+"""Type of an index -> what it can do if it is told to, and whether it does so by default."""
 
-_ASKED: Final = frozenset({"prefix", "lookup", "range"})
-"""Those without which Qdrant answers more slowly, or refuses in strict mode."""
+_ANALYSIS: Final[Mapping[str, Any]] = {
+    "tokenizer": "word",
+    "lowercase": True,
+    "ascii_folding": False,
+    "stopwords": None,
+    "stemmer": None,
+    "min_token_len": None,
+    "max_token_len": None,
+}
+"""How a text index makes terms, by default."""
 
-_ENOUGH: Final = _ASKED | {"phrase_matching"}
-"""Those that only add to what can be asked."""
+_PRODUCTS: Final = frozenset({"Cosine", "Dot"})
+_ONLY_FASTER: Final = frozenset({"is_tenant", "prefix", "lookup", "range"})
+_NO_STEMMER: Final = {"type": "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them."""
+
+    dense: str
+    sparse: str | None
+    tokens: str | None
+    vectors: Mapping[str, Schema]
+    sparse_vectors: Mapping[str, Schema]
+    indexes: Mapping[str, Schema]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A property that should have one value and has another; `index` is the field, None for the collection's own."""
+    """Something that is there and is not as it is needed; `mild`: what matches is found, later or in another order.
 
-    index: str | None
-    name: str
-    wanted: Any
-    found: Any
+    `field` is that of the index; None for a vector. A vector that isn't there differs, too: none can be added.
+    """
 
-    @property
-    def grave(self) -> bool:
-        """Whether it changes answers on any server, and not only what strict mode lets be asked."""
-        return self.name not in _ASKED
-
-    def __str__(self) -> str:
-        of = "" if self.index is None else f"the index of {self.index}: "
-        return f"{of}{self.name} is {self.found}, and should be {self.wanted}"
+    what: str
+    field: str | None = None
+    mild: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
-    """What one collection lacks: the indexes that aren't there, those that differ, and vectors that don't fit."""
+class Lack:
+    """What a collection that exists lacks: indexes that can be added, and what would have to be made anew."""
 
+    dense: list[Difference]
+    sparse: list[Difference]
+    tokens: list[Difference]
+    indexes: list[Difference]
     missing: Mapping[str, Schema]
-    indexes: tuple[Difference, ...]
-    vectors: tuple[Difference, ...]
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
-        """Everything that only a new index, or a new collection, can mend."""
-        return (*self.vectors, *self.indexes)
+    def differences(self) -> list[Difference]:
+        """All that can't be added."""
+        return [*self.dense, *self.sparse, *self.tokens, *self.indexes]
 
 
-def inspect(
-    info: CollectionInfo, indexes: Mapping[str, Schema], vectors: Mapping[str, Schema], sparse: str | None
-) -> Inspection:
-    """Compare a collection with the payload indexes, the dense vectors and the sparse vector that are wanted of it."""
-    missing = {field: schema for field, schema in indexes.items() if field not in info.indexes}
-    differing = [
-        difference
-        for field, schema in indexes.items()
-        if field in info.indexes
-        for difference in _index(field, schema, info.indexes[field])
-    ]
-    fitting = [each for name, params in vectors.items() for each in _vector(name, params, info.vectors.get(name))]
-    if sparse is not None:
-        fitting += _sparse(sparse, info.sparse_vectors.get(sparse))
-    return Inspection(missing, tuple(differing), tuple(fitting))
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to make: an index in a collection, or, without a `field`, the collection itself."""
+
+    collection: str
+    field: str | None = None
+    schema: Schema | None = None
+
+    def __str__(self) -> str:
+        if self.field is None or self.schema is None:
+            return f"collection {self.collection}"
+        return f"index {self.field} ({shown(self.schema)}) in collection {self.collection}"
 
 
-def _index(field: str, wanted: Schema, described: Mapping[str, Any]) -> list[Difference]:
-    kind = described.get("data_type")
-    if kind != wanted["type"]:
-        return [Difference(field, "type", wanted["type"], kind)]
-    found = described.get("params") or {}
-    differences = []
-    for name, default in _DEFAULTS.get(kind, {}).items():
-        asked, has = _value(wanted, name, default), _value(found, name, default)
-        if has != asked and not (name in _ENOUGH and has):
-            differences.append(Difference(field, name, asked, has))
-    return differences
+def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
+    """What the collection lacks."""
+    tokens = [] if wanted.tokens is None else _vector(wanted.tokens, wanted.vectors[wanted.tokens], info.vectors)
+    return Lack(
+        dense=_vector(wanted.dense, wanted.vectors[wanted.dense], info.vectors),
+        sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
+        tokens=tokens,
+        indexes=[
+            difference
+            for field, schema in wanted.indexes.items()
+            if field in info.indexes
+            for difference in _index(field, schema, described(info.indexes[field]))
+        ],
+        missing={field: schema for field, schema in wanted.indexes.items() if field not in info.indexes},
+    )
 
 
-def _value(schema: Mapping[str, Any], name: str, default: Any) -> Any:
+def creation(collection: str, wanted: Wanted) -> Iterator[Step]:
+    """The steps that make a collection."""
+    yield Step(collection)
+    yield from additions(collection, wanted.indexes)
+
+
+def additions(collection: str, missing: Mapping[str, Schema]) -> Iterator[Step]:
+    """The steps that add indexes to a collection."""
+    for field, schema in missing.items():
+        yield Step(collection, field, schema)
+
+
+def described(index: Mapping[str, Any]) -> Schema:
+    """The schema of an index that a collection describes as {data_type, params, points}."""
+    return {"type": index.get("data_type"), **(index.get("params") or {})}
+
+
+def shown(schema: Schema) -> str:
+    """A schema in one line: `text, tokenizer word, lowercase`; what is off or not set is left out."""
+    options = ((name, value) for name, value in schema.items() if name != "type" and value not in (None, False))
+    return ", ".join([str(schema["type"]), *(name if value is True else f"{name} {value}" for name, value in options)])
+
+
+def named(differences: Iterable[Difference]) -> str:
+    """What differs, in one line."""
+    return "; ".join(difference.what for difference in differences)
+
+
+def _index(field: str, wanted: Schema, there: Schema) -> Iterator[Difference]:
+    kind = wanted["type"]
+    if there["type"] != kind:
+        yield Difference(f"the index of {field} is of type {there['type']}, and should be {kind}", field)
+        return
+    for name, default in _CAPABILITIES.get(kind, {}).items():
+        if _value(wanted, name, default) and not _value(there, name, default):
+            yield Difference(f"the index of {field} is without {name}", field, name in _ONLY_FASTER)
+    for name, default in _ANALYSIS.items() if kind == "text" else ():
+        needed, has = _value(wanted, name, default), _value(there, name, default)
+        if needed != has:
+            yield Difference(f"the index of {field} has {name} {_word(has)}, and should have {_word(needed)}", field)
+
+
+def _value(schema: Schema, name: str, default: object) -> object:
     value = schema.get(name)
-    return default if value is None else value
+    return default if value is None or value == _NO_STEMMER else value
 
 
-def _vector(name: str, wanted: Schema, found: Mapping[str, Any] | None) -> list[Difference]:
-    called = f"the vector {name!r}" if name else "the unnamed vector"
-    if found is None:
-        return [Difference(None, called, f"of {wanted['size']} components", "not there")]
-    properties = ("size", "distance")
-    return [
-        Difference(None, f"{called}: {key}", wanted[key], found.get(key))
-        for key in properties
-        if found.get(key) != wanted[key]
+def _word(value: object) -> str:
+    return "none" if value is None else str(value).lower()
+
+
+def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Difference]:
+    if name not in there:
+        return [Difference(f"{_vector_name(name)} isn't there")]
+    has = there[name]
+    found = [
+        Difference(
+            f"{_vector_name(name)} has {parameter} {has.get(parameter)}, and should have {wanted[parameter]}",
+            # An inner product is searched and ranked like a cosine, though it is none: more is nearer.
+            mild=has.get(parameter) in _PRODUCTS,
+        )
+        for parameter in ("size", "distance")
+        if has.get(parameter) != wanted[parameter]
     ]
+    if ("multivector_config" in wanted) != bool(has.get("multivector_config")):
+        expected = "a multivector" if "multivector_config" in wanted else "a single vector"
+        found.append(Difference(f"{_vector_name(name)} should be {expected}"))
+    return found
 
 
-def _sparse(name: str, found: Mapping[str, Any] | None) -> list[Difference]:
-    if found is None:
-        return [Difference(None, f"the sparse vector {name!r}", "there", "not there")]
-    modifier = found.get("modifier")
-    return [] if modifier == "idf" else [Difference(None, f"the sparse vector {name!r}: modifier", "idf", modifier)]
+def _sparse(name: str, wanted: Mapping[str, Schema], there: Mapping[str, Schema]) -> list[Difference]:
+    if name not in there:
+        return [Difference(f"the sparse vector {name} isn't there")]
+    has, needed = there[name].get("modifier") or "none", wanted[name].get("modifier") or "none"
+    if has == needed:
+        return []
+    return [Difference(f"the sparse vector {name} has the modifier {has}, and should have {needed}", mild=True)]
+
+
+def _vector_name(name: str) -> str:
+    return f"the vector {name}" if name else "the unnamed vector"

@@ -20,7 +20,9 @@ class Capabilities:
     the keyword leg searches; `tokens`: it has the token vectors that late interaction reads. `shards`: in how many
     parts Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
     `indexed`: for each field what its index can be asked for, None where
-    filters need no index; `conditions`: how many one filter may have, None without a bound. `values`:
+    filters need no index; `conditions`: how many one filter may have, None without a bound. `orders`:
+    each field that an index gives an order by, with the index's type, None where all that is configured is there.
+    `scoring`: its text index ranks, so that the keyword leg needs no sparse vector. `values`:
     how many values a facet may count, None without a bound.
     """
 
@@ -34,4 +36,11 @@ class Capabilities:
     hnsw_ef: int | None = None
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None
+    orders: Mapping[str, str] | None = None
+    scoring: bool = False
     values: int | None = None
+
+    @property
+    def keywords(self) -> bool:
+        """Whether the keyword leg has something to search."""
+        return self.sparse or self.scoring

@@ -36,6 +36,9 @@ _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
 }
 """Type of index -> what it answers, under which parameter, and whether by default."""
 
+ORDERING: Final = frozenset({"integer", "float", "datetime"})
+"""Types of indexes that give an order."""
+
 _EXACT: Final = 2**53
 
 

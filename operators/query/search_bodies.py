@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from operators.query import filters, paging
-from operators.query.canonical import Canonical, Shape
+from operators.query.canonical import Shape
 from operators.query.capabilities import MOST, Capabilities
 from operators.query.corpus import Corpus
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
+from operators.query.order import FIELDS, equal, wanted_order
 from operators.query.paging import OrderValue
 from operators.query.syntax.keyword_filter import Ending, Endings, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
@@ -19,12 +19,11 @@ from schemas.document import (
     ACTOR_TYPE,
     COLUMNS,
     CONTENT,
-    CREATED,
     NAMESPACE,
     REFLECTION,
     SUBJECT,
+    TEXT,
     TYPE,
-    VERSION,
 )
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Weighted
@@ -46,14 +45,6 @@ _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
 ) - {CONTENT}
 """What any recipe reads: a recorded pool has all of it."""
-
-ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
-"""Fields that every collection can be ordered by -> the index's own."""
-
-_CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
-"""Microseconds of 400 years."""
-
-_NEWEST: Final = {"key": CREATED, "direction": "desc"}
 
 Condition = Mapping[str, Any]
 
@@ -97,7 +88,7 @@ class Searches:
     """
 
     dense: str
-    sparse: str
+    sparse: str | None
     idf_of_namespace: bool
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -113,7 +104,7 @@ class Searches:
             if not _askable(query, leg):
                 continue
             if leg == VECTOR:
-                body = {"query": vector_of(query), "using": self.dense, "filter": seen, **common}
+                body = {"query": vector_of(query), **_using(self.dense), "filter": seen, **common}
                 if query.asked.canonical.reflections_only and capabilities.exact:
                     body["params"] = {"exact": True}
                 elif self.hnsw_ef is not None:
@@ -149,7 +140,10 @@ class Searches:
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
         body = corpus = None
-        if retrieval.terms is not None:
+        if retrieval.terms is not None and not retrieval.capabilities.sparse and retrieval.parsed is not None:
+            # The server makes the terms, as it made them for the index of the text.
+            body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
+        elif retrieval.terms is not None:
             terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
             place = {"must": self._place(query)} if self.idf_of_namespace else None
@@ -162,12 +156,18 @@ class Searches:
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
-        order = _order(asked)
+        order = wanted_order(asked)
+        orders = query.retrieval.capabilities.orders
+        if orders is not None and asked.order_by is None and "created_at" not in orders:
+            # No index tells which are the newest: all records are of one value, and come by id.
+            return Search(common, query.trace, most=query.retrieval.capabilities.most)
         if asked.shape is Shape.SEARCH:
             return Search({"order_by": order, **common}, query.trace)
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
+        if orders is not None:
+            kind = orders[FIELDS.get(key, key)]
         body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
-        return Search(body, query.trace, equal=lambda value: _equal(key, kind, value), most=most)
+        return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
 
     def _place(self, query: InFlight) -> list[Condition]:
         return [
@@ -187,7 +187,10 @@ class Searches:
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if query.asked.canonical.reflections_only:
             return {"must": [*must, reflections]}
-        return {"must": must} if query.asked.plan.include_reflections else {"must": must, "must_not": [reflections]}
+        # Where filters need an index, and the type has none, there are no reflections to leave out.
+        if query.asked.plan.include_reflections or (indexed is not None and TYPE not in indexed):
+            return {"must": must}
+        return {"must": must, "must_not": [reflections]}
 
 
 def _narrowed(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
@@ -211,7 +214,9 @@ def legs(query: InFlight) -> tuple[str, ...]:
 def _askable(query: InFlight, leg: str) -> bool:
     if leg == VECTOR:
         return vector_of(query) is not None
-    return leg != KEYWORD or query.retrieval.terms is not None or query.retrieval.uncovered
+    if leg != KEYWORD:
+        return True
+    return query.retrieval.capabilities.keywords and (query.retrieval.terms is not None or query.retrieval.uncovered)
 
 
 def depth(query: InFlight) -> int:
@@ -251,6 +256,11 @@ def fields(query: InFlight) -> frozenset[str]:
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
 
 
+def _using(vector: str) -> dict[str, str]:
+    # The vector without a name is the one that is searched where none is named.
+    return {"using": vector} if vector else {}
+
+
 def vector_of(query: InFlight) -> Any:
     """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
     asked = query.asked.canonical
@@ -261,34 +271,3 @@ def vector_of(query: InFlight) -> Any:
 
 def _tenant(query: InFlight) -> Condition:
     return {"key": NAMESPACE, "match": {"value": query.asked.canonical.namespace}}
-
-
-def _equal(key: str, kind: str, value: OrderValue) -> Condition:
-    if kind == "integer":
-        return {"key": key, "match": {"value": value}}
-    bound: Any = value
-    if kind == "datetime" and value is not None:
-        bound = _moment(int(value))
-    return {"key": key, "range": {"gte": bound, "lte": bound}}
-
-
-def _moment(microseconds: int) -> str:
-    """What Qdrant orders by as the time that it reads: also of years that Python's calendar doesn't have.
-
-    The Gregorian calendar repeats every 400 years.
-    """
-    cycles, rest = divmod(microseconds, _CYCLE)
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
-    year = moment.year + 400 * cycles
-    sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"
-
-
-def _order(asked: Canonical) -> Mapping[str, Any]:
-    order: dict[str, Any] = dict(_NEWEST)
-    if asked.order_by is not None:
-        name = asked.order_by.field
-        order = {"key": ORDERED.get(name, name), "direction": asked.order_by.direction}
-    if asked.after.value is not None:
-        order["start_from"] = asked.after.value
-    return order

@@ -1,8 +1,9 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Final
 
 from bytewax.dataflow import Stream, operator
 
@@ -16,6 +17,8 @@ from operators.stages.backend_stage import Batch
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
+
+_NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,15 @@ class Admission:
         if query.deadline <= self.clock():
             self._expire(query)
             return query
-        if asked.order_by is not None and asked.order_by.field not in self.ordered:
-            known = ", ".join(sorted(self.ordered))
-            raise invalid("order_by.field", f"nothing to order by; there are {known}", asked.order_by.field)
-        if asked.text is not None:
-            self._read(query, asked.text)
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        if asked.order_by is not None:
+            _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if capabilities.indexed is not None:
             _check_filters(asked.filters, capabilities.indexed)
+        if asked.text is not None:
+            self._read(query, asked.text)
+            if not capabilities.keywords:
+                query.outcome.warnings.append(_NO_KEYWORDS)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
@@ -81,6 +85,12 @@ class Admission:
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+
+def _check_order(field: str, known: Set[str]) -> None:
+    if field not in known:
+        there = f"there are {', '.join(sorted(known))}" if known else "no index of the collection gives an order"
+        raise invalid("order_by.field", f"nothing to order by; {there}", field)
 
 
 def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:

@@ -34,6 +34,7 @@ from schemas.leg import KEYWORD, LEGS, STRUCTURED
 from schemas.result import LegStatus
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
+_TOLD: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
@@ -59,7 +60,7 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
     if not answered and {"embed", *LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
-    elif not answered and not any(said.startswith(Reason.NO_TERMS) for said in query.outcome.warnings):
+    elif not answered and not any(said.startswith(_TOLD) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
     if asked.shape is Shape.SEARCH:
         _tell_limits(query)
@@ -94,7 +95,7 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
     if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
         return Reason.RECIPE
     if leg == KEYWORD:
-        return Reason.NO_TERMS
+        return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
     if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
         return Reason.PROFILE
     lost = dict(query.outcome.degraded)

@@ -1,20 +1,30 @@
 """Section `qdrant`: the index, what its collections are called and made of, and how they are searched."""
 
+import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from schemas.document import COLUMNS, INDEXED
 from schemas.filters import FIELD
+from schemas.settings.creation import CreateSettings
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
+
+PATH: Final = re.compile(rf"{FIELD.pattern}(?:#{FIELD.pattern})?")
+"""A field of a payload, or of the JSON in a string of it."""
 
 
 class Vectors(Section):
     """The names of the vectors in a collection, and how token vectors are stored."""
 
-    dense: str = Field(default="dense", description="Dense vector, searched by the vector leg.")
-    sparse: str = Field(default="bm25", description="Sparse vector, searched by the keyword leg.")
+    dense: str = Field(
+        default="dense", description='Dense vector, searched by the vector leg; "": the vector without a name.'
+    )
+    sparse: str | None = Field(
+        default="bm25",
+        description="Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped.",
+    )
     tokens: str | None = Field(
         default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
     )
@@ -48,67 +58,6 @@ class SearchSettings(Section):
     )
 
 
-class HnswSettings(Section):
-    """The vector index of a new collection."""
-
-    m: int | None = Field(
-        default=None,
-        ge=2,
-        le=1024,
-        description="Edges of a node in the HNSW index: more find more of the nearest documents, and take more memory."
-        " null: Qdrant's own, 16.",
-    )
-    ef_construct: int | None = Field(
-        default=None,
-        ge=4,
-        description="Candidates looked at to place a document in the HNSW index: more make a better index, slower."
-        " null: Qdrant's own, 100.",
-    )
-
-
-class CreateSettings(Section):
-    """Collections that rankstream creates; a collection that exists keeps what it has. null: what Qdrant does."""
-
-    shards: Count | None = Field(
-        default=None,
-        description="Shards of a collection, to spread it over the nodes of a Qdrant cluster. Default: one a node."
-        " Qdrant counts the rarity of terms in each shard; see docs/collections.md.",
-    )
-    replication_factor: Count | None = Field(
-        default=None, description="Copies of each shard. Default: 1. Set 2 or more to survive the loss of a node."
-    )
-    write_consistency_factor: Count | None = Field(
-        default=None, description="Copies that must confirm a write. Default: 1, and at most replication_factor."
-    )
-    on_disk_payload: bool | None = Field(
-        default=None, description="Whether payloads are read from disk, and not kept in memory. Default: true."
-    )
-    on_disk_vectors: bool | None = Field(
-        default=None,
-        description="Whether vectors, those of tokens included, are read from disk, and not kept in memory. Default:"
-        " false. Set it where the memory is too small for them.",
-    )
-    hnsw: HnswSettings = HnswSettings()
-    quantization: Literal["scalar", "turbo", "binary"] | None = Field(
-        default=None,
-        description="Smaller copy of the dense vectors that is searched in their place: scalar, 8 bits a component;"
-        " turbo, 4 bits; binary, 1 bit, for 1024 dimensions and more. null: none. For millions of documents.",
-    )
-
-    @model_validator(mode="after")
-    def _confirmed(self) -> Self:
-        if (self.write_consistency_factor or 1) > (self.replication_factor or 1):
-            raise ValueError("write_consistency_factor: more than replication_factor")
-        return self
-
-    @property
-    def of_a_server(self) -> list[str]:
-        """The keys that are set and that only a server can do."""
-        counts = ("shards", "replication_factor", "write_consistency_factor")
-        alone = [name for name in counts if (getattr(self, name) or 1) > 1]
-        return alone if self.quantization is None else [*alone, "quantization"]
-
-
 class QdrantSettings(Backend):
     """The index: a Qdrant server at `url`, or Qdrant's engine in this process on the directory `path`."""
 
@@ -124,17 +73,33 @@ class QdrantSettings(Backend):
     collections: dict[str, dict[str, str]] = Field(
         default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
     )
+    fields: dict[str, str] = Field(
+        default={},
+        description="Field as rankstream calls it -> its path in the payloads of collections that another tool filled,"
+        " such as text: page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own.",
+    )
+    ids: Literal["payload", "uuid", "integer"] = Field(
+        default="payload",
+        description="Where a document's id is: in its payload, or it is the point's own id, a UUID or an integer."
+        " Default: payload.",
+    )
+    namespaces: Literal["payload", "none"] = Field(
+        default="payload",
+        description="Where a document's namespace is: in its payload; or none: all documents are in defaults.namespace."
+        " Default: payload.",
+    )
     indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
-    vectors: Vectors = Vectors()
-    search: SearchSettings = SearchSettings()
-    create: CreateSettings = CreateSettings()
     owned: list[str] = Field(
         default=[],
-        description="Qdrant collections that rankstream may write to and add indexes to, although it did not create"
-        " them. It only reads every other collection that it did not create.",
+        description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
+        " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
+        " `collections` here if no other program writes to it.",
     )
+    create: CreateSettings = CreateSettings()
+    vectors: Vectors = Vectors()
+    search: SearchSettings = SearchSettings()
     bm25: Bm25Settings = Bm25Settings()
     analysers: dict[str, Bm25Settings] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
@@ -151,8 +116,8 @@ class QdrantSettings(Backend):
     def _one_place(self) -> Self:
         if (self.url is None) == (self.path is None):
             raise ValueError("set one of url and path")
-        if self.path is not None and (alone := self.create.of_a_server):
-            raise ValueError(f"create: {', '.join(alone)}: only for a Qdrant server, and path is the engine's")
+        if self.path is not None and (keys := list(self.create.server_only())):
+            raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
         return self
 
     @model_validator(mode="after")
@@ -185,6 +150,35 @@ class QdrantSettings(Backend):
         if unknown := sorted({*self.owned} - {*self.held}):
             raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
+
+    @model_validator(mode="after")
+    def _fields(self) -> Self:
+        for name, path in self.fields.items():
+            if not FIELD.fullmatch(name) or name.startswith("_"):
+                raise ValueError(f"fields: {name}: no name of a field")
+            if not PATH.fullmatch(path):
+                raise ValueError(f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected")
+        if len(set(self.fields.values())) < len(self.fields):
+            raise ValueError("fields: two names of one path")
+        if self.ids != "payload" and "id" in self.fields:
+            raise ValueError("fields.id: ids says that the point's id is the document's")
+        if self.namespaces == "none" and "namespace" in self.fields:
+            raise ValueError("fields.namespace: namespaces says that there are none")
+        if self.owned and self.of_another_tool:
+            raise ValueError("owned: fields, ids, namespaces and vectors describe collections that are only read")
+        if "#" in self.fields.get("namespace", ""):
+            raise ValueError("fields.namespace: Qdrant cannot filter by what is in a string")
+        return self
+
+    def place(self, name: str) -> str:
+        """The payload's name of a field."""
+        return self.fields.get(name, name).partition("#")[0]
+
+    @property
+    def of_another_tool(self) -> bool:
+        """Whether the collections are described as another tool's, which rankstream only reads."""
+        mapped = self.fields or self.ids != "payload" or self.namespaces == "none"
+        return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
     def analyser(self, collection: str) -> Bm25Settings:
         """The analyser that is configured for a Qdrant collection."""

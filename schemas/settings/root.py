@@ -135,6 +135,7 @@ class Settings(BaseSettings):
             {
                 **self._indexed(),
                 "search": self.qdrant.search.model_dump(mode="json"),
+                "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
                 "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
                 "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
@@ -148,7 +149,7 @@ class Settings(BaseSettings):
 
     def _indexed(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        named = {"dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
+        named = {"fields", "ids", "namespaces", "dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
         return {
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
@@ -163,6 +164,9 @@ _FORMAT: Final = 5
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times.
 """
+
+_APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}
+"""How a collection is created decides which of the nearest documents a search finds, and how rare its terms are."""
 
 _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}
 

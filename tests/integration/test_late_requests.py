@@ -11,7 +11,7 @@ from bench.kafka.broker import Broker
 from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import InProcess
-from flows.assembly.indexing import ensure_collections
+from flows.assembly.collections import ensure_collections
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, assert_each_once, wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from flows.assembly.clients import InProcess
-from flows.assembly.indexing import ensure_collections
+from flows.assembly.collections import ensure_collections
 from operators.clients.qdrant.catalogue import EVERY
 from schemas.settings import load
 from tests import qdrant_server

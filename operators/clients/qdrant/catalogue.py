@@ -10,7 +10,7 @@ Rules
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -18,11 +18,10 @@ from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.limits import Limits
-from operators.clients.qdrant.term_idf import PER_SHARD
+from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
 from operators.query.capabilities import MOST, Capabilities
-from operators.query.indexed import Ask, answers
-from schemas.document import TERMS
+from operators.query.indexed import ORDERING
+from schemas.document import TEXT
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings
 
@@ -52,7 +51,8 @@ class Catalogue:
         known = self._capabilities.get(collection)
         if known is None:
             stored = self._settings.vectors.tokens is not None
-            known = self._capabilities[collection] = Capabilities(collection, tokens=stored)
+            sparse = self._settings.vectors.sparse is not None
+            known = self._capabilities[collection] = Capabilities(collection, tokens=stored, sparse=sparse)
         return known
 
     def analyser(self, collection: str) -> Bm25:
@@ -76,8 +76,7 @@ class Catalogue:
             else:
                 capabilities = self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
                 # Documents are written to the collection by its own name.
-                for name in (collection, capabilities.name):
-                    self._qdrant.limits[name] = Limits.of(info.strict)
+                self._qdrant.limits[capabilities.name] = self._qdrant.limits_of(collection)
                 self._analysers.read(collection, info.metadata)
         return errors
 
@@ -104,34 +103,33 @@ class Catalogue:
     def _capable(self, name: str, info: CollectionInfo) -> Capabilities:
         names = self._settings.vectors
         most = info.strict.get("max_query_limit", MOST)
+        fields = self._qdrant.fields
+        indexes = {fields.name(path): described for path, described in info.indexes.items()}
+        text = indexes.get(TEXT, {}).get("params") or {}
         return Capabilities(
             name,
             most=min(MOST, most),
             exact=info.strict.get("search_allow_exact", True),
-            sparse=names.sparse in info.sparse_vectors,
+            sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
             counted=self._counted(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=_indexed(info) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
+            orders=_orders(indexes) if self._settings.of_another_tool else None,
+            scoring=bool(text.get("scoring")),
         )
 
     def _counted(self, name: str, info: CollectionInfo) -> bool:
-        if info.shards == 1:
+        if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
             return False
-        if info.strict.get("search_allow_exact") is False:
-            return self._uncounted(name, "the collection's strict mode allows no exact count (search_allow_exact)")
-        if Ask.INTEGER not in answers(info.indexes.get(TERMS, {})):
-            return self._uncounted(name, f"the payload field {TERMS} has no index of type integer with lookup")
-        return True
-
-    def _uncounted(self, name: str, reason: str) -> bool:
-        if (name, reason) not in self._told:
+        reason = uncounted(info)
+        if reason is not None and (name, reason) not in self._told:
             self._told.add((name, reason))
             log.warning(PER_SHARD, collection=name, reason=reason)
-        return False
+        return reason is None
 
     def _tell(self, collection: str, error: BackendError) -> None:
         if (collection, error.reason) not in self._told:
@@ -139,5 +137,6 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
-def _indexed(info: CollectionInfo) -> Mapping[str, frozenset[Ask]]:
-    return {field: answers(described) for field, described in info.indexes.items()}
+def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
+    kinds = {field: described.get("data_type") for field, described in indexes.items()}
+    return {field: kind for field, kind in kinds.items() if kind in ORDERING}

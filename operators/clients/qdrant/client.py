@@ -7,8 +7,8 @@ beside the answers of the others. Everything else raises BackendError. Filters h
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -34,7 +34,9 @@ from operators.clients.qdrant.answers import (
     read_update,
     read_vectors,
 )
+from operators.clients.qdrant.batches import chunks, parts
 from operators.clients.qdrant.limits import UNLIMITED, Limits
+from operators.query.field_map import SAME, FieldMap
 from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
@@ -73,12 +75,14 @@ class QdrantClient:
     """One Qdrant; `timeout` is in seconds, for the whole call, however many requests it takes.
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
-    are those of collections, as far as they are known: requests are made to fit.
+    are those of collections, as far as they are known: requests are made to fit. `fields` says what our names are in
+    collections of other tools, for everything that is read.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
     limits: dict[str, Limits] = field(default_factory=dict)
+    fields: FieldMap = SAME
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -91,14 +95,16 @@ class QdrantClient:
         deadline = _now() + timeout
         path = "/points/query/batch"
 
+        searches = [self.fields.search(search) for search in searches]
+
         async def asked(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
             return await self._ask(collection, path, {"searches": batch}, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        parts = _parts(searches, self.limits_of(collection).searches)
-        answered = await asyncio.gather(*(bisected(part, asked, thorough=True) for part in parts))
-        return [answer for answers in answered for answer in answers]
+        batches = parts(searches, self.limits_of(collection).searches)
+        answered = await asyncio.gather(*(bisected(batch, asked, thorough=True) for batch in batches))
+        return [self._named(answer) for answers in answered for answer in answers]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
@@ -107,8 +113,10 @@ class QdrantClient:
 
         Raises BackendError.
         """
-        body = {"ids": [point_id(each) for each in ids], "with_payload": _fields(fields), "with_vector": False}
-        return await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
+        wanted = self.fields.fields(_fields(fields))
+        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": False}
+        found = await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
+        return {id_: self.fields.payload(id_, payload) for id_, payload in found.items()}
 
     async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> dict[str, Any]:
         """The vector of this name of those points that have one, by id, as Qdrant writes it; raises BackendError."""
@@ -131,25 +139,29 @@ class QdrantClient:
         An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
         """
         body = _body(
-            filter=where,
+            filter=self._where(where),
             limit=limit,
-            with_payload=_fields(fields),
+            with_payload=self.fields.fields(_fields(fields)),
             with_vector=False,
-            order_by=order_by,
+            order_by=None if order_by is None else self.fields.order(order_by),
             offset=None if offset is None else point_id(offset),
         )
-        return await self._ask(collection, "/points/scroll", body, read_page, _now() + timeout)
+        page = await self._ask(collection, "/points/scroll", body, read_page, _now() + timeout)
+        if self.fields.same:
+            return page
+        records = [replace(each, payload=self.fields.payload(each.id, each.payload)) for each in page.records]
+        return Page(records, page.next_offset)
 
     async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
         """How many points the filter matches; raises BackendError."""
-        body = _body(filter=where, exact=exact)
+        body = _body(filter=self._where(where), exact=exact)
         return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
         """How many points have each of the `limit` most frequent values of an indexed field; raises BackendError."""
-        body = _body(key=key, filter=where, limit=limit, exact=exact)
+        body = _body(key=self.fields.path(key), filter=self._where(where), limit=limit, exact=exact)
         return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
 
     async def upsert(
@@ -169,7 +181,7 @@ class QdrantClient:
         body = _body(points=[], update_filter=condition)
         written = (self._written(point) for point in points)
         most = self.limits_of(collection).points or len(points)
-        for chunk in _chunks(written, self.max_upsert - len(self._written(body)), most):
+        for chunk in chunks(written, self.max_upsert - len(self._written(body)), most):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
 
@@ -182,8 +194,13 @@ class QdrantClient:
         return await self._ask(collection, "/exists", None, read_exists, _now() + timeout, method="GET")
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there)."""
-        return await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
+        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there).
+
+        From then on, requests to it fit the limits that it describes.
+        """
+        info = await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
+        self.limits[collection] = Limits.of(info.strict)
+        return info
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
         """The collection of each alias that the key may see; raises BackendError."""
@@ -234,6 +251,15 @@ class QdrantClient:
         """What one request to a collection may be, as far as it is known."""
         return self.limits.get(collection, UNLIMITED)
 
+    def _where(self, where: Filter | None) -> Filter | None:
+        return where if where is None or self.fields.same else self.fields.filter(where)
+
+    def _named(self, answer: Hits | BackendError) -> Hits | BackendError:
+        if self.fields.same or isinstance(answer, BackendError):
+            return answer
+        payloads = list(map(self.fields.payload, answer.ids, answer.payloads))
+        return answer._replace(payloads=payloads)
+
     def _written(self, value: object) -> bytes:
         try:
             return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -241,24 +267,6 @@ class QdrantClient:
             pass
         # Raised out here, so that no part of the value is chained to it.
         raise BackendBadResponse(f"{self.backend.name}: a point can't be written as JSON")
-
-
-def _parts(searches: Sequence[Mapping[str, Any]], most: int | None) -> list[Sequence[Mapping[str, Any]]]:
-    size = most or max(len(searches), 1)
-    return [searches[start : start + size] for start in range(0, len(searches), size)]
-
-
-def _chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
-    chunk: list[orjson.Fragment] = []
-    size = 0
-    for point in points:
-        if chunk and (size + len(point) > limit or len(chunk) >= most):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(orjson.Fragment(point))
-        size += len(point) + 1
-    if chunk:
-        yield chunk
 
 
 def _body(**members: Any) -> dict[str, Any]:

@@ -26,7 +26,9 @@ async def looked_up(qdrant: QdrantClient, collection: str, search: Search, timeo
     assert search.body is not None
     lookup = _Lookup(qdrant, collection, search.most, time.monotonic() + timeout)
     try:
-        if search.equal is None:
+        if "order_by" not in search.body:
+            records = await lookup.by_id(search.body, search.body["limit"])
+        elif search.equal is None:
             records = _in_order(await lookup.ordered(search.body))
         else:
             records = await _tied(lookup, search.body, search.equal)

@@ -18,8 +18,10 @@ import orjson
 import structlog
 from cachetools import TTLCache
 
+from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.corpus import Corpus, rarity, weighed
+from operators.query.indexed import Ask, answers
 from operators.query.search_bodies import Search
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError
@@ -41,6 +43,15 @@ _CALLS: Final = 16
 _REFUSED: Final = 400
 
 
+def uncounted(info: CollectionInfo) -> str | None:
+    """Why the terms of a collection of several shards can't be counted; None if they can."""
+    if info.strict.get("search_allow_exact") is False:
+        return "the collection's strict mode allows no exact count (search_allow_exact)"
+    if Ask.INTEGER not in answers(info.indexes.get(TERMS, {})):
+        return f"the payload field {TERMS} has no index of type integer with lookup"
+    return None
+
+
 class Counting(Protocol):
     """The part of the Qdrant client that is needed."""
 
@@ -50,7 +61,7 @@ class Counting(Protocol):
 
 
 class _Counted(NamedTuple):
-    """The documents of a corpus that hold a term; None: all that hold any. `where` is the corpus's filter as JSON."""
+    """The documents of a corpus that hold a term; None: all that hold any. `where` has its conditions as JSON."""
 
     collection: str
     where: bytes
@@ -58,11 +69,10 @@ class _Counted(NamedTuple):
 
 
 class TermIdf:
-    """Weighs searches by the rarity of their terms; `sparse` is the vector that they search, `clock` gives seconds."""
+    """Weighs searches by the rarity of their terms; `clock` gives seconds."""
 
-    def __init__(self, client: Counting, sparse: str, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
         self._client = client
-        self._sparse = sparse
         self._counts: Counts[_Counted, int] = Counts(self._count, KEPT, "no count of the query's terms in time", clock)
         self._uncounted: TTLCache[tuple[str, bytes], bool] = TTLCache(CORPORA, TIME_TO_LIVE, clock)
         self._told: set[tuple[str, str]] = set()
@@ -97,18 +107,17 @@ class TermIdf:
 
     async def _count(self, key: _Counted, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
-        where = orjson.loads(key.where).get("must", [])
+        where = orjson.loads(key.where)
         async with self._turns:
             try:
                 if key.term is not None:
                     having = [*where, {"key": TERMS, "match": {"value": key.term}}]
                     return await self._client.count(key.collection, {"must": having}, timeout=remaining(deadline))
-                having = [*where, {"has_vector": self._sparse}]
-                without = {"must": [*having, {"is_empty": {"key": TERMS}}]}
+                without = {"must": [*where, {"is_empty": {"key": TERMS}}]}
                 if await self._client.count(key.collection, without, timeout=remaining(deadline)):
                     self._leave(key, f"documents have no {TERMS} in their payload: index them again")
                     return None
-                return await self._client.count(key.collection, {"must": having}, timeout=remaining(deadline))
+                return await self._client.count(key.collection, {"must": where}, timeout=remaining(deadline))
             except BackendBadResponse as error:
                 if error.status != _REFUSED:
                     raise
@@ -125,5 +134,6 @@ class TermIdf:
 
 def _keys(collection: str, search: Search, corpus: Corpus) -> list[_Counted]:
     assert search.body is not None
-    where = orjson.dumps(corpus.where or {})
+    # Qdrant's IDF is over the documents that have the vector.
+    where = orjson.dumps([*(corpus.where or {}).get("must", ()), {"has_vector": search.body["using"]}])
     return [_Counted(collection, where, term) for term in (None, *search.body["query"]["indices"])]

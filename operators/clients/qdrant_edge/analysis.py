@@ -21,6 +21,8 @@ def analyser_options(options: Mapping[str, Any]) -> dict[str, Any]:
             if disabled
             else SnowballParams(getattr(SnowballLanguage, stemmer["language"].capitalize()))
         )
+    if "scoring" in read:
+        read["scoring"] = bool(read["scoring"])
     return read
 
 

@@ -86,7 +86,6 @@ def edge_config(created: Mapping[str, Any]) -> EdgeConfig:
     return EdgeConfig(
         vectors={name: _vector_params(params) for name, params in _dense(created).items()},
         sparse_vectors={name: _sparse_params(params) for name, params in created.get("sparse_vectors", {}).items()},
-        on_disk_payload=created.get("on_disk_payload"),
         wal_enabled=True,
     )
 
@@ -108,7 +107,7 @@ def describe_params(created: Mapping[str, Any]) -> dict[str, Any]:
         "shard_number": 1,
         "replication_factor": 1,
         "write_consistency_factor": 1,
-        "on_disk_payload": created.get("on_disk_payload", True),
+        "on_disk_payload": True,
     }
     if "sparse_vectors" in created:
         params["sparse_vectors"] = created["sparse_vectors"]

@@ -21,6 +21,7 @@ from qdrant_edge import (
     ScrollRequest,
     SearchParams,
     SparseVector,
+    TextQuery,
 )
 
 from operators.clients.qdrant_edge.conditions import read_filter, read_id
@@ -47,13 +48,22 @@ def read_search(body: Mapping[str, Any], schema: VectorSchema) -> QueryRequest:
     return QueryRequest(
         _limit(body, "internal.limit"),
         offset=body.get("offset") or 0,
-        query=None if query is None else Query.Nearest(schema.query(query, using), using),
+        query=_query(query, using, schema),
         with_vector=body.get("with_vector") or False,
         with_payload=_payload(body.get("with_payload"), default=False),
         filter=read_filter(body.get("filter")),
         score_threshold=body.get("score_threshold"),
         params=_params(body.get("params") or {}),
     )
+
+
+def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | None:
+    match query:
+        case None:
+            return None
+        case {"text": str(text)}:
+            return TextQuery(using, text)
+    return Query.Nearest(schema.query(query, using), using)
 
 
 def read_scroll(body: Mapping[str, Any]) -> ScrollRequest:

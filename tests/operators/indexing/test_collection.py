@@ -13,7 +13,7 @@ from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import Held, configuration, ensure, indexes
+from operators.indexing.collection import configuration, ensure, indexes
 from operators.indexing.document import DocumentInFlight, payload, point
 from operators.query.embedding import Embedding
 from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, SUBJECT, TOKEN_IDS
@@ -87,7 +87,7 @@ def test_a_collection_that_exists_gets_the_configured_indexes_that_it_lacks(tmp_
 
     async def ask(client: QdrantClient) -> Any:
         later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "float", "size": "float"})
-        assert await ensure(client, later, 30) == Held([], [], {"documents": ["size"]})
+        assert (await ensure(client, later, 30)).created == []
         return (await client.collection_info("documents", timeout=30)).indexes
 
     made = written(tmp_path, [document()], ask, indexes={"price": "float"})
@@ -101,8 +101,8 @@ def test_a_collection_that_was_only_begun_is_finished(tmp_path: Path) -> None:
     async def scenario() -> Any:
         with Engine(tmp_path) as engine:
             client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-            begun = configuration(settings).model_copy(update={"metadata": metadata(settings.bm25)})
-            await client.create_collection("documents", begun, timeout=30)
+            ours = configuration(settings).model_copy(update={"metadata": metadata(settings.bm25)})
+            await client.create_collection("documents", ours, timeout=30)
             await ensure(client, settings, 30)
             return (await client.collection_info("documents", timeout=30)).indexes
 
@@ -114,7 +114,7 @@ def test_an_index_of_another_type_is_a_configuration_error(tmp_path: Path) -> No
 
     async def ask(client: QdrantClient) -> Any:
         later = QdrantSettings(path=tmp_path, dimension=DIMENSION, indexes={"price": "integer"})
-        with pytest.raises(ConfigError, match="documents: the index of price: type is float, and should be integer"):
+        with pytest.raises(ConfigError, match="documents: the index of price is of type float, and should be integer"):
             await ensure(client, later, 30)
 
     written(tmp_path, [document()], ask, indexes={"price": "float"})

@@ -1,106 +1,159 @@
-"""What a collection lacks of what is wanted of it."""
+"""What a collection lacks: every parameter of an index and of a vector counts, and what does more is enough."""
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.indexing.inspection import Difference, Inspection, inspect
+from operators.indexing.collection import wanted
+from operators.indexing.inspection import Lack, Schema, Step, additions, creation, lack, named, shown
+from schemas.settings import QdrantSettings
+from schemas.settings.qdrant import Vectors
 
-TEXT = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
-DENSE = {"dense": {"size": 3, "distance": "Cosine"}}
+WANTED = wanted(QdrantSettings(url="http://qdrant", dimension=4, indexes={"price": "float"}))
 
 
 def info(
     indexes: dict[str, Any] | None = None, vectors: dict[str, Any] | None = None, sparse: dict[str, Any] | None = None
 ) -> CollectionInfo:
-    """A collection that has these."""
-    there = DENSE if vectors is None else vectors
+    """A collection as rankstream makes it, but for what is given."""
+    own = {**WANTED.indexes, **(indexes or {})}
     return CollectionInfo(
-        0, 1, there, {"bm25": {"modifier": "idf"}} if sparse is None else sparse, indexes or {}, {}, {}
+        points=0,
+        shards=1,
+        vectors={**WANTED.vectors, **(vectors or {})},
+        sparse_vectors={**WANTED.sparse_vectors, **(sparse or {})},
+        indexes={name: _described(schema) for name, schema in own.items() if schema is not None},
+        metadata={},
+        strict={},
     )
 
 
-def of_index(wanted: dict[str, Any], params: dict[str, Any] | None, kind: str | None = None) -> Inspection:
-    """The inspection of one index, described with these parameters."""
-    described: dict[str, Any] = {"data_type": kind or wanted["type"], "points": 0}
-    if params is not None:
-        described["params"] = {"type": described["data_type"], **params}
-    return inspect(info({"f": described}), {"f": wanted}, DENSE, "bm25")
+def _described(schema: Schema) -> dict[str, Any]:
+    return {"data_type": schema["type"], "params": {**schema}, "points": 0}
 
 
-def test_a_missing_index_is_named_with_its_schema() -> None:
-    """What isn't there can be made from what is said of it."""
-    assert inspect(info(), {"f": TEXT}, DENSE, "bm25") == Inspection({"f": TEXT}, (), ())
+def found(made: Lack) -> tuple[str, bool]:
+    """What differs, and whether all of it is mild."""
+    return named(made.differences), all(each.mild for each in made.differences)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "params"),
-    [
-        (TEXT, {"tokenizer": "word", "lowercase": True, "phrase_matching": True}),
-        (TEXT, {"phrase_matching": True}),
-        ({"type": "keyword"}, None),
-        ({"type": "keyword"}, {"prefix": True, "is_tenant": True}),
-        ({"type": "keyword", "is_tenant": True}, {}),
-        ({"type": "integer", "lookup": True, "range": False}, {}),
-        ({"type": "integer"}, None),
-        ({"type": "datetime"}, {"is_principal": True}),
-    ],
-)
-def test_what_is_as_good_is_no_difference(wanted: dict[str, Any], params: dict[str, Any] | None) -> None:
-    """Defaults are Qdrant's, more than is wanted is enough, and what changes no answer doesn't count."""
-    assert not of_index(wanted, params).differences
+def test_a_collection_as_rankstream_makes_it_lacks_nothing() -> None:
+    """Neither vectors nor indexes."""
+    made = lack(WANTED, info())
+    assert (made.differences, made.missing) == ([], {})
+
+
+@given(st.sets(st.sampled_from(sorted(WANTED.indexes))))
+def test_each_index_that_is_not_there_is_missing(absent: set[str]) -> None:
+    """With the parameters that it is to have, and no other one; the steps add just these."""
+    made = lack(WANTED, info(dict.fromkeys(absent)))
+    assert made.missing == {field: WANTED.indexes[field] for field in absent}
+    assert made.differences == []
+    steps = additions("docs", made.missing)
+    assert {step.field: step.schema for step in steps} == made.missing
 
 
 @pytest.mark.parametrize(
-    ("wanted", "params", "name", "grave"),
+    ("field", "there", "difference"),
     [
-        (TEXT, {}, "phrase_matching", True),
-        (TEXT, {"phrase_matching": True, "tokenizer": "prefix"}, "tokenizer", True),
-        (TEXT, {"phrase_matching": True, "lowercase": False}, "lowercase", True),
-        (TEXT, {"phrase_matching": True, "stopwords": "english"}, "stopwords", True),
-        (TEXT, {"phrase_matching": True, "min_token_len": 2}, "min_token_len", True),
-        ({"type": "keyword", "prefix": True}, None, "prefix", False),
-        ({"type": "integer"}, {"lookup": False}, "lookup", False),
-        ({"type": "integer"}, {"range": False}, "range", False),
-    ],
-)
-def test_a_parameter_that_differs_is_named(wanted: dict[str, Any], params: Any, name: str, grave: bool) -> None:
-    """A text index of another kind gives other answers; an index that can do less makes Qdrant slow, or refuse."""
-    (difference,) = of_index(wanted, params).indexes
-    assert (difference.index, difference.name, difference.grave) == ("f", name, grave)
-
-
-def test_an_index_of_another_type_is_one_difference() -> None:
-    """Its parameters don't matter any more."""
-    (difference,) = of_index(TEXT, {}, "keyword").indexes
-    assert str(difference) == "the index of f: type is keyword, and should be text"
-    assert difference.grave
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ({}, ["the vector 'dense' is not there, and should be of 3 components"]),
-        ({"dense": {"size": 4, "distance": "Cosine"}}, ["the vector 'dense': size is 4, and should be 3"]),
+        ("title", {"type": "keyword"}, "the index of title is of type keyword, and should be text"),
+        ("price", {"type": "integer"}, "the index of price is of type integer, and should be float"),
+        ("title", {"type": "text", "tokenizer": "word"}, "the index of title is without phrase_matching"),
         (
-            {"dense": {"size": 4, "distance": "Dot"}},
-            [
-                "the vector 'dense': size is 4, and should be 3",
-                "the vector 'dense': distance is Dot, and should be Cosine",
-            ],
+            "text",
+            {"type": "text", "tokenizer": "prefix", "lowercase": False, "phrase_matching": True},
+            "the index of text has tokenizer prefix, and should have word; "
+            "the index of text has lowercase false, and should have true",
+        ),
+        (
+            "text",
+            {"type": "text", "phrase_matching": True, "min_token_len": 3},
+            "the index of text has min_token_len 3, and should have none",
         ),
     ],
 )
-def test_vectors_that_do_not_fit_are_named(found: dict[str, Any], said: list[str]) -> None:
-    """The searched vector is there, as long as the embedder's, and compared as it must be."""
-    assert [str(each) for each in inspect(info(vectors=found), {}, DENSE, "bm25").vectors] == said
+def test_an_index_that_does_less_differs(field: str, there: Schema, difference: str) -> None:
+    """In its type, or in a parameter: answers would lack something."""
+    assert found(lack(WANTED, info({field: there}))) == (difference, False)
 
 
-def test_a_sparse_vector_needs_the_modifier_idf() -> None:
-    """Without it, rare words count no more than others."""
-    (plain,) = inspect(info(sparse={"bm25": {}}), {}, DENSE, "bm25").vectors
-    assert plain == Difference(None, "the sparse vector 'bm25': modifier", "idf", None)
-    (absent,) = inspect(info(sparse={}), {}, DENSE, "bm25").vectors
-    assert str(absent) == "the sparse vector 'bm25' is not there, and should be there"
-    assert not inspect(info(sparse={}), {}, DENSE, None).vectors
+@pytest.mark.parametrize(
+    ("field", "there", "difference"),
+    [
+        ("namespace", {"type": "keyword"}, "the index of namespace is without is_tenant"),
+        ("_text_words", {"type": "keyword"}, "the index of _text_words is without prefix"),
+        ("_version", {"type": "integer", "lookup": True, "range": False}, "the index of _version is without range"),
+        ("_token_ids", {"type": "integer", "lookup": False}, "the index of _token_ids is without lookup"),
+    ],
+)
+def test_an_index_that_is_slower_is_mild(field: str, there: Schema, difference: str) -> None:
+    """Qdrant reads the payloads instead, or refuses in strict mode: no answer is another one."""
+    assert found(lack(WANTED, info({field: there}))) == (difference, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "there"),
+    [
+        ("subject", {"type": "keyword", "prefix": True, "is_tenant": True, "on_disk": True}),
+        ("_token_ids", {"type": "integer"}),
+        ("text", {"type": "text", "phrase_matching": True, "stemmer": {"type": "none"}}),
+        ("text", {"type": "text", "tokenizer": "word", "lowercase": None, "phrase_matching": True}),
+    ],
+)
+def test_an_index_that_does_more_is_enough(field: str, there: Schema) -> None:
+    """What is left out of a description has Qdrant's default, and where an index is stored is not asked."""
+    assert lack(WANTED, info({field: there})).differences == []
+
+
+@pytest.mark.parametrize(
+    ("vectors", "difference", "mild"),
+    [
+        ({"dense": {"size": 8, "distance": "Cosine"}}, "the vector dense has size 8, and should have 4", False),
+        ({"dense": {"size": 4, "distance": "Dot"}}, "the vector dense has distance Dot, and should have Cosine", True),
+        (
+            {"dense": {"size": 4, "distance": "Euclid"}},
+            "the vector dense has distance Euclid, and should have Cosine",
+            False,
+        ),
+        ({"tokens": {"size": 4, "distance": "Dot"}}, "the vector tokens should be a multivector", False),
+    ],
+)
+def test_a_vector_of_another_kind_differs(vectors: dict[str, Any], difference: str, mild: bool) -> None:
+    """In its size, its distance or its form; an inner product still ranks."""
+    assert found(lack(WANTED, info(vectors=vectors))) == (difference, mild)
+
+
+def test_the_modifier_of_the_sparse_vector_counts() -> None:
+    """Without IDF rare terms weigh no more than frequent ones: another order, and nothing is lost."""
+    made = lack(WANTED, info(sparse={"bm25": {}}))
+    assert found(made) == ("the sparse vector bm25 has the modifier none, and should have idf", True)
+
+
+def test_a_collection_of_another_program_lacks_all_vectors() -> None:
+    """An unnamed vector is none of those that are named."""
+    there = CollectionInfo(0, 1, {"": {"size": 4, "distance": "Cosine"}}, {}, {}, {}, {})
+    made = lack(WANTED, there)
+    assert named(made.differences) == (
+        "the vector dense isn't there; the sparse vector bm25 isn't there; the vector tokens isn't there"
+    )
+    assert made.missing == WANTED.indexes
+
+
+def test_the_unnamed_vector_can_be_the_one_that_is_wanted() -> None:
+    """It is looked for by the name "", and token vectors that are not configured are not missed."""
+    plain = wanted(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors(dense="", tokens=None)))
+    there = CollectionInfo(0, 1, {"": {"size": 8, "distance": "Cosine"}}, {"bm25": {"modifier": "idf"}}, {}, {}, {})
+    assert named(lack(plain, there).differences) == "the unnamed vector has size 8, and should have 4"
+
+
+def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
+    """In words that name each."""
+    first, *others = creation("docs", WANTED)
+    assert first == Step("docs")
+    assert str(first) == "collection docs"
+    assert [step.field for step in others] == list(WANTED.indexes)
+    assert str(others[0]) == "index price (float) in collection docs"
+    assert shown(WANTED.indexes["text"]) == "text, tokenizer word, lowercase, phrase_matching"

@@ -130,7 +130,7 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = late(vector=[1.0, 0.0, 0.0])
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
-    idf = TermIdf(nobody, "bm25")
+    idf = TermIdf(nobody)
     assert (
         through(asked, lambda up, calls: retrieve("r", up, Retriever(nobody, searches, TRACER, BOUNDS, idf), calls))
         == "answered"

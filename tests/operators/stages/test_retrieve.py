@@ -101,7 +101,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     searches = [SEARCHES(asked)[KEYWORD] for asked in (embedded(), open_ended, embedded())]
     client = qdrant(Faulty(answer))
-    retriever = Retriever(client, SEARCHES, TRACER, Bounds(1, 1, 1), TermIdf(client, "bm25"))
+    retriever = Retriever(client, SEARCHES, TRACER, Bounds(1, 1, 1), TermIdf(client))
     before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
     assert before == after == Found(Hits([], [], []))
     assert isinstance(lost, BackendUnavailable)

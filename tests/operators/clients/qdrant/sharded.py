@@ -48,7 +48,7 @@ class Searched:
     async def read(self) -> None:
         """Read what the collection is."""
         self.catalogue = Catalogue(self.qdrant, self.settings)
-        self.idf = TermIdf(self.qdrant, self.settings.vectors.sparse)
+        self.idf = TermIdf(self.qdrant)
         assert await self.catalogue.read(TIMEOUT) == {}
 
     @property

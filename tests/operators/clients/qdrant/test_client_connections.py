@@ -10,7 +10,7 @@ import pytest
 from flows.assembly.clients import qdrant
 from operators.query.hits import Hits
 from schemas.errors import BackendError
-from schemas.settings import QdrantSettings
+from schemas.settings import load
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.qdrant.transports import GOOD
 
@@ -24,7 +24,9 @@ def ask(server: Closing, *, keep_alive: float, pause: Callable[[], float], clien
     async def scenario() -> list[Hits | BackendError]:
         outcomes: list[Hits | BackendError] = []
         async with server.served() as url:
-            client = qdrant(QdrantSettings(url=url, keep_alive=keep_alive), lambda: pytest.fail("no engine"))
+            client = qdrant(
+                load(None, {"qdrant": {"url": url, "keep_alive": keep_alive}}), lambda: pytest.fail("no engine")
+            )
 
             async def caller() -> None:
                 for _ in range(QUERIES // clients):

@@ -12,7 +12,7 @@ from operators.clients.http.breaker import OPENS_AFTER
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendUnavailable
-from schemas.settings import QdrantSettings
+from schemas.settings import load
 from tests.operators.clients.http.serving import answering, json_response
 from tests.operators.clients.qdrant.transports import GOOD, points
 
@@ -49,7 +49,7 @@ def with_client(server: Server, scenario: Callable[[QdrantClient], Awaitable[Non
 
     async def run() -> None:
         async with answering(server) as url:
-            client = qdrant(QdrantSettings(url=url), no_engine)
+            client = qdrant(load(None, {"qdrant": {"url": url}}), no_engine)
             try:
                 await scenario(client)
             finally:

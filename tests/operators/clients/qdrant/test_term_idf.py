@@ -140,7 +140,7 @@ def test_known_terms_are_not_counted_again(pair: Pair) -> None:
     clock = Clock()
 
     async def scenario() -> None:
-        pair.three.idf = TermIdf(pair.three.qdrant, "bm25", clock=clock)
+        pair.three.idf = TermIdf(pair.three.qdrant, clock=clock)
         await pair.three.ask(QUERY, QUERY, "harbor")
         # The documents by two: those without terms, and those that there are.
         assert pair.counted() == 3 + 2
@@ -159,7 +159,7 @@ def test_a_moved_watermark_is_counted_anew(pair: Pair) -> None:
     clock = Clock()
 
     async def scenario() -> None:
-        pair.three.idf = TermIdf(pair.three.qdrant, "bm25", clock=clock)
+        pair.three.idf = TermIdf(pair.three.qdrant, clock=clock)
         [before] = await pair.three.ask(QUERY, watermark=("0:1",))
         for each in (pair.one, pair.three):
             await each.write([{"id": f"new{number}", "text": "anchor"} for number in range(20)])
@@ -226,7 +226,7 @@ def test_documents_without_terms_leave_idf_to_qdrant(pair: Pair) -> None:
         three = pair.three
         old = {"id": "7", "vector": {"bm25": {"indices": [5], "values": [1.0]}}, "payload": {"namespace": "public"}}
         await three.qdrant.upsert("shards3", [{**old, "id": 7}], timeout=30)
-        three.idf = TermIdf(three.qdrant, "bm25", clock=clock)
+        three.idf = TermIdf(three.qdrant, clock=clock)
         for _ in range(2):
             assert not close((await three.ask(QUERY))[0], (await pair.one.ask(QUERY))[0])
         await three.qdrant.delete("shards3", {"must": [{"has_id": [7]}]}, timeout=30)

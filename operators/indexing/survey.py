@@ -1,0 +1,65 @@
+"""The survey: what Qdrant says that each configured collection is, whose it is, and what it lacks."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from operators.clients.qdrant.analysers import OURS
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.client import QdrantClient
+from operators.indexing.inspection import Lack, Owner, Wanted, lack
+from schemas.errors import BackendError
+from schemas.settings import QdrantSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """One collection, by the name that the configuration has for it.
+
+    `held` is the collection's own name, where that one is an alias. `info` and `lack` are None where it isn't there or
+    could not be read, which `error` tells apart. Without an `owner` it is another program's, or isn't there.
+    """
+
+    name: str
+    held: str
+    info: CollectionInfo | None = None
+    lack: Lack | None = None
+    owner: Owner | None = None
+    error: BackendError | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is another program's: rankstream only reads it."""
+        return self.info is not None and self.owner is None
+
+
+async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted, timeout: float) -> list[Surveyed]:
+    """Every configured collection, all asked at once, each within `timeout` seconds."""
+    aliases = await _aliases(qdrant, timeout)
+
+    async def one(name: str) -> Surveyed:
+        held = aliases.get(name, name)
+        try:
+            info = await qdrant.collection_info(name, timeout=timeout)
+        except BackendError as error:
+            return Surveyed(name, held, error=None if error.status == HTTPStatus.NOT_FOUND else error)
+        return Surveyed(name, held, info, lack(wanted, info), _owner(settings, name, info))
+
+    return list(await asyncio.gather(*map(one, settings.held)))
+
+
+def _owner(settings: QdrantSettings, name: str, info: CollectionInfo) -> Owner | None:
+    if settings.of_another_tool:
+        return None
+    if OURS in info.metadata:
+        return "metadata"
+    return "configuration" if name in settings.owned else None
+
+
+async def _aliases(qdrant: QdrantClient, timeout: float) -> Mapping[str, str]:
+    try:
+        return await qdrant.aliases(timeout=timeout)
+    except BackendError:
+        # A key for some collections only may not list them: a name is then taken for a collection's own.
+        return {}

@@ -1,0 +1,204 @@
+"""`rankstream check`: each thing that is wrong is a line that says what to do, and an error ends it with 1."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bench.stubs import DIMENSION, served, stub_backends
+from tests.flows.cli.running import Command
+from tests.operators.indexing.asking import PLAIN, Server
+from tests.qdrant_server import Behaviour, Keys, serve
+
+KEY = "a-key-of-its-own"
+STRICT = {
+    "enabled": True,
+    "max_query_limit": 100,
+    "max_timeout": 1,
+    "search_max_hnsw_ef": 64,
+    "search_allow_exact": False,
+    "unindexed_filtering_retrieve": False,
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server with two keys, and `docs` as rankstream makes it."""
+    with serve(tmp_path / "engine", Behaviour(keys=Keys(full=KEY, tokens={"some": {"plain": "r"}}))) as url:
+        made = Server(url, KEY)
+        made.ensure(destinations={"default": "docs"})
+        yield made
+
+
+@pytest.fixture
+def command(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command line, configured for `docs`."""
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", KEY)
+    return Command(
+        tmp_path, monkeypatch, {"qdrant": {"url": server.url, "dimension": 4, "destinations": {"default": "docs"}}}
+    )
+
+
+def findings(command: Command, *, code: int) -> list[tuple[str, str, str]]:
+    """Level, subject and text of each finding, with what to do; the command must end with this exit code."""
+    done = command("check", "--json")
+    assert done.exit_code == code, done.output
+    rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(row["remedy"] for row in rows if row["level"] != "ok")
+    return [(row["level"], row["subject"], f"{row['what']} -> {row['remedy']}") for row in rows]
+
+
+def told(found: list[tuple[str, str, str]], level: str, *words: str) -> bool:
+    """Whether a finding of this level has all of the words."""
+    return any(each[0] == level and all(word in each[2] for word in words) for each in found)
+
+
+def test_where_all_is_well_every_line_is_ok(command: Command, server: Server) -> None:
+    """The server's address, and of the collection that it is there, whose it is, and that it fits."""
+    done = command("check")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        f"ok      qdrant: {server.url} answers.",
+        "ok      qdrant docs: the collection docs is there, with 0 points.",
+        "ok      qdrant docs: the collection is rankstream's own.",
+        "ok      qdrant docs: the vectors fit the configuration.",
+        "ok      qdrant docs: the indexes are there.",
+        "ok      embedder: none is configured: queries and documents bring their vectors.",
+        "ok      reranker: late_interaction: no server is needed.",
+    ]
+
+
+def test_a_collection_that_is_not_there_is_an_error_with_the_command(command: Command, server: Server) -> None:
+    """Nothing is created."""
+    command.settings["qdrant"]["destinations"] = {"default": "docs", "other": "plain"}
+    found = findings(command, code=1)
+    assert ("error", "qdrant plain") in [each[:2] for each in found]
+    assert told(found, "error", "does not exist", "rankstream collections --create")
+    assert server.names() == {"docs"}
+
+
+def test_a_collection_of_another_program_is_told_in_full(command: Command, server: Server) -> None:
+    """Whose it is, its alias, the legs that can't search it, its shards and limits, and the command for its indexes."""
+    server.put("plain", {"vectors": {"size": 4, "distance": "Cosine"}, "shard_number": 3, "strict_mode_config": STRICT})
+    server.put("aliases", {"actions": [{"create_alias": {"alias_name": "live", "collection_name": "plain"}}]}, "POST")
+    command.settings["qdrant"]["destinations"] = {"default": "live"}
+    found = findings(command, code=1)
+    assert {each[1] for each in found if each[1].startswith("qdrant ")} == {"qdrant live"}
+    assert told(found, "ok", "the collection plain is there, by its alias live")
+    assert told(found, "warning", "another program created", "rankstream index does not start", "qdrant.owned")
+    assert told(found, "error", "the vector leg cannot search", "the vector dense isn't there", "qdrant.vectors")
+    assert told(found, "warning", "the keyword leg finds nothing", "bm25 isn't there")
+    assert told(found, "warning", "late interaction is off here", "tokens isn't there")
+    assert told(
+        found, "error", "strict mode refuses", "subject (keyword, prefix)", "rankstream collections --add-indexes"
+    )
+    assert told(found, "warning", "3 shards", "rarity")
+    assert told(found, "warning", "100 points at most", "asks for 500", "max_query_limit")
+    assert told(found, "warning", "hnsw_ef to 64", "384", "search_max_hnsw_ef")
+    assert told(found, "warning", "1 s", "qdrant.timeout is 2 s", "max_timeout")
+
+
+def test_without_late_interaction_token_vectors_are_not_missed(command: Command, server: Server) -> None:
+    """Another program's collection has none, and needs none."""
+    server.put("plain", PLAIN)
+    command.settings |= {"rerank": {"kind": "none"}}
+    command.settings["qdrant"]["destinations"] = {"default": "plain"}
+    found = findings(command, code=0)
+    assert not any("tokens" in each[2] for each in found)
+    assert told(found, "warning", "fields without an index", "subject (keyword, prefix)", "--add-indexes")
+
+
+def test_late_interaction_does_without_exact_searches(command: Command, server: Server) -> None:
+    """Token vectors have no index: strict mode may forbid Qdrant to compare them, and to count tokens."""
+    server.put("docs", {"strict_mode_config": {"enabled": True, "search_allow_exact": False}}, "PATCH")
+    assert told(findings(command, code=0), "warning", "fetches the token vectors", "search_allow_exact")
+    assert told(findings(command, code=0), "warning", "weighs rare and common tokens alike")
+    server.put("docs", {"strict_mode_config": {"search_allow_exact": True, "max_query_limit": 100}}, "PATCH")
+    assert not told(findings(command, code=0), "warning", "fetches the token vectors")
+    assert told(findings(command, code=0), "warning", "weighs rare and common tokens alike")
+    command.settings |= {"rerank": {"kind": "none"}}
+    assert not told(findings(command, code=0), "warning", "tokens")
+
+
+def test_a_collection_of_ours_that_differs_is_an_error(command: Command, server: Server) -> None:
+    """The length of its vectors, and what an index can do: with the request that takes the index away."""
+    server.index("docs", "title", type="text", tokenizer="word")
+    command.settings["qdrant"] |= {"dimension": 8, "indexes": {"subject_id": "keyword"}}
+    found = findings(command, code=1)
+    assert told(found, "error", "the vector leg cannot search: the vector dense has size 4, and should have 8")
+    assert told(found, "error", "title is without phrase_matching", "DELETE /collections/docs/index/title")
+    assert told(found, "warning", "fields without an index", "subject_id (keyword, prefix)")
+
+
+def test_an_index_of_another_program_is_not_to_be_deleted(command: Command, server: Server) -> None:
+    """It may rely on it: a wrong index in its collection is a warning, with another way out."""
+    server.put("plain", PLAIN)
+    server.index("plain", "title", type="keyword")
+    command.settings["qdrant"]["destinations"] = {"default": "plain"}
+    found = findings(command, code=0)
+    assert told(found, "warning", "title is of type keyword, and should be text", "the other program may rely on")
+    assert not any("DELETE" in each[2] for each in found)
+
+
+def test_a_key_is_judged_for_each_collection(command: Command, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that may see one of two collections fits that one; what Qdrant says of the other is quoted."""
+    server.put("plain", PLAIN)
+    command.settings["qdrant"]["destinations"] = {"default": "docs", "other": "plain"}
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", "some")
+    found = findings(command, code=1)
+    assert told(found, "ok", "the collection plain is there")
+    assert told(found, "error", "403", "Access to collection docs is required", "qdrant.api_key")
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", "wrong")
+    assert told(findings(command, code=1), "error", "Invalid API key", "qdrant.api_key")
+
+
+def test_a_server_that_does_not_answer_is_one_error(command: Command) -> None:
+    """With the address and the cause; the other sections are checked all the same."""
+    command.settings["qdrant"] |= {"url": "http://127.0.0.1:9", "destinations": {"default": "docs", "other": "plain"}}
+    found = findings(command, code=1)
+    assert [each[:2] for each in found][:1] == [("error", "qdrant")]
+    assert told(found, "error", "no answer: qdrant at http://127.0.0.1:9: connection refused", "qdrant.url")
+    assert [each[1] for each in found] == ["qdrant", "embedder", "reranker"]
+
+
+def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(command: Command) -> None:
+    """In the words of the section, without its secrets."""
+    command.settings["qdrant"]["url"] = "http://user:canary@127.0.0.1:9"
+    found = findings(command, code=1)
+    assert told(found, "error", "carry no secret", "Correct the section qdrant")
+    assert "canary" not in str(found)
+
+
+def test_the_embedder_and_the_reranker_are_called_once(command: Command, server: Server) -> None:
+    """Servers that answer are ok; vectors of another length than the index's, and a server that is gone, are errors."""
+    with stub_backends() as stubs:
+        command.settings |= {
+            "embedder": {"kind": "openai", "url": stubs.embed},
+            "rerank": {"kind": "cohere", "url": stubs.rerank},
+        }
+        wrong = findings(command, code=1)
+        server.ensure(destinations={"default": "other"}, dimension=DIMENSION)
+        command.settings["qdrant"] |= {"dimension": DIMENSION, "destinations": {"default": "other"}}
+        right = findings(command, code=0)
+    gone = findings(command, code=1)
+    assert told(wrong, "error", "another dimension than 4", "embedder")
+    assert [each[:2] for each in right][-2:] == [("ok", "embedder"), ("ok", "reranker")]
+    assert [each[:2] for each in gone][-2:] == [("error", "embedder"), ("error", "reranker")]
+    assert told(gone, "error", "connection refused", "rerank.url")
+
+
+@pytest.mark.parametrize("kind", ["cohere", "tei_predict"])
+def test_a_reranker_that_refuses_a_text_is_an_error(command: Command, kind: str) -> None:
+    """Whether it refuses the call or the one pair in it."""
+
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({"error": "no"}, status=422)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    with served(app) as url:
+        command.settings |= {"rerank": {"kind": kind, "url": url}}
+        assert ("error", "reranker") in [each[:2] for each in findings(command, code=1)]
