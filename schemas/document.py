@@ -34,6 +34,10 @@ CREATED: Final = "_created"
 TOKEN_IDS: Final = "_token_ids"  # noqa: S105  no secret
 """Payload key: the distinct vocabulary ids of the content's tokens. Their counts give the IDF weights of tokens."""
 
+TERMS: Final = "_terms"
+"""Payload key: the ids of the content's BM25 terms, in collections of several shards. Their counts give the terms' IDF,
+which Qdrant counts in each shard by itself."""
+
 VERSION: Final = "_version"
 """Payload key: `updated_at`, or else the Kafka timestamp, in milliseconds. An older write never replaces a newer."""
 

@@ -19,6 +19,7 @@ from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.term_idf import TermIdf
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.query.in_flight import InFlight
@@ -75,6 +76,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     picking = rerankers.picking(settings, clients.chat, given.meter)
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
+    idf = TermIdf(clients.qdrant)
     topics = settings.kafka.topics
     refusals = Refusals(
         topics.results,
@@ -99,7 +101,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
         embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant),
+        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant, idf),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant) if reranking is not None else None,
         reranking=reranking,
         page=Fetching(clients.qdrant, partial(shown, picking), qdrant),

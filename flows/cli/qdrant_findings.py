@@ -7,6 +7,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import survey_collections
 from flows.cli.findings import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
 
@@ -67,15 +68,19 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
     yield _owner(subject, surveyed)
     yield from _vectors(settings, subject, surveyed)
     yield from _indexes(subject, surveyed)
-    if info.shards > 1:
-        yield Finding(
-            "warning",
-            subject,
-            f"the collection has {info.shards} shards, and Qdrant counts the rarity of a term in each of them:"
-            " keyword rankings differ from those of one shard",
-            "Use one shard if the collection fits on one node.",
-        )
+    yield from _shards(subject, info)
     yield from _limits(settings, subject, info)
+
+
+def _shards(subject: str, info: CollectionInfo) -> Iterator[Finding]:
+    if info.shards == 1:
+        return
+    several = f"the collection has {info.shards} shards"
+    if (reason := uncounted(info)) is None:
+        yield Finding("ok", subject, f"{several}: rankstream counts the rarity of a term over all of them")
+    else:
+        what = f"{several}, and Qdrant counts the rarity of a term in each of them, so {PER_SHARD}: {reason}"
+        yield Finding("warning", subject, what, "Let rankstream count terms, or use one shard: docs/collections.md.")
 
 
 def _owner(subject: str, surveyed: "Surveyed") -> Finding:

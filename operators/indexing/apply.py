@@ -141,7 +141,8 @@ class Writer:
 
             async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
                 bm25 = self._catalogue.analyser(collection)
-                points = [point(document, self._names, bm25) for document in batch]
+                counted = self._catalogue.of(collection).shards > 1
+                points = [point(document, self._names, bm25, counted=counted) for document in batch]
                 held = self._held(collection, batch)
                 await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
 

@@ -17,6 +17,7 @@ from schemas.document import (
     CREATED,
     INDEXED,
     NAMESPACE,
+    TERMS,
     TIMES,
     TOKEN_IDS,
     VERSION,
@@ -108,6 +109,8 @@ def indexes() -> dict[str, "IndexSchema"]:
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
+        # Empty, and so without cost, where the collection has one shard.
+        TERMS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         **{field: _datetime() for field in TIMES},
         # Queries may filter by how a value begins.
         **{field: _keyword(prefix=True) for field in sorted(INDEXED - {NAMESPACE, *TIMES, *COLUMNS})},

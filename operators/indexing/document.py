@@ -17,6 +17,7 @@ from schemas.document import (
     CREATED,
     DESTINATION,
     NAMESPACE,
+    TERMS,
     TOKEN_IDS,
     VERSION,
     WHOLE_TITLE,
@@ -83,8 +84,8 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
     return fields
 
 
-def point(document: DocumentInFlight, names: Vectors, bm25: Bm25) -> dict[str, Any]:
-    """The point of an upsert: id, payload, and each vector that there is."""
+def point(document: DocumentInFlight, names: Vectors, bm25: Bm25, *, counted: bool = False) -> dict[str, Any]:
+    """The point of an upsert: id, payload, and each vector that there is; `counted`: with its terms in the payload."""
     vectors: dict[str, Any] = {}
     if document.event.vector is not None:
         vectors[names.dense] = document.event.vector
@@ -93,10 +94,13 @@ def point(document: DocumentInFlight, names: Vectors, bm25: Bm25) -> dict[str, A
         tokens = document.embedding.tokens
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)
+    fields = payload(document)
     terms = bm25.document(document.event.content)
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
-    return {"id": document.point_id, "vector": vectors, "payload": payload(document)}
+        if counted:
+            fields[TERMS] = terms.indices
+    return {"id": document.point_id, "vector": vectors, "payload": fields}
 
 
 def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ class Capabilities:
     """What one collection can do.
 
     - `name` is the collection's own, where the configuration may name an alias of it; `shards` is in how many parts
-      Qdrant counts how rare a term is.
+      Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
     - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
       has the token vectors that late interaction reads. `similar`: nearer dense vectors have higher scores.
     - `most` is how many points one search may return, `values` how many values one facet may count, None without a
@@ -31,6 +31,7 @@ class Capabilities:
     sparse: bool = True
     tokens: bool = True
     shards: int = 1
+    counted: bool = False
     hnsw_ef: int | None = None
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None

@@ -7,6 +7,7 @@ from typing import Any, Final
 from operators.query import filters, paging
 from operators.query.canonical import Shape
 from operators.query.capabilities import MOST, Capabilities
+from operators.query.corpus import Corpus
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.order import FIELDS, equal, wanted_order
@@ -54,7 +55,7 @@ class Search:
 
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
-    gives at a time.
+    gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
     """
 
     body: Mapping[str, Any] | None
@@ -62,6 +63,7 @@ class Search:
     rest: Mapping[str, Any] | None = None
     equal: Callable[[OrderValue], Condition] | None = None
     most: int | None = None
+    corpus: Corpus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,20 @@ class Searches:
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
-        body = None
+        body = corpus = None
         if retrieval.terms is not None and not retrieval.capabilities.sparse and retrieval.parsed is not None:
             # The server makes the terms, as it made them for the index of the text.
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
             terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
-            if self.idf_of_namespace:
-                body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
-        return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None)
+            place = {"must": self._place(query)} if self.idf_of_namespace else None
+            if place is not None:
+                body["params"] = {"idf": {"corpus": place}}
+            if retrieval.capabilities.counted:
+                # The watermark is the namespace's, and tells nothing of the whole collection.
+                corpus = Corpus(place, query.cache.watermark if place is not None else None)
+        return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical

@@ -13,11 +13,11 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Stage
 from operators.stages.backend_stage import BackendStage, Batch, ask
-from schemas.document import TOKEN_IDS, WORDS
+from schemas.document import TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
-_FETCHED: Final = AllBut((TOKEN_IDS, *WORDS.values()))
+_FETCHED: Final = AllBut((TERMS, TOKEN_IDS, *WORDS.values()))
 """Qdrant counts and matches a document's tokens and words; nothing here reads them."""
 
 

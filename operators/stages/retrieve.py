@@ -17,6 +17,7 @@ from opentelemetry.trace import SpanKind, Tracer
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
 from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
+from operators.clients.qdrant.term_idf import TermIdf
 from operators.query.canonical import Shape
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
@@ -117,6 +118,7 @@ class Retriever:
     searches: Searches
     tracer: Tracer
     bounds: Bounds
+    idf: TermIdf
 
     async def __call__(
         self, batch_key: BatchKey, searches: Sequence[Search | Unfinished], timeout: float
@@ -156,20 +158,36 @@ class Retriever:
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
-        alone = (self._finish(collection, each, timeout) for each in searches if isinstance(each, Unfinished))
-        together, *finished = await asyncio.gather(self._search(collection, ready, timeout), *alone)
+        batch = [each for each in ready if self.idf.knows(collection, each)]
+        at_once = set(map(id, batch))
+        alone = (self._finish(collection, each, timeout) for each in searches if id(each) not in at_once)
+        together, *finished = await asyncio.gather(self._search(collection, batch, timeout), *alone)
         answers, others = iter(together), iter(finished)
-        return [next(answers) if isinstance(each, Search) else next(others) for each in searches]
+        return [next(answers) if id(each) in at_once else next(others) for each in searches]
 
     async def _search(
+        self, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        deadline = monotonic() + timeout
+        # Half of the time: what is late here leaves the search none.
+        counting = (self.idf.weighed(collection, search, timeout / 2) for search in searches)
+        weighed = await asyncio.gather(*counting)
+        ready = [search for search in weighed if isinstance(search, Search)]
+        found = iter(await self._answers(collection, ready, deadline - monotonic()) if ready else ())
+        return [next(found) if isinstance(search, Search) else search for search in weighed]
+
+    async def _answers(
         self, collection: str, searches: Sequence[Search], timeout: float
     ) -> Sequence[Found | BackendError]:
         asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
         answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
         return [_joined(search, answers) for search in searches]
 
-    async def _finish(self, collection: str, search: Unfinished, timeout: float) -> Found | BackendError:
-        """Look the endings up, then search; alone, so that what is late or fails here costs no other query its hits."""
+    async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
+        """Look up what is not known, then search; alone, so that what is late or fails here costs no other its hits."""
+        if isinstance(search, Search):
+            [found] = await self._search(collection, [search], timeout)
+            return found
         deadline = monotonic() + timeout
         try:
             able = search.capabilities

@@ -18,6 +18,7 @@ from operators.clients.qdrant.analysers import Analysers
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
 from operators.query.capabilities import MOST, Capabilities
 from operators.query.indexed import ORDERING
 from schemas.document import TEXT
@@ -115,6 +116,7 @@ class Catalogue:
             sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
+            counted=self._counted(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
             indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
@@ -123,6 +125,15 @@ class Catalogue:
             scoring=bool(text.get("scoring")),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
         )
+
+    def _counted(self, name: str, info: CollectionInfo) -> bool:
+        if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
+            return False
+        reason = uncounted(info)
+        if reason is not None and (name, reason) not in self._told:
+            self._told.add((name, reason))
+            log.warning(PER_SHARD, collection=name, reason=reason)
+        return reason is None
 
     def _tell(self, collection: str, error: BackendError) -> None:
         if (collection, error.reason) not in self._told:

@@ -12,6 +12,7 @@ from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.qdrant.term_idf import TermIdf
 from operators.clients.rerankers import Capacity, Reads
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
@@ -129,8 +130,9 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = late(vector=[1.0, 0.0, 0.0])
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
+    idf = TermIdf(nobody)
     assert (
-        through(asked, lambda up, calls: retrieve("r", up, Retriever(nobody, searches, TRACER, BOUNDS), calls))
+        through(asked, lambda up, calls: retrieve("r", up, Retriever(nobody, searches, TRACER, BOUNDS, idf), calls))
         == "answered"
     )
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (

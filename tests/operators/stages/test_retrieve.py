@@ -8,6 +8,7 @@ import httpx
 import numpy as np
 import orjson
 
+from operators.clients.qdrant.term_idf import TermIdf
 from operators.query.embedding import Embedding
 from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
@@ -99,7 +100,8 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended = embedded()
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     searches = [SEARCHES(asked)[KEYWORD] for asked in (embedded(), open_ended, embedded())]
-    retriever = Retriever(qdrant(Faulty(answer)), SEARCHES, TRACER, Bounds(1, 1, 1))
+    client = qdrant(Faulty(answer))
+    retriever = Retriever(client, SEARCHES, TRACER, Bounds(1, 1, 1), TermIdf(client))
     before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
     assert before == after == Found(Hits([], [], []))
     assert isinstance(lost, BackendUnavailable)

@@ -1,0 +1,139 @@
+"""How rare a query's terms are, in collections of several shards.
+
+Qdrant counts how rare a term is in each shard by itself, so that one document's score would depend on the shard of
+another. Every document's payload has its terms' ids; Qdrant counts the documents of each term over all shards, exactly.
+What is promised:
+- scores are those that the same documents have in one shard;
+- counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
+- where documents have no terms in their payload, or may not be counted, the search is as Qdrant weighs it by itself.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol
+
+import orjson
+import structlog
+from cachetools import TTLCache
+
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, remaining
+from operators.query.corpus import Corpus, rarity, weighed
+from operators.query.indexed import Ask, answers
+from operators.query.search_bodies import Search
+from schemas.document import TERMS
+from schemas.errors import BackendBadResponse, BackendError
+
+log = structlog.stdlib.get_logger(__name__)
+
+PER_SHARD: Final = "keyword scores depend on the shard of a document"
+"""What is logged of a collection whose terms can't be counted."""
+
+KEPT: Final = 2**16
+"""How many terms' counts are kept, some 300 bytes each."""
+
+CORPORA: Final = 256
+"""How many corpora are remembered that can't be counted."""
+
+_CALLS: Final = 16
+"""Counts under way at once: a long query has hundreds of terms."""
+
+_REFUSED: Final = 400
+
+
+def uncounted(info: CollectionInfo) -> str | None:
+    """Why the terms of a collection of several shards can't be counted; None if they can."""
+    if info.strict.get("search_allow_exact") is False:
+        return "the collection's strict mode allows no exact count (search_allow_exact)"
+    if Ask.INTEGER not in answers(info.indexes.get(TERMS, {})):
+        return f"the payload field {TERMS} has no index of type integer with lookup"
+    return None
+
+
+class Counting(Protocol):
+    """The part of the Qdrant client that is needed."""
+
+    async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
+        """How many points the filter matches; raises BackendError."""
+        ...
+
+
+class _Counted(NamedTuple):
+    """The documents of a corpus that hold a term; None: all that hold any. `where` has its conditions as JSON."""
+
+    collection: str
+    where: bytes
+    term: int | None
+
+
+class TermIdf:
+    """Weighs searches by the rarity of their terms; `clock` gives seconds."""
+
+    def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
+        self._client = client
+        self._counts: Counts[_Counted, int] = Counts(self._count, KEPT, "no count of the query's terms in time", clock)
+        self._uncounted: TTLCache[tuple[str, bytes], bool] = TTLCache(CORPORA, TIME_TO_LIVE, clock)
+        self._told: set[tuple[str, str]] = set()
+        self._turns = asyncio.Semaphore(_CALLS)
+
+    def knows(self, collection: str, search: Search) -> bool:
+        """Whether nothing has to be counted before the search."""
+        if search.corpus is None:
+            return True
+        keys = _keys(collection, search, search.corpus)
+        return (collection, keys[0].where) in self._uncounted or all(key in self._counts for key in keys)
+
+    async def weighed(self, collection: str, search: Search, timeout: float) -> Search | BackendError:
+        """The search as it is to be asked, within `timeout` seconds; the error that counting met."""
+        if search.corpus is None:
+            return search
+        keys = _keys(collection, search, search.corpus)
+        if (collection, keys[0].where) in self._uncounted:
+            return search
+        watermark = search.corpus.watermark
+        try:
+            found = await asyncio.gather(*(self._counts.of(key, watermark, timeout) for key in keys))
+        except BackendError as error:
+            return error
+        counted = [count for count in found if count is not None]
+        if len(counted) < len(keys):
+            return search
+        assert search.body is not None
+        documents, *frequencies = counted
+        body = weighed(search.body, [rarity(documents, frequency) for frequency in frequencies])
+        return replace(search, body=body, corpus=None)
+
+    async def _count(self, key: _Counted, timeout: float) -> int | None:
+        deadline = time.monotonic() + timeout
+        where = orjson.loads(key.where)
+        async with self._turns:
+            try:
+                if key.term is not None:
+                    having = [*where, {"key": TERMS, "match": {"value": key.term}}]
+                    return await self._client.count(key.collection, {"must": having}, timeout=remaining(deadline))
+                without = {"must": [*where, {"is_empty": {"key": TERMS}}]}
+                if await self._client.count(key.collection, without, timeout=remaining(deadline)):
+                    self._leave(key, f"documents have no {TERMS} in their payload: index them again")
+                    return None
+                return await self._client.count(key.collection, {"must": where}, timeout=remaining(deadline))
+            except BackendBadResponse as error:
+                if error.status != _REFUSED:
+                    raise
+                self._leave(key, str(error))
+                return None
+
+    def _leave(self, key: _Counted, reason: str) -> None:
+        self._uncounted[key.collection, key.where] = True
+        self._counts.forget(lambda other: other[:2] == key[:2])
+        if (key.collection, reason) not in self._told:
+            self._told.add((key.collection, reason))
+            log.warning(PER_SHARD, collection=key.collection, reason=reason)
+
+
+def _keys(collection: str, search: Search, corpus: Corpus) -> list[_Counted]:
+    assert search.body is not None
+    # Qdrant's IDF is over the documents that have the vector.
+    where = orjson.dumps([*(corpus.where or {}).get("must", ()), {"has_vector": search.body["using"]}])
+    return [_Counted(collection, where, term) for term in (None, *search.body["query"]["indices"])]

@@ -1,0 +1,86 @@
+"""The same documents in a collection of one shard and in one of several, written and searched as the flows do it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.term_idf import TermIdf
+from operators.indexing.apply import Writer
+from operators.indexing.collection import ensure
+from operators.query.in_flight import Found
+from operators.query.search_bodies import Search, Searches
+from operators.query.syntax.expression import parse
+from operators.runtime.dispatcher import Bounds
+from operators.stages.retrieve import Retriever
+from schemas.errors import BackendError
+from schemas.leg import KEYWORD
+from schemas.settings import QdrantSettings
+from tests.operators.indexing.documents import document
+from tests.operators.samples import DIMENSION, TRACER, query
+
+TIMEOUT: Final = 30.0
+Ranking = dict[str, float]
+
+
+def settings(shards: int, **changes: Any) -> QdrantSettings:
+    """Of a server whose collections have so many shards."""
+    own = {"destinations": {"default": f"shards{shards}"}, "create": {"shards": shards}}
+    return QdrantSettings(url="http://qdrant", dimension=DIMENSION, **{**own, **changes})
+
+
+@dataclass
+class Searched:
+    """One collection, and the flow's ways to write to it and to search it."""
+
+    qdrant: QdrantClient
+    settings: QdrantSettings
+    catalogue: Catalogue = field(init=False)
+    idf: TermIdf = field(init=False)
+
+    async def open(self) -> None:
+        """Create the collection, if it isn't there, and read what it is."""
+        await ensure(self.qdrant, self.settings, TIMEOUT)
+        await self.read()
+
+    async def read(self) -> None:
+        """Read what the collection is."""
+        self.catalogue = Catalogue(self.qdrant, self.settings)
+        self.idf = TermIdf(self.qdrant)
+        assert await self.catalogue.read(TIMEOUT) == {}
+
+    @property
+    def collection(self) -> str:
+        """Its name."""
+        return self.settings.destinations["default"]
+
+    async def write(self, events: Iterable[dict[str, Any]]) -> None:
+        """Write documents as the indexing flow does."""
+        made = [document(**{"vector": [1.0, 0.0, 0.0], **event}) for event in events]
+        for each in made:
+            each.collection = self.collection
+        writer = Writer(self.qdrant, self.settings.vectors, self.catalogue, TIMEOUT)
+        assert await writer("documents", made, TIMEOUT) == [None] * len(made)
+
+    async def ask(self, *texts: str, watermark: tuple[str, ...] | None = None, **event: Any) -> list[Any]:
+        """What the keyword leg finds, in one batch: each a Ranking, or the error."""
+        names = self.settings.vectors
+        searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
+        asked: list[Search] = []
+        for text in texts:
+            each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
+            each.retrieval.capabilities = self.catalogue.of(self.collection)
+            each.retrieval.parsed = parse(text, MappingProxyType({}))
+            each.retrieval.terms = self.catalogue.analyser(self.collection).query(text)
+            each.cache.watermark = watermark
+            search = searches(each)[KEYWORD, "documents"]
+            assert isinstance(search, Search)
+            asked.append(search)
+        retriever = Retriever(self.qdrant, searches, TRACER, Bounds(TIMEOUT, 64, 1), self.idf)
+        return [_ranking(each) for each in await retriever((KEYWORD, self.collection), asked, TIMEOUT)]
+
+
+def _ranking(found: Found | BackendError) -> Ranking | BackendError:
+    return found if isinstance(found, BackendError) else dict(zip(found.hits.ids, found.hits.scores, strict=True))
