@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from operators.clients.qdrant_edge.collection_config import SETTINGS, without_nulls
-from operators.clients.qdrant_edge.refusals import malformed, wrong_input
+from operators.clients.qdrant_edge.refusals import malformed, out_of_range, wrong_input
 
 Body = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ def read_settings(body: Body) -> dict[str, Any]:
     settings: dict[str, Any] = without_nulls(body)
     for name in AT_LEAST_ONE:
         if settings.get(name, 1) == 0:
-            raise malformed("invalid value: integer `0`, expected a nonzero u32")
+            raise out_of_range(name, "value 0 invalid, must be 1 or larger")
     vectors = settings.get("vectors", {})
     for params in [vectors] if "size" in vectors else vectors.values():
         if params.get("datatype", "float32") not in DATATYPES:

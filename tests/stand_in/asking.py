@@ -1,7 +1,7 @@
-"""Requests to a stand-in server in this process."""
+"""Requests to a server."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -9,12 +9,19 @@ import orjson
 
 from tests.qdrant_server.transport import ServerTransport
 
+Send = Callable[[httpx.Request], httpx.Response]
+
+
+def in_process(transport: ServerTransport) -> Send:
+    """Ask a stand-in at its transport."""
+    return lambda request: asyncio.run(transport.handle_async_request(request))
+
 
 class Server:
-    """One stand-in, asked at its transport."""
+    """One server, asked as `send` does it."""
 
-    def __init__(self, transport: ServerTransport) -> None:
-        self._transport = transport
+    def __init__(self, send: Send) -> None:
+        self._send = send
 
     def answer(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -22,7 +29,7 @@ class Server:
         """The whole answer."""
         content = b"" if body is None else orjson.dumps(body)
         request = httpx.Request(method, f"http://qdrant{path}", content=content, headers=headers)
-        return asyncio.run(self._transport.handle_async_request(request))
+        return self._send(request)
 
     def done(self, method: str, path: str, body: object = None) -> Any:
         """The result of a request that must succeed."""

@@ -15,12 +15,12 @@ KEYS = Keys("full", "look", {"reader": {"docs": "r"}, "writer": {"docs": "rw"}, 
 
 
 @pytest.fixture
-def guarded(server: Server, behaviour: Behaviour) -> Server:
+def guarded(stand_in: Server, behaviour: Behaviour) -> Server:
     """Two collections on a server with keys."""
     for name in ("docs", "topics"):
-        server.done("PUT", f"/collections/{name}", CREATED)
+        stand_in.done("PUT", f"/collections/{name}", CREATED)
     behaviour.keys = KEYS
-    return server
+    return stand_in
 
 
 ALLOWED = [

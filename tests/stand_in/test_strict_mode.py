@@ -117,7 +117,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, Any, str]] = {
         {"filter": {"must": [{"has_id": [1, 2]}]}},
         "Condition size limit reached (2 > 1). Help: Reduce the size of your condition.",
     ),
-    "points": ({"max_points_count": 1}, "PUT", "points", {"points": [POINT]}, "Max points count limit of 1 reached!"),
     "rows of a multivector": (
         {"multivector_config": {"tokens": {"max_vectors": 1}}},
         "PUT",
@@ -158,6 +157,13 @@ def test_refuses(server: Server, strict: dict[str, Any], method: str, path: str,
     assert words in refusal
     server.done("PATCH", "/collections/c", {"strict_mode_config": {"enabled": False}})
     server.done(method, f"/collections/c/{path}", _without_idf(body))
+
+
+def test_refuses_points_beyond_the_most(stand_in: Server) -> None:
+    """A collection that is full takes none; a server counts them now and then, and refuses later."""
+    _made(stand_in, max_points_count=1)
+    refusal = stand_in.refused("PUT", "/collections/c/points", {"points": [POINT]})
+    assert refusal == "Bad request: Max points count limit of 1 reached!"
 
 
 def _without_idf(body: Any) -> Any:
