@@ -162,7 +162,8 @@ _FORMAT: Final = 5
 """Version of what the indexing flow writes; raise it with every change of that.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
-4: texts and titles in NFC. 5: the title as one value; indexes of id and times.
+4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
+has several shards.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}

@@ -61,7 +61,7 @@ def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | 
     match query:
         case None:
             return None
-        case {"text": str(text)}:
+        case {"text": str(text), **rest} if not rest:
             return TextQuery(using, text)
     return Query.Nearest(schema.query(query, using), using)
 
