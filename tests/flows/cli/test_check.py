@@ -101,6 +101,13 @@ def test_a_collection_of_another_program_is_told_in_full(command: Command, serve
     assert told(found, "warning", "1 s", "qdrant.timeout is 2 s", "max_timeout")
 
 
+def test_shards_whose_terms_are_counted_are_fine(command: Command) -> None:
+    """A collection that rankstream created with three shards has what it takes to count over all of them."""
+    command.settings["qdrant"] |= {"destinations": {"default": "wide"}, "create": {"shards": 3}}
+    assert command("collections", "--create").exit_code == 0
+    assert told(findings(command, code=0), "ok", "3 shards", "over all of them")
+
+
 def test_without_late_interaction_token_vectors_are_not_missed(command: Command, server: Server) -> None:
     """Another program's collection has none, and needs none."""
     server.put("plain", PLAIN)
