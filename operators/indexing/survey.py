@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from operators.clients.qdrant.analysers import OURS
 from operators.clients.qdrant.answers import CollectionInfo
@@ -41,9 +40,12 @@ async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted,
     async def one(name: str) -> Surveyed:
         held = aliases.get(name, name)
         try:
+            # That it isn't there is no failure of Qdrant, and is not logged as one.
+            if not await qdrant.exists(name, timeout=timeout):
+                return Surveyed(name, held)
             info = await qdrant.collection_info(name, timeout=timeout)
         except BackendError as error:
-            return Surveyed(name, held, error=None if error.status == HTTPStatus.NOT_FOUND else error)
+            return Surveyed(name, held, error=error)
         return Surveyed(name, held, info, lack(wanted, info), _owner(settings, name, info))
 
     return list(await asyncio.gather(*map(one, settings.held)))
