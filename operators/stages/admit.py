@@ -53,6 +53,9 @@ class Admission:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if capabilities.indexed is not None:
             _check_filters(asked.filters, capabilities.indexed)
+        if capabilities.conditions is not None and len(asked.filters) > capabilities.conditions:
+            most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
+            raise invalid("filters", most, len(asked.filters))
         if asked.text is not None:
             self._read(query, asked.text)
             if not capabilities.keywords:

@@ -180,6 +180,16 @@ def test_a_filter_that_strict_mode_refuses_is_invalid() -> None:
     assert raised.value.field == "filters.1.field"
 
 
+def test_more_filters_than_strict_mode_takes_are_invalid() -> None:
+    """No leg could ask for them."""
+    told: Any = Told(conditions=2)
+    years = [{"field": "year", "op": "eq", "value": year} for year in (2000, 2001, 2002)]
+    assert not admission(catalogue=told)(query(filters=years[:2])).answered
+    with pytest.raises(InputError, match="filter_max_conditions") as raised:
+        admission(catalogue=told)(query(filters=years))
+    assert raised.value.field == "filters"
+
+
 def test_an_order_needs_an_index_of_the_collection() -> None:
     """Of a collection of another tool only what its indexes give is an order."""
     order: dict[str, Any] = {"order_by": {"field": "created_at"}, "text": None, "subject": "s"}
