@@ -53,6 +53,8 @@ class FieldMap:
 
     def path(self, name: str) -> str:
         """The collection's name of a field: the part of it that Qdrant can ask for."""
+        if self.same:
+            return name
         return self.paths.get(_OWN.get(name, name), _OWN.get(name, name)).partition("#")[0]
 
     def name(self, path: str) -> str:

@@ -129,6 +129,8 @@ def test_our_own_collections_are_untouched(payload: dict[str, Any]) -> None:
     """Without a map everything is as it was."""
     assert SAME.payload("p", payload) is payload
     assert SAME.search({"filter": {"must": [TENANT]}}) == {"filter": {"must": [TENANT]}}
+    assert SAME.order({"key": CREATED, "direction": "desc"}) == {"key": CREATED, "direction": "desc"}
+    assert [SAME.path(name) for name in payload] == list(payload)
 
 
 @given(st.dictionaries(st.sampled_from(["x", "y", "z"]), st.text(max_size=3), max_size=3), st.booleans())
