@@ -50,7 +50,7 @@ def over(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> S
 
     @contextmanager
     def run(documents: Documents, **rerank: Any) -> Iterator[Deployment]:
-        section = {"kind": "late_interaction", **rerank}
+        section = {"kind": "late_interaction", "timeout": 20, **rerank}
         with searching(broker, tmp_path, topic_names, documents, {"rerank": section}) as deployment:
             yield deployment
 
@@ -76,7 +76,7 @@ def test_documents_without_token_vectors_are_answered_in_the_legs_order(over: Se
     of the legs, and says that it was not reranked and why.
     """
     questions = [f"{RANDOM.choice(SUBJECTS)} {RANDOM.choice(SUBJECTS)} {number}" for number in range(100)]
-    with over(bringing(60, 250), timeout=2) as deployment:
+    with over(bringing(60, 250)) as deployment:
         events = [
             {"query_id": f"{mode}{number}", "namespace": "red", "text": question, **asked}
             for number, question in enumerate(questions)
@@ -103,7 +103,7 @@ def test_no_document_is_judged_that_was_not_read(over: Searching) -> None:
 
 def test_on_the_fly_what_is_asked_for_is_computed(over: Searching) -> None:
     """With `rerank.on_the_fly` documents of either kind are reranked together, and nothing is said of it."""
-    with over([*embedded(6), *bringing(6, 12)], on_the_fly=True, timeout=20) as deployment:
+    with over([*embedded(6), *bringing(6, 12)], on_the_fly=True) as deployment:
         result = asking(deployment, "red")({"text": "harbor lantern ferry", "limit": 20})
     assert (result["status"], result["warnings"], result["reranked"]) == ("ok", [], True)
     assert len(result["results"]) == 12
