@@ -59,9 +59,10 @@ TYPE: Final = "type"
 TIMES: Final = ("created_at", "updated_at")
 """Payload fields that are times, as queries filter by them."""
 
-INDEXED: Final = frozenset(
-    {"id", NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE, *TIMES, *COLUMNS}
-)
+FILTERED: Final = frozenset({"id", NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, TYPE})
+"""Payload fields by which rankstream itself filters."""
+
+INDEXED: Final = FILTERED.union(TIMES, COLUMNS)
 """Payload fields that always have an index."""
 
 REFLECTION: Final = "reflection"

@@ -96,7 +96,9 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         wakeup=given.wakeup,
         calls=given.calls,
         decoder=decoder,
-        admission=Admission(catalogue, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded),
+        admission=Admission(
+            catalogue, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded, clients.qdrant.fields
+        ),
         answers=cached,
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
         embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,

@@ -96,7 +96,7 @@ class Ledger:
                 self._drop(partition)
 
     def see(self, partition: TopicPartition, offset: int) -> int | None:
-        """Note that a record was read; its epoch, or None if this member must not answer it."""
+        """Note that a record was read; its epoch, or None if this member must not answer it. Raises RepeatedOffset."""
         with self._lock:
             assignment = self._assignments.get(partition)
             if assignment is None or not assignment.tracker.see(offset):

@@ -26,7 +26,7 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
-from operators.delivery.tracker import Commit
+from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -194,7 +194,12 @@ class ConsumerLoop:
         messages: list[Message] = []
         while self._ahead and self._stop_at is None and self._ledger.credit > 0:
             record = self._ahead.popleft()
-            epoch = self._ledger.see(record.partition, record.offset)
+            try:
+                epoch = self._ledger.see(record.partition, record.offset)
+            except RepeatedOffset:
+                where = record.partition._asdict()
+                log.warning("partition repeats an offset: its first record counts", **where, offset=record.offset)
+                continue
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
                 headers, legible = record.headers or (), record.headers is not None

@@ -4,6 +4,7 @@ Rules
 -----
 - An offset is *seen* when it was read, in rising order; offsets have gaps (control records, aborted transactions), so
   the next one is never assumed to be +1.
+- The first record at an offset is the one that counts: there is one position for both.
 - It is *done* when its output record is committed.
 - The committed position is the end of the unbroken run of done offsets; the commit's metadata holds the done offsets
   beyond it. A new owner starts at the position and skips those.
@@ -24,6 +25,14 @@ _VERSION: Final = "rs1:"
 
 _MOST_DONE: Final = 1 << 20
 """Far more than are answered in one partition while a query waits for its deadline: more means damaged metadata."""
+
+
+class RepeatedOffset(Exception):
+    """A partition holds a second record at an offset that was read already.
+
+    No sound log does. A broker whose disk was full has been seen to write one: it put a record in its log, failed at
+    the index, and took the producer's next attempt at the same offset.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +80,10 @@ class OffsetTracker:
     def see(self, offset: int) -> bool:
         """Note that `offset` was read; False if an earlier owner has answered it already.
 
-        Raises ValueError for an offset that isn't above the last one: a rewind needs a new tracker.
+        Raises RepeatedOffset for an offset that isn't above the last one.
         """
-        if offset < self._position or (self._seen and offset <= self._seen[-1]):
-            raise ValueError(f"offset {offset} after {self._seen[-1] if self._seen else self._position}")
+        if offset < self.next_offset:
+            raise RepeatedOffset(f"offset {offset}, and not {self.next_offset} or above")
         self._seen.append(offset)
         return offset not in self._done
 

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from operators.query.indexed import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
+from schemas.filters import AnyFilter, Prefix
 from schemas.timestamp import rfc3339
 
 Ids = Literal["payload", "uuid", "integer"]
@@ -64,11 +65,15 @@ class FieldMap:
     def indexed(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
         """What each field, by our name, can be asked for: by its index, or since it is no field of the payload."""
         found = {name: answers(described) for name, described in indexes.items()}
-        if self.ids != "payload":
-            found[_ID] = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.INTEGER_RANGE})
-        if self.namespace is not None:
-            found[NAMESPACE] = frozenset(Ask)
-        return found
+        return found | dict.fromkeys(self._absent, frozenset(Ask))
+
+    def refusal(self, wanted: AnyFilter) -> str | None:
+        """Why Qdrant can't answer a filter; None if it can."""
+        if "#" in (path := self.paths.get(wanted.field, "")):
+            return f"its values are inside of strings ({path}), which no filter looks into"
+        if wanted.field == _ID and self.ids != "payload" and isinstance(wanted, Prefix):
+            return "the ids are those of points, which no filter finds by their beginning"
+        return None
 
     def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """A search with the collection's names."""
@@ -93,10 +98,7 @@ class FieldMap:
         """The fields of a payload, named or all (a boolean, or all but some), by the collection's names."""
         if not isinstance(wanted, list):
             return wanted
-        absent = {_ID} if self.ids != "payload" else set()
-        if self.namespace is not None:
-            absent.add(NAMESPACE)
-        return [self.path(name) for name in wanted if name not in absent] or False
+        return [self.path(name) for name in wanted if name not in self._absent] or False
 
     def order(self, order_by: Mapping[str, Any]) -> dict[str, Any]:
         """The order of a lookup by the collection's name."""
@@ -119,15 +121,22 @@ class FieldMap:
             named[NAMESPACE] = self.namespace
         return {**rest, **named}
 
+    @property
+    def _absent(self) -> frozenset[str]:
+        """Fields that documents have and payloads don't."""
+        return frozenset({_ID} if self.ids != "payload" else ()) | (
+            {NAMESPACE} if self.namespace is not None else set()
+        )
+
     def _condition(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
         match condition:
             case {"key": str(key)} if key == _ID and self.ids != "payload":
-                return self._of_points(condition["match"])
+                return self._of_points(condition.get("match", {}))
             case {"key": str(key)} if key == NAMESPACE and self.namespace is not None:
-                return _EVERYTHING if condition["match"].get("value") == self.namespace else _NOTHING
+                return _EVERYTHING if _matches(condition, self.namespace) else _NOTHING
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
-            case {"is_empty": {"key": str(key)}} if key == _ID and self.ids != "payload":
+            case {"is_empty": {"key": str(key)}} if key in self._absent:
                 return _NOTHING
             case {"is_empty": {"key": str(key)}}:
                 return {"is_empty": {"key": self.path(key)}}
@@ -136,12 +145,12 @@ class FieldMap:
         return self.filter(condition)
 
     def _of_points(self, match: Mapping[str, Any]) -> Mapping[str, Any]:
-        values = match.get("any", [match.get("value")])
+        # A document's id is a string, also where its point's is a number: no number equals it.
+        values = [value for value in match.get("any", [match.get("value")]) if isinstance(value, str)]
         return {"has_id": [point for value in values if (point := self._point(value)) is not None]}
 
-    def _point(self, value: object) -> int | str | None:
+    def _point(self, text: str) -> int | str | None:
         """The id of a point, None for what can be none of the collection's."""
-        text = str(value)
         if self.ids == "integer":
             return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**64 else None
         try:
@@ -151,6 +160,19 @@ class FieldMap:
 
 
 _EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
+
+
+def _matches(condition: Mapping[str, Any], value: str) -> bool:
+    """Whether a condition on a field matches documents that all have this value in it."""
+    match condition.get("match"):
+        case {"any": list(values)}:
+            return value in values
+        case {"prefix": str(start)}:
+            return value.startswith(start)
+        case {"value": other}:
+            return bool(value == other)
+    return False
+
 
 SAME: Final = FieldMap()
 """The map of a collection of rankstream's own."""

@@ -8,6 +8,7 @@ from typing import Final
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import placed
 from operators.query.in_flight import InFlight
 from operators.query.indexed import Ask, unanswered
@@ -25,19 +26,22 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 class Admission:
     """What is known before any backend is called: the collections, and the fields that lookups can order by.
 
-    `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder.
+    `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
+    says which of our fields filters can't ask for in collections of other tools.
     """
 
     catalogue: Catalogue
     columns: Mapping[str, str]
     ordered: frozenset[str]
     unembedded: Callable[[InFlight], bool] | None = None
+    fields: FieldMap = SAME
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def __call__(self, query: InFlight) -> InFlight:
         """Answer a query that its policy refused, or whose deadline has passed; read the others' keywords.
 
-        Raises InputError for an order that no index gives, and for a filter that the collection's strict mode refuses.
+        Raises InputError for an order that no index gives, and for a filter that Qdrant can't answer, or refuses in the
+        collection's strict mode.
         """
         query.started = time.monotonic()
         asked = query.asked.canonical
@@ -51,6 +55,9 @@ class Admission:
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        for place, each in enumerate(asked.filters):
+            if (reason := self.fields.refusal(each)) is not None:
+                raise invalid(f"filters.{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             _check_filters(asked.filters, capabilities.indexed)
         if capabilities.conditions is not None and len(asked.filters) > capabilities.conditions:

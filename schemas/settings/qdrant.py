@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.document import COLUMNS, INDEXED
+from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.filters import FIELD
 from schemas.settings.creation import CreateSettings
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
@@ -166,8 +166,8 @@ class QdrantSettings(Backend):
             raise ValueError("fields.namespace: namespaces says that there are none")
         if self.owned and self.of_another_tool:
             raise ValueError("owned: fields, ids, namespaces and vectors describe collections that are only read")
-        if "#" in self.fields.get("namespace", ""):
-            raise ValueError("fields.namespace: Qdrant cannot filter by what is in a string")
+        if hidden := sorted(name for name in FILTERED if "#" in self.fields.get(name, "")):
+            raise ValueError(f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string")
         return self
 
     def place(self, name: str) -> str:

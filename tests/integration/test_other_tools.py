@@ -139,10 +139,27 @@ def test_filters_have_our_names(over: Over) -> None:
         assert asked(eq("text", TEXTS[0])) == {ids[TEXTS[0]]}
         assert asked(eq("id", ids[TEXTS[1]])) == {ids[TEXTS[1]]}
         assert asked({"field": "id", "op": "none_of", "value": [ids[TEXTS[1]]]}) == {ids[TEXTS[0]]}
-        assert asked(eq("id", "nothing")) == set()
+        assert asked(eq("id", "nothing")) == asked(eq("id", 5)) == set()
         after = {"field": "created_at", "op": "date_range", "value": {"gte": "2024-01-02T00:00:00Z"}}
         assert asked(after) == {ids[TEXTS[1]]}
         assert asked(eq("metadata.source", "tweet")) == {ids[TEXTS[0]], ids[TEXTS[1]]}
+
+
+def test_filters_on_what_no_payload_has(over: Over) -> None:
+    """Ids of points that are numbers, and the one namespace, are filtered as any other string."""
+    with over("plain") as ask:
+
+        def found(field: str, op: str, value: object) -> set[str]:
+            answer = ask({"filters": [{"field": field, "op": op, "value": value}], "limit": 10})
+            return {hit["id"] for hit in answer["results"]}
+
+        everything = {str(point["id"]) for point in MADE["plain"]["points"]}
+        one = min(everything)
+        assert found("id", "any_of", [one, "nothing"]) == {one}
+        assert found("id", "none_of", [one]) == everything - {one}
+        assert found("id", "eq", int(one)) == found("id", "range", {"gte": 0}) == set()
+        assert found("namespace", "any_of", ["articles", "other"]) == found("namespace", "exists", True) == everything
+        assert found("namespace", "none_of", ["articles"]) == found("namespace", "eq", 1) == set()
 
 
 def test_without_an_index_records_come_by_their_ids(over: Over) -> None:

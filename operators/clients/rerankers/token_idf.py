@@ -3,7 +3,7 @@
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
 - a namespace's weights tell of no other namespace's documents;
 - its counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
-- a collection that refuses to count, without an index on the pieces or in strict mode, weighs all tokens alike.
+- a collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 """
 
 import time
@@ -91,7 +91,7 @@ class TokenIdf:
         watermark: Watermark | None = None,
         timeout: float,
     ) -> Weights:
-        """A positive weight a piece, known within `timeout` seconds; raises BackendError.
+        """A positive weight for each token, known within `timeout` seconds; raises BackendError.
 
         `watermark` is how far the namespace is indexed, None if that isn't known.
         """

@@ -1,9 +1,9 @@
-"""A running intake on a scripted consumer, and what it has handed over."""
+"""A running intake, and what it has handed over."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from operators.delivery.client import TopicPartition
+from operators.delivery.client import Consumer, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import ConsumerLoop
 from operators.query.message import Message
@@ -17,7 +17,7 @@ FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)
 class Reader:
     """A running intake, and what it has handed over so far."""
 
-    def __init__(self, consumer: ScriptedConsumer, most: int, drain_timeout: float) -> None:
+    def __init__(self, consumer: Consumer, most: int, drain_timeout: float) -> None:
         self.ledger = Ledger(most)
         self.wakeup = Wakeup()
         self.consumer_loop = ConsumerLoop(consumer, self.ledger, "queries", self.wakeup, drain_timeout)

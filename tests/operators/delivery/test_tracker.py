@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker, decode, encode
+from operators.delivery.tracker import (
+    METADATA_LIMIT,
+    Commit,
+    CommitPlan,
+    OffsetTracker,
+    RepeatedOffset,
+    decode,
+    encode,
+)
 
 offsets = st.integers(0, 2**62)
 
@@ -210,13 +218,14 @@ def test_the_most_that_may_be_in_flight_fits(first: int) -> None:
     assert 0 < len(plan.commit.metadata) <= METADATA_LIMIT
 
 
-def test_an_offset_that_does_not_rise_is_an_error() -> None:
-    """A rewind, a repeat and an offset below the position raise ValueError: each needs a new tracker."""
+def test_an_offset_that_does_not_rise_is_told_apart() -> None:
+    """A repeat, and an offset below what was seen or below the position, raise RepeatedOffset and change nothing."""
     tracker = tracker_of([10, 12], 10)
     for offset in (12, 11, 9):
-        with pytest.raises(ValueError, match=f"offset {offset} after 12"):
+        with pytest.raises(RepeatedOffset, match=f"offset {offset}, and not 13 or above"):
             tracker.see(offset)
-    with pytest.raises(ValueError, match="offset 4 after 5"):
+    assert (tracker.next_offset, tracker.in_flight) == (13, 2)
+    with pytest.raises(RepeatedOffset, match="offset 4, and not 5 or above"):
         OffsetTracker(Commit(5, "")).see(4)
 
 

@@ -1,14 +1,20 @@
 """Our names in collections of other tools: requests go out with theirs, payloads come in with ours."""
 
 import copy
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from operators.query.field_map import SAME, FieldMap
+from operators.query.filters import condition
 from schemas.document import CREATED, NAMESPACE
+from schemas.filters import AnyFilter, Filter
+
+FILTER: Final[TypeAdapter[AnyFilter]] = TypeAdapter(Filter)
 
 UUID = "0b9a1cbe-1ad2-4c6e-9c0c-1f5b9d1d7d01"
 MAPPED = FieldMap({"text": "page_content", NAMESPACE: "metadata.tenant", "created_at": "metadata.date"})
@@ -119,6 +125,57 @@ def test_documents_without_a_namespace_are_in_one() -> None:
     assert mapped.filter({"must": [TENANT]}) == {"must": [{"has_id": []}]}
     assert mapped.payload("p", {NAMESPACE: "acme"}) == {NAMESPACE: "articles"}
     assert mapped.fields([NAMESPACE, "a"]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "id_matches", "namespace_matches"),
+    [
+        ("eq", "7", True, False),
+        ("eq", "acme", False, True),
+        ("eq", 7, False, False),
+        ("eq", True, False, False),
+        ("any_of", ["7", "acme"], True, True),
+        ("any_of", [7], False, False),
+        ("any_of", ["acme", 7, True], False, True),
+        ("range", {"gte": 1}, False, False),
+        ("date_range", {"gte": "2026-01-01T00:00:00Z"}, False, False),
+        ("exists", False, False, False),
+        ("prefix", "ac", None, True),
+        ("prefix", "b", None, False),
+    ],
+)
+def test_what_is_in_no_payload_is_filtered_all_the_same(
+    op: str, value: Any, id_matches: bool | None, namespace_matches: bool
+) -> None:
+    """Of the document 7 in acme, as if its payload had both: a string equals no number, and both are there."""
+    mapped = FieldMap(ids="integer", namespace="acme")
+    for name, matches in (("id", id_matches), ("namespace", namespace_matches)):
+        wanted: AnyFilter = FILTER.validate_python({"field": name, "op": op, "value": value})
+        assert (mapped.refusal(wanted) is None) == (matches is not None)
+        if matches is not None:
+            assert holds(mapped.filter({"must": [condition(wanted)]}), 7) == matches
+    assert not FieldMap().refusal(FILTER.validate_python({"field": "id", "op": "prefix", "value": "7"}))
+
+
+def holds(where: Mapping[str, Any], point: int) -> bool:
+    """Whether a filter on ids of points matches one."""
+    if "has_id" in where:
+        return point in where["has_id"]
+    assert where.keys() <= {"must", "should", "must_not"}
+    should = where.get("should")
+    return (
+        all(holds(each, point) for each in where.get("must", ()))
+        and not any(holds(each, point) for each in where.get("must_not", ()))
+        and (not should or any(holds(each, point) for each in should))
+    )
+
+
+def test_no_filter_looks_into_strings() -> None:
+    """A field that is part of a string is refused, with its path, whatever is asked."""
+    mapped = FieldMap({"text": "_node_content#text"})
+    for op, value in (("eq", "a"), ("exists", True)):
+        said = mapped.refusal(FILTER.validate_python({"field": "text", "op": op, "value": value}))
+        assert said == "its values are inside of strings (_node_content#text), which no filter looks into"
 
 
 VALUES = st.dictionaries(st.sampled_from(["a", "b", NAMESPACE, "id"]), st.integers() | st.text(max_size=3))

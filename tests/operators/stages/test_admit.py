@@ -14,6 +14,7 @@ from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.capabilities import Capabilities
+from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.indexed import Ask
 from operators.stages.admit import admit
@@ -178,6 +179,16 @@ def test_a_filter_that_strict_mode_refuses_is_invalid() -> None:
     with pytest.raises(InputError, match=r"of type bool; add it to qdrant.indexes") as raised:
         admit_(query(filters=[year, {"field": "done", "op": "eq", "value": True}]))
     assert raised.value.field == "filters.1.field"
+
+
+def test_a_filter_that_no_qdrant_answers_is_invalid() -> None:
+    """Of another tool's collection, whether its strict mode is on or not."""
+    admit_ = admission(fields=FieldMap({"text": "_node_content#text"}, "uuid"))
+    assert not admit_(query(filters=[{"field": "id", "op": "eq", "value": "a"}])).answered
+    for wanted in ({"field": "text", "op": "exists", "value": True}, {"field": "id", "op": "prefix", "value": "a"}):
+        with pytest.raises(InputError, match="which no filter") as raised:
+            admit_(query(filters=[wanted]))
+        assert raised.value.field == "filters.0.field"
 
 
 def test_more_filters_than_strict_mode_takes_are_invalid() -> None:

@@ -70,7 +70,7 @@ class Scripted:
 
 
 class Clock:
-    """A clock that stands still until it is put forward."""
+    """A clock that stands still until it is put forward: no breaker's rest ends while a test is slow."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -38,7 +38,7 @@ def test_five_failures_leave_a_backend_alone(failing: int) -> None:
     server = Scripted([failing])
 
     async def scenario() -> list[str | BackendError]:
-        async with guarding(server) as guarded:
+        async with guarding(server, clock=Clock()) as guarded:
             return await ask_each(guarded, 40)
 
     outcomes = asyncio.run(scenario())
@@ -67,7 +67,7 @@ def test_nobody_listening_opens_it() -> None:
 
     async def scenario() -> list[str | BackendError]:
         async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask_each(resilient(endpoint, jitter=lambda _: 0.0), 10)
+            return await ask_each(resilient(endpoint, Clock(), lambda _: 0.0), 10)
 
     assert refused(asyncio.run(scenario())) == 8
 
@@ -80,7 +80,7 @@ def test_answers_that_read_refuses_open_it() -> None:
         raise BackendBadResponse("backend: wrong scores")
 
     async def scenario() -> None:
-        async with guarding(server) as guarded:
+        async with guarding(server, clock=Clock()) as guarded:
             for _ in range(5):
                 with pytest.raises(BackendBadResponse, match="wrong scores"):
                     await guarded.ask("/path", {}, refuse, timeout=30)
@@ -120,7 +120,7 @@ def test_what_was_never_sent_does_not_open_it() -> None:
     server = Scripted([200])
 
     async def scenario() -> None:
-        async with guarding(server) as guarded:
+        async with guarding(server, clock=Clock()) as guarded:
             for _ in range(10):
                 assert type(await ask(guarded, body="\ud800")) is BackendBadResponse
                 assert type(await ask(guarded, timeout=0.0)) is BackendTimeout
