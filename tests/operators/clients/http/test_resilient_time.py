@@ -69,8 +69,8 @@ def test_a_retry_has_what_is_left() -> None:
     server = Scripted([503, HANG])
 
     async def scenario() -> tuple[str | BackendError, float]:
-        async with guarding(server, jitter=lambda _: 1.2) as guarded:
-            return await timed(guarded, timeout=2.0)
+        async with guarding(server, jitter=lambda _: 2.4) as guarded:
+            return await timed(guarded, timeout=4.0)
 
     outcome, took = asyncio.run(scenario())
     assert type(outcome) is BackendTimeout

@@ -76,7 +76,7 @@ def test_halving_ends_in_time() -> None:
     began = time.monotonic()
     client = qdrant(Faulty(answering(400, b""), delay=0.02))
     answers = asyncio.run(client.query_batch("docs", [GOOD] * 512, timeout=0.3))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert len(answers) == 512
     assert type(answers[-1]) is BackendTimeout
 
