@@ -98,7 +98,8 @@ class FieldMap:
         """The fields of a payload, named or all (a boolean, or all but some), by the collection's names."""
         if not isinstance(wanted, list):
             return wanted
-        return [self.path(name) for name in wanted if name not in self._absent] or False
+        absent = self._absent
+        return [self.path(name) for name in wanted if name not in absent] or False
 
     def order(self, order_by: Mapping[str, Any]) -> dict[str, Any]:
         """The order of a lookup by the collection's name."""
@@ -124,9 +125,10 @@ class FieldMap:
     @property
     def _absent(self) -> frozenset[str]:
         """Fields that documents have and payloads don't."""
-        return frozenset({_ID} if self.ids != "payload" else ()) | (
-            {NAMESPACE} if self.namespace is not None else set()
-        )
+        absent = {_ID} if self.ids != "payload" else set()
+        if self.namespace is not None:
+            absent.add(NAMESPACE)
+        return frozenset(absent)
 
     def _condition(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
         match condition:

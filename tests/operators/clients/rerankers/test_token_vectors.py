@@ -17,17 +17,16 @@ from tests.operators.clients.rerankers.word_vectors import WORDS, WordVectors
 
 def test_what_nobody_waits_for_does_not_pile_up() -> None:
     """However many queries run out of time at an embedder that hangs, it has one batch of texts, and the next waits."""
-    embedder = WordVectors()
     entered: list[Sequence[str]] = []
-    embed = embedder.embed
 
-    async def counted(texts: Sequence[str], *, timeout: float) -> list[Embedding]:
-        entered.append(texts)
-        return await embed(texts, timeout=timeout)
+    class Counted(WordVectors):
+        async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+            entered.append(texts)
+            return await super().embed(texts, timeout=timeout)
 
     async def scenario() -> None:
+        embedder = Counted()
         embedder.held = {"0": asyncio.Event()}
-        embedder.embed = counted  # type: ignore[method-assign]
         vectors = TokenVectors(embedder)
         late = await asyncio.gather(
             *(vectors.of([str(number)], timeout=0.05 + number / 100) for number in range(20)), return_exceptions=True
