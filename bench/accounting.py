@@ -1,5 +1,6 @@
 """CPU time as the kernel accounts for it, in seconds, user and system together."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,18 @@ _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 def process_seconds(pid: int) -> float:
     """What the process has used, its ended threads included. Raises OSError if it is gone."""
     return process_ticks(Path(f"/proc/{pid}/stat").read_text()) / _TICKS_PER_SECOND
+
+
+def thread_seconds(pid: int) -> dict[int, tuple[str, float]]:
+    """The name and the time of each thread of the process, by its id."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # A thread may end meanwhile.
+        with contextlib.suppress(OSError):
+            stat = (task / "stat").read_text()
+            name = stat[stat.index("(") + 1 : stat.rindex(")")]
+            found[int(task.name)] = name, process_ticks(stat) / _TICKS_PER_SECOND
+    return found
 
 
 def machine_seconds() -> float:

@@ -28,7 +28,7 @@ class Measurement:
 
     The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
     Latencies are in the order of sending, None for a query that was lost. Of a load with given texts, `served` is how
-    the answers came about, and `result_bytes` what the results took.
+    the answers came about, and `result_bytes` what the results took. `threads`: the subject's CPU time by thread.
     """
 
     sent: int
@@ -41,6 +41,7 @@ class Measurement:
     lateness_ms: list[float]
     served: dict[str, int] = field(default_factory=dict)
     result_bytes: int = 0
+    threads: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:
@@ -96,4 +97,11 @@ def summary(rounds: Sequence[Measurement]) -> dict[str, Any]:
         "twice": sum(measurement.twice for measurement in rounds),
         "statuses": statuses,
         **{name: spread([each[name] for each in figures]) for name in figures[0]},
+        "threads_ms_per_query": _threads(rounds),
     }
+
+
+def _threads(rounds: Sequence[Measurement]) -> dict[str, Any]:
+    names = {name for each in rounds for name in each.threads}
+    spent = {name: [1000 * each.threads.get(name, 0.0) / each.answered for each in rounds] for name in names}
+    return {name: spread(values) for name, values in sorted(spent.items(), key=lambda item: -max(item[1]))}

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from bench.figures import BenchError
 
 TOP: Final = 25
@@ -59,17 +61,30 @@ def thread_profiles(collapsed: str) -> list[ThreadProfile]:
     return sorted(threads.values(), key=lambda each: each.samples, reverse=True)
 
 
+def thread_names(pid: int) -> dict[int, str]:
+    """What Python calls the threads of a process, by their ids. Raises BenchError if py-spy is missing or may not."""
+    command = [_py_spy(), "dump", "--pid", str(pid), "--nonblocking", "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"py-spy: {done.stderr.decode().strip()}")
+    return {each["os_thread_id"]: each["thread_name"] for each in orjson.loads(done.stdout) if each["thread_name"]}
+
+
+def _py_spy() -> str:
+    beside = Path(sys.executable).with_name("py-spy")
+    found = str(beside) if beside.exists() else shutil.which("py-spy")
+    if found is None:
+        raise BenchError("py-spy is not installed")
+    return found
+
+
 @contextmanager
 def sampling(pid: int, seconds: float, output: Path) -> Iterator[None]:
     """Sample the process for `seconds` from now, collapsed stacks into `output`, which is whole when the block ends.
 
     Raises BenchError if py-spy is missing or may not.
     """
-    beside = Path(sys.executable).with_name("py-spy")
-    py_spy = str(beside) if beside.exists() else shutil.which("py-spy")
-    if py_spy is None:
-        raise BenchError("py-spy is not installed")
-    command = [py_spy, "record", "--pid", str(pid), "--duration", str(max(round(seconds), 1)), "--threads"]
+    command = [_py_spy(), "record", "--pid", str(pid), "--duration", str(max(round(seconds), 1)), "--threads"]
     command += ["--function", "--rate", str(_SAMPLES_PER_SECOND), "--format", "raw", "--output", str(output)]
     # To stop the process for a sample wakes its threads: those that only wait would be seen running.
     command.append("--nonblocking")

@@ -8,14 +8,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
 import orjson
 
+from bench.accounting import thread_seconds
 from bench.figures import BenchError, Measurement, Phase
 from bench.kafka.broker import REPOSITORY, Broker
+from bench.profiling import thread_names
 from bench.subject import Launch, Subject, Surroundings, environment
 from operators.delivery import topics
 from schemas.settings import KafkaSettings, Topics
@@ -26,6 +28,7 @@ RERANK_MS: Final = 30
 _START_TIMEOUT: Final = 60.0
 _STOP_TIMEOUT: Final = 40.0
 _LOG_LINES: Final = 20
+_LIBRDKAFKA: Final = "librdkafka's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,27 @@ class Running:
         """Load the subject and wait for its answers. Raises BenchError if it or the generator ends, or answers none."""
         stdin = self._generator.process.stdin
         assert stdin is not None
+        before = thread_seconds(self.pid)
         stdin.write(orjson.dumps(asdict(phase)).decode() + "\n")
         stdin.flush()
         try:
             measurement = Measurement.of(orjson.loads(self._generator.line()))
         finally:
             self._subject.check()
+        measurement = replace(measurement, threads=self._by_thread(before))
         if not measurement.answered:
             raise self._subject.failure(f"answered none of {measurement.sent} queries")
         return measurement
+
+    def _by_thread(self, before: Mapping[int, tuple[str, float]]) -> dict[str, float]:
+        """What each thread has spent since; those of one name together, librdkafka's under one."""
+        names = thread_names(self.pid)
+        spent: dict[str, float] = {}
+        for thread, (kernels, seconds) in thread_seconds(self.pid).items():
+            name = _LIBRDKAFKA if kernels.startswith("rdk:") else names.get(thread, kernels)
+            since = seconds - before.get(thread, (kernels, 0.0))[1]
+            spent[name] = spent.get(name, 0.0) + since
+        return spent
 
 
 class Rig:

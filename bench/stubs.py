@@ -54,9 +54,9 @@ _INFO: dict[str, Any] = {
 
 
 def text(number: int) -> str:
-    """The text of point `number` of the pool: about 300 characters."""
+    """The text of point `number` of the pool: about 470 characters."""
     rng = random.Random(number)
-    return f"Entry {number}: " + " ".join(rng.choices(_WORDS.split(), k=42))
+    return f"Entry {number}: " + " ".join(rng.choices(_WORDS.split(), k=66))
 
 
 def relevance(query: str, document: str) -> float:
@@ -65,13 +65,17 @@ def relevance(query: str, document: str) -> float:
 
 
 def qdrant_app(latency: float) -> web.Application:
-    """Qdrant's `query/batch`, retrieval, collection info and `/readyz`; the first two take `latency` seconds."""
+    """Qdrant's `query`, `query/batch`, retrieval, collection info and `/readyz`; the first three take `latency` s."""
 
     async def search(request: web.Request) -> web.Response:
         searches = orjson.loads(await request.read())["searches"]
         await asyncio.sleep(latency)
-        results = (_hits(_start_of(each), each.get("limit", 10), bool(each.get("with_payload"))) for each in searches)
-        return _json(b'{"result":[' + b",".join(results) + b'],"status":"ok","time":0.0}')
+        return _json(b'{"result":[' + b",".join(map(_found, searches)) + b'],"status":"ok","time":0.0}')
+
+    async def search_alone(request: web.Request) -> web.Response:
+        body = orjson.loads(await request.read())
+        await asyncio.sleep(latency)
+        return _json(b'{"result":' + _found(body) + b',"status":"ok","time":0.0}')
 
     async def retrieve(request: web.Request) -> web.Response:
         ids = orjson.loads(await request.read())["ids"]
@@ -87,6 +91,7 @@ def qdrant_app(latency: float) -> web.Application:
 
     app = _app(nan=b'{"result":[{"points":[{"id":"%s","version":0,"score":NaN}]}]}' % IDS[0].encode())
     app.router.add_post("/collections/{collection}/points/query/batch", search)
+    app.router.add_post("/collections/{collection}/points/query", search_alone)
     app.router.add_post("/collections/{collection}/points", retrieve)
     app.router.add_get("/collections/{collection}", info)
     app.router.add_get("/readyz", ready)
@@ -219,20 +224,33 @@ def _start_of(search: dict[str, Any]) -> int:
     return zlib.crc32(orjson.dumps(search)) % POOL
 
 
+def _found(search: dict[str, Any]) -> bytes:
+    wanted = search.get("with_payload")
+    return _hits(_start_of(search), search.get("limit", 10), None if not wanted else wanted is True)
+
+
 @functools.cache
-def _hits(start: int, limit: int, with_payload: bool) -> bytes:
+def _hits(start: int, limit: int, whole: bool | None) -> bytes:
+    """Hits with the whole payload, or one field of it, or none."""
     hits = []
     for rank in range(min(limit, POOL)):
         number = (start + rank) % POOL
-        payload = b',"payload":{"_content":%d}' % number if with_payload else b""
+        payload = (
+            b"" if whole is None else b',"payload":' + (_payload(number) if whole else b'{"_content":%d}' % number)
+        )
         score = b"%.4f" % (1 - rank / POOL)
         hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (IDS[number].encode(), score, payload))
     return b'{"points":[' + b",".join(hits) + b"]}"
 
 
 @functools.cache
+def _payload(number: int) -> bytes:
+    return orjson.dumps({"text": text(number), "id": f"doc-{number}"})
+
+
+@functools.cache
 def _record(number: int) -> bytes:
-    return orjson.dumps({"id": IDS[number], "payload": {"text": text(number), "id": f"doc-{number}"}})
+    return b'{"id":"%b","payload":%b}' % (IDS[number].encode(), _payload(number))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from bench.peers.process import Place
 from bench.ports import free_port
 from schemas.settings import KafkaSettings
 
@@ -65,6 +66,34 @@ RANKSTREAM: Final = {
     client: Subject(client, functools.partial(launch, client)) for client in ("kafka-python", "librdkafka")
 }
 """The search flow by the Kafka client that it runs on."""
+
+
+def peer(module: str, around: Surroundings) -> Launch:
+    """Start a hand-written service."""
+    kafka, port = around.kafka, free_port()
+    place = Place(
+        bootstrap=kafka.bootstrap_servers,
+        group=kafka.group_id,
+        queries=kafka.topics.queries,
+        results=kafka.topics.results,
+        dead_letters=kafka.topics.dead_letters,
+        qdrant=around.qdrant,
+        rerank=around.rerank,
+        port=port,
+    )
+    return Launch(
+        [sys.executable, "-m", f"bench.peers.{module}", *place.arguments()], f"http://127.0.0.1:{port}/readyz"
+    )
+
+
+ASYNCIO: Final = "asyncio"
+"""What everything else is compared with."""
+
+PEERS: Final = {
+    name: Subject(name, functools.partial(peer, module))
+    for name, module in ((ASYNCIO, "asyncio_service"), ("faststream", "faststream_service"))
+}
+"""Services as teams write them by hand, by name."""
 
 
 def environment() -> dict[str, str]:

@@ -1,0 +1,81 @@
+"""What a hand-written service does for a query: two searches with payloads, one rerank call, the page."""
+
+import asyncio
+import random
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+CANDIDATES: Final = 50
+"""Of each search, and as many are reranked."""
+
+_PAGE: Final = 10
+_K: Final = 60
+_ATTEMPTS: Final = 4
+_FIRST_PAUSE: Final = 0.1
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
+_JSON: Final = {"content-type": "application/json"}
+_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class BackendFailed(Exception):
+    """A backend gave no answer in all attempts."""
+
+
+class Backends:
+    """Qdrant and the reranker, over one pool of connections."""
+
+    def __init__(self, qdrant: str, rerank: str) -> None:
+        self._search = f"{qdrant}/collections/documents/points/query"
+        self._rerank = f"{rerank}/rerank"
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=_TIMEOUT)
+
+    async def answer(self, query_id: str, text: str, vector: list[float]) -> dict[str, Any]:
+        """The result event of a query. Raises BackendFailed."""
+        common = {"limit": CANDIDATES, "with_payload": True}
+        by_words = {"query": {"text": text, "model": "qdrant/bm25"}, "using": "bm25", **common}
+        by_vector = {"query": vector, "using": "dense", **common}
+        legs = await asyncio.gather(self._post(self._search, by_vector), self._post(self._search, by_words))
+        scores: dict[str, float] = {}
+        payloads: dict[str, dict[str, Any]] = {}
+        for leg in legs:
+            for rank, point in enumerate(leg["result"]["points"], 1):
+                id_ = point["id"]
+                scores[id_] = scores.get(id_, 0.0) + 1 / (_K + rank)
+                payloads[id_] = point["payload"]
+        fused = sorted(scores, key=lambda id_: -scores[id_])[:CANDIDATES]
+        documents = [payloads[id_]["text"] for id_ in fused]
+        reranked = await self._post(self._rerank, {"query": text, "documents": documents, "top_n": CANDIDATES})
+        results = [
+            {
+                "id": fused[result["index"]],
+                "score": result["relevance_score"],
+                "payload": payloads[fused[result["index"]]],
+            }
+            for result in reranked["results"][:_PAGE]
+        ]
+        return {"query_id": query_id, "status": "ok", "results": results}
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def _post(self, url: str, body: dict[str, Any]) -> Any:
+        data = orjson.dumps(body)
+        pause = _FIRST_PAUSE
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with self._session.post(url, data=data, headers=_JSON) as response:
+                    if response.status not in _RETRIED:
+                        response.raise_for_status()
+                        return orjson.loads(await response.read())
+                    failure: Exception = BackendFailed(f"status {response.status}")
+            except aiohttp.ClientResponseError as error:
+                raise BackendFailed(str(error)) from error
+            except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+                failure = error
+            if attempt < _ATTEMPTS:
+                await asyncio.sleep(pause * random.random())
+                pause *= 2
+        raise BackendFailed(f"{url}: {failure}")
