@@ -50,8 +50,11 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._consumer.subscribe([self._place.queries], listener=self)
         await self._consumer.start()
         endpoint = await ready(self._place.port)
-        background = [asyncio.create_task(self._consume()), asyncio.create_task(self._commit_regularly())]
-        stopped = asyncio.create_task(stop.wait())
+        background: list[asyncio.Task[object]] = [
+            asyncio.create_task(self._consume()),
+            asyncio.create_task(self._commit_regularly()),
+        ]
+        stopped: asyncio.Task[object] = asyncio.create_task(stop.wait())
         # A loop that fails ends the process, which Kubernetes starts again.
         ended, _ = await asyncio.wait([stopped, *background], return_when=asyncio.FIRST_COMPLETED)
         for task in background:

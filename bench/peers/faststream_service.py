@@ -31,7 +31,9 @@ async def serve(place: Place) -> None:
 
     @broker.subscriber(place.queries, group_id=place.group, auto_offset_reset="earliest", max_workers=WORKERS)
     async def answer(query: Query, message: KafkaMessage) -> None:
-        key = message.raw_message.key
+        record = message.raw_message
+        assert not isinstance(record, tuple)
+        key = record.key
         try:
             result = await backends.answer(query.query_id, query.text, query.vector)
         except BackendFailed:

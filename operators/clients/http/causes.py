@@ -2,46 +2,39 @@
 
 import errno
 import os
+import socket
 import ssl
 from typing import Final
 
-import aiohttp
+import httpx
 
-_TLS_ALERT: Final = r"\x15\x03"
-"""How a TLS record begins by which a server refuses what isn't TLS, as an error quotes it."""
+from operators.clients.http.answer import NotHttp
+from operators.clients.http.connection import SilentEnd
 
 SILENT_END: Final = "the connection broke without an answer"
-
-_NOTHING_CAME: Final = "Server disconnected"
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"})
 
 
 def cause_of(error: Exception) -> str:
-    """Why the connection failed, of an error of aiohttp or of one that has it as its cause."""
-    library = error.__cause__ or error
-    if isinstance(library, aiohttp.ClientConnectorDNSError):
+    """Why a request got no answer, of an httpx.TransportError or what the system said."""
+    said = error.__cause__ or error
+    if isinstance(said, socket.gaierror):
         return "name not found"
-    if isinstance(library, aiohttp.ClientConnectorCertificateError):
-        said = library.certificate_error
-        why = f": {said.verify_message}" if isinstance(said, ssl.SSLCertVerificationError) else ""
-        return f"certificate not trusted{why}"
-    if isinstance(library, aiohttp.ClientConnectorError):
-        return _of_system(library.os_error)
-    if isinstance(library, aiohttp.ServerDisconnectedError) and library.message == _NOTHING_CAME:
+    if isinstance(said, ssl.SSLCertVerificationError):
+        return f"certificate not trusted: {said.verify_message}"
+    if isinstance(said, SilentEnd):
         return SILENT_END
-    if isinstance(library, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | ConnectionError):
+    if isinstance(said, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
         return "the connection broke"
-    if isinstance(library, OSError):
-        return _of_system(library)
+    if isinstance(said, OSError):
+        return _of_system(said)
     return "no connection"
 
 
-def not_http(error: aiohttp.ClientResponseError) -> str:
+def not_http(error: NotHttp) -> str:
     """Why what came isn't an answer."""
-    if _TLS_ALERT in error.message:
-        return "not an HTTP answer: http spoken to a TLS port"
-    return "not an HTTP answer"
+    return "not an HTTP answer: http spoken to a TLS port" if error.alert else "not an HTTP answer"
 
 
 def _of_system(error: OSError) -> str:

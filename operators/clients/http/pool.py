@@ -4,31 +4,30 @@ A server closes a connection that was idle, and its message may arrive after the
 gives up idle connections before servers do, and a request can be told to take a connection of its own, which no request
 had before and none gets afterwards.
 
-`met` tells what the latest request of this task met: whoever sends a request in the same task reads it afterwards.
+A request's extension MET tells how far it came. Redirects, cookies and proxies are not known here.
 """
 
 import asyncio
 import ssl
-from contextvars import ContextVar
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
+from functools import cached_property, partial
+from typing import Final
 
-import aiohttp
 import httpx
-from aiohttp.client_proto import ResponseHandler
-from httpx_aiohttp import AiohttpTransport
 
-if TYPE_CHECKING:
-    from aiohttp.client_reqrep import ClientRequest
-    from aiohttp.connector import Connection
-    from aiohttp.tracing import Trace
+from operators.clients.http.connection import Connection
 
 OWN_CONNECTION: Final = "own_connection"
 """The extension of an `httpx.Request` that asks for a connection of its own."""
 
+MET: Final = "met"
+"""The extension of an `httpx.Request` that tells how far it came."""
 
-_LARGE: Final = 1024 * 1024
+_PORTS: Final = {"http": 80, "https": 443}
+
+Origin = tuple[str, str, int]
 
 
 class Met(Enum):
@@ -40,84 +39,177 @@ class Met(Enum):
     REUSED_CONNECTION = auto()
 
 
-met: Final[ContextVar[Met]] = ContextVar("met", default=Met.NO_POOL)
-
-
-class _Pool(aiohttp.TCPConnector):
-    """Says in `met` what connection a request got."""
-
-    def __init__(self, *, keep_alive: float | None, max_connections: int, verify: ssl.SSLContext | bool) -> None:
-        if keep_alive is None:
-            super().__init__(limit=max_connections, ssl=verify, force_close=True)
-        else:
-            super().__init__(limit=max_connections, ssl=verify, keepalive_timeout=keep_alive)
-        self._taken: WeakSet[ResponseHandler] = WeakSet()
-
-    async def connect(
-        self, req: "ClientRequest", traces: "list[Trace]", timeout: aiohttp.ClientTimeout
-    ) -> "Connection":
-        met.set(Met.NO_CONNECTION)
-        connection = await super().connect(req, traces, timeout)
-        protocol = connection.protocol
-        assert protocol is not None
-        if protocol in self._taken:
-            met.set(Met.REUSED_CONNECTION)
-        else:
-            met.set(Met.NEW_CONNECTION)
-            self._taken.add(protocol)
-        return connection
-
-
-class _Answer(aiohttp.ClientResponse):
-    """An answer without its reason phrase: httpx-aiohttp fails on one that isn't UTF-8 and leaks the connection."""
-
-    async def start(self, connection: "Connection") -> aiohttp.ClientResponse:
-        await super().start(connection)
-        self.reason = None
-        return self
-
-
-class PooledTransport(AiohttpTransport):
-    """Opened at its first request, on the loop that makes it.
+class PooledTransport(httpx.AsyncBaseTransport):
+    """Used on one event loop.
 
     A connection that was idle for `keep_alive` seconds isn't used again. `max_connections` bounds the pool, 0 is no
     bound; connections of their own are beyond it.
     """
 
     def __init__(self, *, max_connections: int, keep_alive: float, verify: ssl.SSLContext | bool) -> None:
-        def session(keep_alive: float | None, max_connections: int) -> aiohttp.ClientSession:
-            connector = _Pool(keep_alive=keep_alive, max_connections=max_connections, verify=verify)
-            jar = aiohttp.DummyCookieJar()
-            return aiohttp.ClientSession(connector=connector, cookie_jar=jar, response_class=_Answer)
-
-        # `verify` would build a second TLS context, in 80 ms, for connections that these transports never open.
-        super().__init__(client=lambda: session(keep_alive, max_connections), verify=False)
-        self._unpooled = AiohttpTransport(client=lambda: session(None, 0), verify=False)
+        self._max_connections = max_connections
+        self._keep_alive = keep_alive
+        self._verify = verify
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._places = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises httpx.TransportError, aiohttp.ClientError and OSError."""
-        own = request.extensions.get(OWN_CONNECTION)
-        if len(request.content) > _LARGE:
-            # aiohttp warns of large bodies given as bytes.
-            body = httpx.ByteStream(request.content)
-            request = httpx.Request(request.method, request.url, headers=request.headers, stream=body)
-        if self._closed():
-            raise httpx.ConnectError("the transport is closed")
+        """Send one request. Raises httpx.TransportError."""
+        own = bool(request.extensions.get(OWN_CONNECTION))
+        origin = _origin(request.url)
+        request.extensions[MET] = Met.NO_CONNECTION
+        connection = await (self._connected(origin) if own else self._acquired(origin))
+        request.extensions[MET] = Met.REUSED_CONNECTION if connection.reused else Met.NEW_CONNECTION
         try:
-            if own:
-                return await self._unpooled.handle_async_request(request)
-            return await super().handle_async_request(request)
-        except asyncio.CancelledError:
-            # A closing pool cancels those that wait for a connection; their tasks were not cancelled.
-            task = asyncio.current_task()
-            if self._closed() and task is not None and not task.cancelling():
-                raise httpx.ConnectError("the transport was closed") from None
+            answer = await connection.exchange(request)
+        except BaseException:
+            self._released(origin, connection, own)
             raise
+        body = _Body(connection.body(answer), partial(self._released, origin, connection, own))
+        return httpx.Response(answer.status, headers=answer.headers, stream=body)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await super().aclose()
-        await self._unpooled.aclose()
+        self._closed = True
+        self._idle.clear()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._open):
+            connection.abort()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        # For the connections to be gone when this returns.
+        await asyncio.sleep(0)
 
-    def _closed(self) -> bool:
-        return isinstance(self.client, aiohttp.ClientSession) and self.client.closed
+    async def _acquired(self, origin: Origin) -> Connection:
+        while not self._closed:
+            idle = self._idle.get(origin, [])
+            while idle:
+                connection = idle.pop()
+                if connection.usable and self._now() - connection.idle_since < self._keep_alive:
+                    return connection
+                self._give_up(connection)
+            if not self._max_connections or self._places < self._max_connections:
+                self._places += 1
+                try:
+                    return await self._connected(origin)
+                except BaseException:
+                    self._vacate()
+                    raise
+            if not self._evict():
+                await self._wait()
+        raise httpx.ConnectError("the transport is closed")
+
+    async def _connected(self, origin: Origin) -> Connection:
+        scheme, host, port = origin
+        tls = self._context if scheme == "https" else None
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise httpx.ConnectError("the transport is closed")
+        try:
+            _, connection = await loop.create_connection(lambda: Connection(self._open.discard), host, port, ssl=tls)
+        except OSError as error:
+            raise httpx.ConnectError("no connection") from error
+        self._open.add(connection)
+        if self._closed:
+            connection.abort()
+            raise httpx.ConnectError("the transport was closed")
+        return connection
+
+    async def _wait(self) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            elif waiting.done() and not waiting.cancelled():
+                # Its turn is the next one's.
+                self._wake_next()
+            raise
+
+    def _released(self, origin: Origin, connection: Connection, own: bool) -> None:
+        again = connection.release()
+        if own:
+            connection.abort()
+        elif again and not self._closed:
+            connection.idle_since = self._now()
+            self._idle.setdefault(origin, []).append(connection)
+            self._wake_next()
+            if self._sweep is None:
+                self._sweep = asyncio.get_running_loop().call_later(self._keep_alive, self._give_up_idle)
+        else:
+            self._vacate()
+
+    def _evict(self) -> bool:
+        """Give up an idle connection to another server, if there is one."""
+        for idle in self._idle.values():
+            if idle:
+                self._give_up(idle.pop(0))
+                return True
+        return False
+
+    def _give_up(self, connection: Connection) -> None:
+        connection.abort()
+        self._vacate()
+
+    def _vacate(self) -> None:
+        self._places -= 1
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return
+
+    def _give_up_idle(self) -> None:
+        self._sweep = None
+        oldest = self._now() - self._keep_alive
+        for origin, idle in list(self._idle.items()):
+            kept = [each for each in idle if each.usable and each.idle_since > oldest]
+            self._idle[origin] = kept
+            for each in set(idle).difference(kept):
+                self._give_up(each)
+        if first := min((each.idle_since for idle in self._idle.values() for each in idle), default=None):
+            delay = max(first - oldest, 0.0)
+            self._sweep = asyncio.get_running_loop().call_later(delay, self._give_up_idle)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        # It takes 80 ms: only where it is used.
+        if isinstance(self._verify, ssl.SSLContext):
+            return self._verify
+        context = ssl.create_default_context()
+        if not self._verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+class _Body(httpx.AsyncByteStream):
+    """An answer's body, with which its connection is given back."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], release: Callable[[], None]) -> None:
+        self._chunks = chunks
+        self._release = release
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._chunks
+
+    async def aclose(self) -> None:
+        self._release()
+
+
+def _origin(url: httpx.URL) -> Origin:
+    return url.scheme, url.host, url.port or _PORTS[url.scheme]

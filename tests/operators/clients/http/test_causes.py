@@ -5,22 +5,19 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import aiohttp
+import httpx
 import pytest
 from aiohttp import web
-from aiohttp.client_reqrep import ConnectionKey
 
 from operators.clients.http.causes import cause_of
+from operators.clients.http.connection import SilentEnd
 from operators.clients.http.transport import Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.missing import missing
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.clients.http.serving import answering, json_response, speaking
-
-KEY = ConnectionKey("name", 80, False, True, None, None, None)
 
 
 @pytest.fixture(scope="module")
@@ -145,14 +142,17 @@ def test_no_connection_in_time() -> None:
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (lambda: aiohttp.ClientConnectorDNSError(KEY, OSError(-2, "Name or service not known")), "name not found"),
-        (lambda: aiohttp.ClientConnectorError(KEY, OSError(113, "quoted")), "no route to host"),
-        (lambda: aiohttp.ClientConnectorError(KEY, OSError("Multiple exceptions")), "no connection"),
-        (lambda: aiohttp.ServerDisconnectedError("quoted"), "the connection broke"),
-        (lambda: aiohttp.ServerDisconnectedError(), "the connection broke without an answer"),
-        (lambda: ConnectionResetError(104, "quoted"), "the connection broke"),
+        (socket.gaierror(-2, "Name or service not known"), "name not found"),
+        (OSError(113, "quoted"), "no route to host"),
+        (OSError("Multiple exceptions"), "no connection"),
+        (httpx.ReadError("quoted"), "the connection broke"),
+        (SilentEnd("quoted"), "the connection broke without an answer"),
+        (ConnectionRefusedError(111, "quoted"), "connection refused"),
     ],
 )
-def test_what_a_library_quotes_is_not_told(error: Callable[[], Exception], cause: str) -> None:
-    """A library's error is told by what it means, in words of ours."""
-    assert cause_of(error()) == cause
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_a_library_quotes_is_not_told(error: Exception, cause: str, wrapped: bool) -> None:
+    """An error is told by what it means, in words of ours, by itself and as another's cause."""
+    outer = httpx.ConnectError("quoted")
+    outer.__cause__ = error
+    assert cause_of(outer if wrapped else error) == cause

@@ -1,0 +1,156 @@
+"""One HTTP/1.1 connection: requests and answers by turns.
+
+What a connection promises:
+- an exchange has its answer when all of it is there, or as soon as the status is no success, or when more than WINDOW
+  bytes of the body wait: then no more is read from the socket until they are taken;
+- an exchange that can't have its answer ends in an httpx.TransportError: `SilentEnd` if the connection broke before a
+  byte of it came, `NotHttp` if what came isn't HTTP, httpx.ReadError otherwise;
+- it can be used again after an answer that came whole, whose request was sent whole, that neither side said to be the
+  last one, and behind which nothing came. What comes unasked closes it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import httpx
+
+from operators.clients.http.answer import Answer, NotHttp
+
+WINDOW: Final = 256 * 1024
+"""Bytes of a body that wait to be taken at most, but for what one reading brings."""
+
+_JOINED: Final = 128 * 1024
+"""Up to this size a body is written together with its head: one write costs less than two, and a copy still less."""
+
+
+class SilentEnd(httpx.ReadError):
+    """The connection broke before a byte of the answer came."""
+
+
+class Connection(asyncio.Protocol):
+    """Tells `lost` when it has broken or was closed; `reused`: a request has been answered on it."""
+
+    def __init__(self, lost: "Callable[[Connection], None]") -> None:
+        self.reused = False
+        self.idle_since = 0.0
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._answer: Answer | None = None
+        self._error: httpx.TransportError | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._paused = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can take a request now."""
+        return self._answer is None and self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, request: httpx.Request) -> Answer:
+        """Send a request and return its answer, as far as it has come. Raises httpx.TransportError."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise SilentEnd("closed")
+        self._answer = answer = Answer()
+        head, body = _head(request), request.content
+        if len(body) <= _JOINED:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            transport.write(body)
+        await self._change(answer)
+        return answer
+
+    def release(self) -> bool:
+        """The exchange is over; whether the connection can be used again. If not, it is closed."""
+        transport, answer = self._transport, self._answer
+        self._answer = None
+        self.reused = (
+            transport is not None
+            and answer is not None
+            and answer.complete
+            and not answer.last
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        )
+        if not self.reused:
+            self.abort()
+        return self.reused
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def body(self, answer: Answer) -> AsyncIterator[bytes]:
+        """The answer's body, as it comes. Raises httpx.TransportError."""
+        while True:
+            if answer.chunks:
+                chunk = answer.take()
+                self._read_on()
+                yield chunk
+            elif answer.complete:
+                return
+            else:
+                await self._change(answer)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Of asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Of asyncio.Protocol."""
+        answer = self._answer
+        if answer is None:
+            # Nobody asked for it.
+            self.abort()
+            return
+        if answer.complete:
+            answer.last = True
+            return
+        try:
+            answer.feed(data)
+        except NotHttp as error:
+            self._error = error
+        if answer.complete or answer.refused or self._error is not None:
+            self._notify()
+        elif answer.size > WINDOW and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+            self._notify()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Of asyncio.Protocol."""
+        self._transport = None
+        answer = self._answer
+        if answer is not None and not answer.complete and not answer.end():
+            self._error = self._error or (httpx.ReadError("broken") if answer.begun else SilentEnd("closed"))
+        self._notify()
+        self._lost(self)
+
+    async def _change(self, answer: Answer) -> None:
+        """Return when the answer has more to take, or is at its end. Raises what ended it."""
+        if not (answer.complete or answer.chunks or self._error):
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
+        if self._error is not None:
+            raise self._error
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _read_on(self) -> None:
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+
+def _head(request: httpx.Request) -> bytes:
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    lines += [b"%b: %b" % header for header in request.headers.raw]
+    return b"\r\n".join((*lines, b"", b""))
