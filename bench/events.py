@@ -15,6 +15,9 @@ from bench.stubs import DIMENSION
 TIMEOUT_MS: Final = 60_000
 """Longer than a burst takes to drain: a query that expires in the queue would make the drain look fast."""
 
+PAGE: Final = 10
+"""Results a query: each leg is asked for five times as many, and 50 are reranked."""
+
 _WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
 
@@ -33,6 +36,7 @@ def query_events(run: str, count: int) -> Iterator[tuple[bytes, bytes]]:
             "query_id": query_id,
             "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
             "vector": vector / np.linalg.norm(vector),
+            "limit": PAGE,
             "timeout_ms": TIMEOUT_MS,
         }
         yield query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -15,6 +15,10 @@ from bench.ports import free_port
 from schemas.settings import KafkaSettings
 
 
+CONCURRENCY: Final = 128
+"""Calls to the reranker under way at most: as many as a peer has queries."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a subject is given: topics and a group of its own, backends, and a directory to write in."""
@@ -50,7 +54,7 @@ def launch(client: str, around: Surroundings, over: Mapping[str, Any] | None = N
         "delivery": {"replica": "bench-0"},
         "qdrant": {"url": around.qdrant},
         "embedder": {"kind": "none"},
-        "rerank": {"kind": "cohere", "url": around.rerank},
+        "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY},
         "telemetry": {"host": "127.0.0.1", "port": port},
         **(over or {}),
     }

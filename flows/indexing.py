@@ -1,8 +1,9 @@
 """The indexing flow, as its diagram:
 
-documents -> decode -> embed -> apply -> watermarks
-              |dead     |dead    |dead
-              +---------+--------+-> dead letters
+documents -> decode -> embed -> apply -> publish -> watermarks
+                                            +-----> dead letters
+
+What a stage rejects passes by the stages behind it.
 """
 
 from bytewax import operators as op
@@ -14,7 +15,6 @@ from operators.delivery.source import MessageSource
 from operators.indexing.apply import apply, embed_document
 from operators.indexing.decode import decode_document
 from operators.indexing.watermark import publish_watermarks
-from operators.runtime.stage import merge
 
 
 def indexing(parts: IndexingParts) -> Dataflow:
@@ -24,10 +24,8 @@ def indexing(parts: IndexingParts) -> Dataflow:
     documents = op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup))
 
     decoded = decode_document("decode", documents, p.decoder)
-    embedded = embed_document("embed", decoded.on, p.embedder, p.calls)
-    applied = apply("apply", embedded.on, p.writer, p.calls)
-    dead = merge("dead", decoded.dead, embedded.dead, applied.dead)
-
-    output_records = publish_watermarks("publish", applied.on, dead, p.watermarks, p.dead_letters, p.tracer)
+    embedded = embed_document("embed", decoded, p.embedder, p.calls)
+    applied = apply("apply", embedded, p.writer, p.calls)
+    output_records = publish_watermarks("publish", applied, p.watermarks, p.dead_letters, p.tracer)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

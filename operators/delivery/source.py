@@ -27,7 +27,8 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
-from operators.query.message import Message, Origin
+from operators.query.message import Message, Origin, Rejected
+from operators.runtime.stage import KEY, Batch
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
 
@@ -99,8 +100,8 @@ class ConsumerLoop:
         """Whether the group has this member and no rebalance is under way."""
         return self._consumer.stable()
 
-    def take(self) -> list[list[Message]]:
-        """The lists of messages read since the last call, one for each poll.
+    def take(self) -> list[Message | Rejected]:
+        """The messages read since the last call.
 
         Raises StopIteration at the end, FatalDelivery after a failure.
         """
@@ -109,10 +110,10 @@ class ConsumerLoop:
             raise FatalDelivery(str(self._failure)) from self._failure
         if self._drained:
             raise StopIteration
-        batches = []
+        messages: list[Message | Rejected] = []
         while self._batches:
-            batches.append(self._batches.popleft())
-        return batches
+            messages += self._batches.popleft()
+        return messages
 
     def _run(self) -> None:
         try:
@@ -249,24 +250,25 @@ class ConsumerLoop:
         log.info("consumer took over partitions", partitions=len(taken))
 
 
-class _Partition(StatelessSourcePartition[list[Message]]):
+class _Partition(StatelessSourcePartition[Batch[Message]]):
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._loop = consumer_loop
         self._wakeup = wakeup
 
-    def next_batch(self) -> list[list[Message]]:
-        batches = self._loop.take()
-        if not batches:
-            self._wakeup.wait()
-            batches = self._loop.take()
-        return batches
+    def next_batch(self) -> list[Batch[Message]]:
+        messages = self._loop.take()
+        if not messages:
+            if not self._wakeup.wait():
+                return []
+            messages = self._loop.take()
+        return [(KEY, messages)]
 
     def next_awake(self) -> datetime:
         return _PAST
 
 
-class MessageSource(DynamicSource[list[Message]]):
-    """A source of the lists of messages that single polls brought. A process has one worker."""
+class MessageSource(DynamicSource[Batch[Message]]):
+    """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._loop = consumer_loop

@@ -21,10 +21,12 @@ from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
 from operators.query.embedding import Embedding
+from operators.query.message import Rejected
+from operators.runtime import stage
 from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage, stage
+from operators.runtime.stage import Batch
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
 from schemas.settings.qdrant import Vectors
 
@@ -182,23 +184,21 @@ def _given_up(error: BackendError) -> InputError:
 
 @operator
 def embed_document(
-    step_id: str,
-    up: Stream[list[DocumentInFlight]],
-    embedder: DocumentEmbedder,
-    calls: EventLoopThread,
-) -> Stage[DocumentInFlight]:
-    """Documents in and on, with their vectors; what the embedder refuses dead."""
-    done = async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER)
-    return stage("embed", done, lambda done: done.item.message, embedded)
+    step_id: str, up: Stream[Batch[DocumentInFlight]], embedder: DocumentEmbedder, calls: EventLoopThread
+) -> Stream[Batch[DocumentInFlight]]:
+    """Documents in and on, with their vectors; what the embedder refuses rejected."""
+    return async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER, _taken("embed", embedded))
 
 
 @operator
 def apply(
-    step_id: str,
-    up: Stream[list[DocumentInFlight]],
-    writer: Writer,
-    calls: EventLoopThread,
-) -> Stage[DocumentInFlight]:
-    """Documents in; on once every search sees them, dead if Qdrant refuses them."""
-    done = async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER)
-    return stage("apply", done, lambda done: done.item.message, applied)
+    step_id: str, up: Stream[Batch[DocumentInFlight]], writer: Writer, calls: EventLoopThread
+) -> Stream[Batch[DocumentInFlight]]:
+    """Documents in; on once every search sees them, rejected if Qdrant refuses them."""
+    return async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, _taken("apply", applied))
+
+
+def _taken(
+    name: str, take: Callable[[Finished[DocumentInFlight, R]], DocumentInFlight]
+) -> Callable[[Sequence[Finished[DocumentInFlight, R]]], list[DocumentInFlight | Rejected]]:
+    return lambda finished: stage.applied(name, finished, take, lambda done: done.item.message)

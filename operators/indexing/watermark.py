@@ -7,6 +7,7 @@ from opentelemetry.trace import Tracer
 from operators.delivery.dead_letters import undeliverable
 from operators.indexing.document import DocumentInFlight
 from operators.query.message import OutputRecord, Rejected
+from operators.runtime.stage import Batch
 
 
 def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
@@ -21,16 +22,17 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
 
 @operator
 def publish_watermarks(
-    step_id: str,
-    applied: Stream[list[DocumentInFlight]],
-    dead: Stream[list[Rejected]],
-    watermarks: str,
-    dead_letters: str,
-    tracer: Tracer,
+    step_id: str, up: Stream[Batch[DocumentInFlight]], watermarks: str, dead_letters: str, tracer: Tracer
 ) -> Stream[list[OutputRecord]]:
-    """Applied documents and dead letters in, their terminal records out."""
-    moved = op.map("watermarks", applied, lambda batch: [watermark(document, watermarks) for document in batch])
-    letters = op.map(
-        "dead_letters", dead, lambda batch: [undeliverable(rejected, dead_letters, tracer) for rejected in batch]
-    )
-    return op.merge("terminals", moved, letters)
+    """Applied documents and refused messages in, their terminal records out."""
+
+    def ended(item: DocumentInFlight | Rejected) -> OutputRecord:
+        if isinstance(item, Rejected):
+            return undeliverable(item, dead_letters, tracer)
+        return watermark(item, watermarks)
+
+    def written(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
+        records = [ended(item) for _, items in batches for item in items]
+        return [records] if records else []
+
+    return op.flat_map_batch("records", up, written)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass
@@ -23,6 +24,8 @@ class Message:
     clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers, but
     a name of them isn't UTF-8.
     """
+
+    answered: ClassVar = False
 
     origin: Origin
     key: bytes | None
@@ -71,7 +74,11 @@ class OutputRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that is refused; `field` is what is wrong with it, `trace` its query's, if it was one."""
+    """A message that is refused; `field` is what is wrong with it, `trace` its query's, if it was one. No stage has
+    anything to do for it but the last, which writes its dead letter.
+    """
+
+    answered: ClassVar = True
 
     message: Message
     kind: DeadLetterClass

@@ -2,82 +2,89 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 from bytewax.operators import StatefulBatchLogic
 
+from operators.query.message import Rejected
 from operators.runtime.batching.policy import BatchingPolicy, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import KEY, Batch, F, I, parted
 from schemas.errors import BackendError
 
-T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
+Take = Callable[[Sequence[Finished[F, R]]], list[I | Rejected]]
+"""What becomes of items whose outcomes are there."""
 
-class _Logic(StatefulBatchLogic[list[T], list[Finished[T, R]], None], Generic[T, Q, R]):
-    def __init__(self, dispatcher: Dispatcher[T, Q, R]) -> None:
+
+class _Logic(StatefulBatchLogic[list[F | Rejected], list[I | Rejected], None], Generic[F, Q, R, I]):
+    def __init__(self, dispatcher: Dispatcher[F, Q, R], take: Take[F, R, I], wanted: Callable[[F], bool]) -> None:
         self._dispatcher = dispatcher
+        self._take = take
+        self._wanted = wanted
 
-    def on_batch(self, values: list[list[T]]) -> tuple[list[list[Finished[T, R]]], bool]:
-        self._dispatcher.submit([item for batch in values for item in batch])
-        return self.on_notify()
+    def on_batch(self, values: list[list[F | Rejected]]) -> tuple[list[list[I | Rejected]], bool]:
+        live, passing = parted((KEY, batch) for batch in values)
+        asking: list[F] = []
+        finished: list[Finished[F, R]] = []
+        for item in live:
+            if self._wanted(item):
+                asking.append(item)
+            else:
+                finished.append(Finished(item, {}))
+        if asking:
+            self._dispatcher.submit(asking)
+        finished += self._dispatcher.drain()
+        out: list[I | Rejected] = [*passing, *self._take(finished)]  # type: ignore[list-item]  # answered: as it was
+        return [out], StatefulBatchLogic.RETAIN
 
-    def on_notify(self) -> tuple[list[list[Finished[T, R]]], bool]:
-        finished = self._dispatcher.drain()
-        return ([finished] if finished else []), StatefulBatchLogic.RETAIN
-
-    def on_eof(self) -> tuple[list[list[Finished[T, R]]], bool]:
+    def on_eof(self) -> tuple[list[list[I | Rejected]], bool]:
         # The engine asks once at the end of a finite input and drops what isn't there then.
-        finished: list[Finished[T, R]] = []
+        finished: list[Finished[F, R]] = []
         while self._dispatcher.outstanding:
             finished += self._dispatcher.drain()
             time.sleep(0.001)
-        return ([finished] if finished else []), StatefulBatchLogic.RETAIN
-
-    def notify_at(self) -> datetime | None:
-        return datetime.now(UTC) if self._dispatcher.outstanding else None
+        return [list(self._take(finished))], StatefulBatchLogic.RETAIN
 
     def snapshot(self) -> None:
         return None
 
 
-_BATCH_KEY = "0"
-"""One worker a process: one key holds the whole stage's state."""
-
-
 @operator
 def async_io(
     step_id: str,
-    up: Stream[list[T]],
+    up: Stream[Batch[F]],
     calls: EventLoopThread,
-    requests: Callable[[T], Mapping[BatchKey, Q]],
+    requests: Callable[[F], Mapping[BatchKey, Q]],
     call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
-    deadline: Callable[[T], float],
+    deadline: Callable[[F], float],
     bounds: Bounds,
+    take: Take[F, R, I],
+    wanted: Callable[[F], bool] = lambda _: True,
     batching: BatchingPolicy[Q, R] | None = None,
     in_flight: Callable[[BatchKey, int], None] | None = None,
-) -> Stream[list[Finished[T, R]]]:
-    """Make each item's requests, batched by key, and pass the item on with their outcomes; order is not kept.
+) -> Stream[Batch[I]]:
+    """Make each item's requests, batched by key, and pass on what `take` makes of their outcomes; order is not kept.
 
-    `requests` maps an item to its requests by batch key; an item without requests passes at once. `call` makes one call
-    for many requests of a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic
-    clock. `batching` decides which requests a call carries; default: up to `bounds.max_batch`. `in_flight` is called
-    with a batch key and its calls under way whenever their number changes.
+    `requests` maps an item to its requests by batch key; an item that isn't `wanted` has none, and passes at once.
+    `call` makes one call for many requests of a batch key, within the given seconds. `deadline` gives an item's
+    deadline on the monotonic clock. `batching` decides which requests a call carries; default: up to
+    `bounds.max_batch`. `in_flight` is called with a batch key and its calls under way whenever their number changes.
+
+    What has finished leaves with the next batch, so the source sends one, perhaps empty, whenever it is woken.
 
     Threads: `requests`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls`
-    only, so none of them may block, and they need no locks among themselves. The engine's worker calls none of them.
-    What `requests` raises is raised on the worker, where the next step reads the item's outcomes.
+    only, so none of them may block, and they need no locks among themselves. The engine's worker calls `take` and
+    `wanted`. What `requests` raises is raised on the worker, where `take` reads the item's outcomes.
     """
 
-    def logic(_: None) -> _Logic[T, Q, R]:
+    def logic(_: None) -> _Logic[F, Q, R, I]:
         select = batching if batching is not None else Whole(bounds.max_batch)
-        return _Logic(Dispatcher(calls, requests, call, deadline, bounds, select, in_flight))
+        return _Logic(Dispatcher(calls, requests, call, deadline, bounds, select, in_flight), take, wanted)
 
-    keyed = op.map("key", up, lambda batch: (_BATCH_KEY, batch))
-    done = op.stateful_batch("calls", keyed, logic)
-    return op.map("unkey", done, lambda pair: pair[1])
+    return op.stateful_batch("calls", up, logic)

@@ -1,9 +1,13 @@
-"""A stage of a flow: one stream in; three streams out, of items that go on, answered items and dead letters."""
+"""A stage of a flow: one engine step, through which every batch passes whole.
+
+A batch is the list of what goes through the flow together, under the one key that holds the state of all stages. It may
+be empty: the source sends one when calls have finished, so that each stage can pass on what it has got. An item that is
+answered, or rejected, passes by the stages behind: the last one writes its record.
+"""
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
@@ -15,18 +19,17 @@ from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
+KEY: Final = "0"
+"""One worker a process: one key holds the state of every stage."""
+
 
 class Flowing(Protocol):
-    """What flows from stage to stage: a query or a document."""
+    """What flows from stage to stage: a message, then a query or a document."""
 
     @property
     def answered(self) -> bool:
-        """Whether no later stage has anything to do for this item."""
+        """Whether no stage but the last has anything to do for this item."""
         ...
-
-
-T = TypeVar("T")
-I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
 
 
 class Traced(Protocol):
@@ -46,42 +49,33 @@ class Traced(Protocol):
 Source = Message | Traced
 """What is rejected where a step fails: a message, or what it became."""
 
+T = TypeVar("T")
+F = TypeVar("F", bound=Flowing)
+I = TypeVar("I")  # noqa: E741  an item
 
-@dataclass(frozen=True)
-class Stage(Generic[I]):
-    """A stage's streams: items for the next stage, items that are answered already, messages for the dead letters.
-
-    A stage that is not built has only the stream that passes it by.
-    """
-
-    on: Stream[list[I]]
-    answered: Stream[list[I]] | None
-    dead: Stream[list[Rejected]] | None
+Batch = tuple[str, list[I | Rejected]]
+"""The key, and the items."""
 
 
-@dataclass(slots=True)
-class _Sorted(Generic[I]):
-    on: list[I] = field(default_factory=list)
-    answered: list[I] = field(default_factory=list)
-    dead: list[Rejected] = field(default_factory=list)
-
-
-def sort(name: str, items: Iterable[T], source: Callable[[T], Source], step: Callable[[T], I]) -> _Sorted[I]:
-    """Apply `step` to each item; an item for which it raises is rejected alone.
+def applied(
+    name: str, items: Iterable[T], step: Callable[[T], I | None], source: Callable[[T], Source]
+) -> list[I | Rejected]:
+    """What `step` makes of each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
     """
-    out: _Sorted[I] = _Sorted()
+    out: list[I | Rejected] = []
     for item in items:
         try:
             done = step(item)
         except InputError as error:
-            out.dead.append(_rejected(name, source(item), error.kind, str(error), error.field))
+            out.append(_rejected(name, source(item), error.kind, str(error), error.field))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            out.dead.append(defect(name, source(item), error))
+            out.append(defect(name, source(item), error))
         else:
-            (out.answered if done.answered else out.on).append(done)
+            if done is not None:
+                out.append(done)
     return out
 
 
@@ -96,6 +90,20 @@ def defect(name: str, source: Source, error: Exception) -> Rejected:
     return rejected
 
 
+def parted(batches: Iterable[Batch[F]]) -> tuple[list[F], list[F | Rejected]]:
+    """The items that a stage has something to do for, and those that pass by."""
+    live: list[F] = []
+    passing: list[F | Rejected] = []
+    for _, items in batches:
+        for item in items:
+            if item.answered:
+                passing.append(item)
+            else:
+                assert not isinstance(item, Rejected)
+                live.append(item)
+    return live, passing
+
+
 def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
     if isinstance(source, Message):
         return Rejected(source, kind, name, reason, field=field)
@@ -103,18 +111,13 @@ def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str, fie
 
 
 @operator
-def stage(step_id: str, up: Stream[list[T]], source: Callable[[T], Source], step: Callable[[T], I]) -> Stage[I]:
-    """Apply a pure step to every item of every batch and sort the results into a stage's streams."""
-    # The engine's id of the step begins with the flow's and the operator's.
-    name = step_id.rpartition(".")[2]
-    parted = op.map("apply", up, lambda items: sort(name, items, source, step))
-    return Stage(
-        on=op.filter_map("on", parted, lambda out: out.on or None),
-        answered=op.filter_map("answered", parted, lambda out: out.answered or None),
-        dead=op.filter_map("dead", parted, lambda out: out.dead or None),
-    )
+def stage(
+    step_id: str, up: Stream[Batch[F]], name: str, step: Callable[[F], I | None], source: Callable[[F], Source]
+) -> Stream[Batch[I]]:
+    """Apply a pure step to every item that isn't answered; `name` is the stage's in dead letters."""
 
+    def swept(batches: list[Batch[F]]) -> list[Batch[I]]:
+        live, passing = parted(batches)
+        return [(KEY, [*passing, *applied(name, live, step, source)])]  # type: ignore[list-item]  # answered: as it was
 
-def merge(step_id: str, *streams: Stream[T] | None) -> Stream[T]:
-    """All of these streams as one; stages that are not built have none."""
-    return op.merge(step_id, *(stream for stream in streams if stream is not None))
+    return op.flat_map_batch("apply", up, swept)

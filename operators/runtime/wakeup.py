@@ -23,7 +23,8 @@ class Wakeup:
         """Wake the waiting source, or let its next wait end at once."""
         self._event.set()
 
-    def wait(self) -> None:
-        """Wait until the event is set, at most LONGEST_WAIT; return at once if it was set since the last wait."""
-        self._event.wait(LONGEST_WAIT)
+    def wait(self) -> bool:
+        """Whether the event was set since the last wait, or is within LONGEST_WAIT."""
+        was_set = self._event.wait(LONGEST_WAIT)
         self._event.clear()
+        return was_set

@@ -13,8 +13,7 @@ from operators.query.filters import placed
 from operators.query.in_flight import InFlight
 from operators.query.indexed import Ask, unanswered
 from operators.query.syntax.expression import parse
-from operators.runtime.stage import Stage, stage
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries, pure
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
@@ -115,6 +114,6 @@ def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[
 
 
 @operator
-def admit(step_id: str, up: Stream[Batch], admission: Admission) -> Stage[InFlight]:
+def admit(step_id: str, up: Stream[Queries], admission: Admission) -> Stream[Queries]:
     """Queries in; those that are refused or past their deadline are answered, without any call."""
-    return stage("admit", up, lambda query: query, admission)
+    return pure("keywords", up, "admit", admission)

@@ -13,18 +13,20 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
 
 from operators.query.in_flight import InFlight
+from operators.query.message import Rejected
 from operators.query.trace import Attributes
 from operators.runtime.async_io import async_io
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage, stage
+from operators.runtime.stage import Batch, applied, stage
 from schemas.errors import BackendError
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-Batch = list[InFlight]
+Queries = Batch[InFlight]
+"""A batch of queries."""
 
 
 class BackendStage(ABC, Generic[Q, R]):
@@ -52,6 +54,10 @@ class BackendStage(ABC, Generic[Q, R]):
     def report(self) -> Callable[[int], None] | None:
         """What is told the number of calls under way whenever it changes."""
         return None
+
+    def wanted(self, query: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
+        """Whether the query may need the backend; if not, it goes on at once. On the worker's thread."""
+        return True
 
     @abstractmethod
     def requests(self, query: InFlight) -> Mapping[BatchKey, Q]:
@@ -98,39 +104,62 @@ class BackendStage(ABC, Generic[Q, R]):
 @operator
 def query_io(
     step_id: str,
-    up: Stream[Batch],
+    up: Stream[Queries],
+    name: str,
     requests: Callable[[InFlight], Mapping[BatchKey, Q]],
     call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
+    take: Callable[[Finished[InFlight, R]], InFlight | None],
     calls: EventLoopThread,
     bounds: Bounds,
+    wanted: Callable[[InFlight], bool] = lambda _: True,
     batching: BatchingPolicy[Q, R] | None = None,
     report: Callable[[int], None] | None = None,
-) -> Stream[list[Finished[InFlight, R]]]:
+) -> Stream[Queries]:
     """Asynchronous calls for queries: each has until its deadline, and its clock starts with the stage.
 
-    `report` is told the number of calls under way whenever it changes.
+    `name` is the stage's in dead letters. `report` is told the number of calls under way whenever it changes.
     """
 
     def begun(query: InFlight) -> Mapping[BatchKey, Q]:
         query.started = monotonic()
         return requests(query)
 
+    def taken(finished: Sequence[Finished[InFlight, R]]) -> list[InFlight | Rejected]:
+        return applied(name, finished, take, _item)
+
     in_flight = None if report is None else lambda _, count: report(count)
-    return async_io("calls", up, calls, begun, call, _deadline, bounds, batching, in_flight)
+    return async_io("calls", up, calls, begun, call, _deadline, bounds, taken, wanted, batching, in_flight)
 
 
 @operator
 def ask(
     step_id: str,
-    up: Stream[Batch],
+    up: Stream[Queries],
     part: BackendStage[Q, R] | None,
     calls: EventLoopThread,
-) -> Stage[InFlight]:
+) -> Stream[Queries]:
     """Queries in and on, with what the backend answered; without a `part` nothing is built."""
     if part is None:
-        return Stage(up, None, None)
-    done = query_io("backend", up, part.requests, part.call, calls, part.bounds, part.batching, part.report)
-    return stage(part.step, done, _item, part.finish)
+        return up
+    return query_io(
+        "backend",
+        up,
+        part.step,
+        part.requests,
+        part.call,
+        part.finish,
+        calls,
+        part.bounds,
+        part.wanted,
+        part.batching,
+        part.report,
+    )
+
+
+@operator
+def pure(step_id: str, up: Stream[Queries], name: str, step: Callable[[InFlight], InFlight | None]) -> Stream[Queries]:
+    """Queries in and on, after a step that calls no backend; `name` is the stage's in dead letters."""
+    return stage("stage", up, name, step, lambda query: query)
 
 
 def _deadline(query: InFlight) -> float:

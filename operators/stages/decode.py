@@ -13,7 +13,7 @@ from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
-from operators.runtime.stage import Stage, stage
+from operators.runtime.stage import Batch, stage
 from operators.telemetry.traces import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
@@ -97,6 +97,6 @@ def _clock(message: Message) -> float:
 
 
 @operator
-def decode(step_id: str, up: Stream[list[Message]], decoder: Decoder) -> Stage[InFlight]:
-    """Messages in; queries on, what can't be read dead."""
-    return stage("decode", up, lambda message: message, decoder)
+def decode(step_id: str, up: Stream[Batch[Message]], decoder: Decoder) -> Stream[Batch[InFlight]]:
+    """Messages in; queries on, what can't be read rejected."""
+    return stage("queries", up, "decode", decoder, lambda message: message)

@@ -15,8 +15,7 @@ from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage
-from operators.stages.backend_stage import BackendStage, Batch, ask
+from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.leg import VECTOR
 
@@ -83,6 +82,6 @@ class Embeddings(BackendStage[str, Embedding]):
 
 
 @operator
-def embed(step_id: str, up: Stream[Batch], embeddings: Embeddings | None, calls: EventLoopThread) -> Stage[InFlight]:
+def embed(step_id: str, up: Stream[Queries], embeddings: Embeddings | None, calls: EventLoopThread) -> Stream[Queries]:
     """Queries in and on, with their vectors; an embedding that was lost is noted in the query."""
     return ask("embedder", up, embeddings, calls)

@@ -11,8 +11,7 @@ from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage
-from operators.stages.backend_stage import BackendStage, Batch, ask
+from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.document import TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
@@ -66,6 +65,6 @@ class Fetching(BackendStage[list[str], Payloads]):
 
 
 @operator
-def fetch(step_id: str, up: Stream[Batch], fetching: Fetching | None, calls: EventLoopThread) -> Stage[InFlight]:
+def fetch(step_id: str, up: Stream[Queries], fetching: Fetching | None, calls: EventLoopThread) -> Stream[Queries]:
     """Queries in and on, with the payloads of their first candidates."""
     return ask("payloads", up, fetching, calls)

@@ -7,8 +7,7 @@ from bytewax.dataflow import Stream, operator
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.ranking.pipeline import first_phase, in_order
-from operators.runtime.stage import Stage, stage
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries, pure
 from schemas.result import LegStatus, RetrievalStage
 
 
@@ -32,6 +31,6 @@ def fused(query: InFlight) -> InFlight:
 
 
 @operator
-def fuse(step_id: str, up: Stream[Batch]) -> Stage[InFlight]:
+def fuse(step_id: str, up: Stream[Queries]) -> Stream[Queries]:
     """Queries in and on, with their candidates, best first."""
-    return stage("fuse", up, lambda query: query, fused)
+    return pure("order", up, "fuse", fused)

@@ -1,18 +1,16 @@
 """Lookup: how far the index is, and whether the query is answered already, or by one that is under way."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage, stage
 from operators.stages.answers import Answers, Watermark
-from operators.stages.backend_stage import Batch, query_io
+from operators.stages.backend_stage import Queries, query_io
 from schemas.errors import BackendError
 
 _BATCH_KEY: Final = "watermarks"
@@ -74,17 +72,15 @@ class Lookup:
             if self.watermarks.generation == generation:
                 return [(mark, generation) for mark in marks]
 
-    def take(self, finished: Finished[InFlight, Marked]) -> InFlight:
-        """Look the answer up. Raises InputError `cursor_expired`."""
+    def take(self, finished: Finished[InFlight, Marked]) -> InFlight | None:
+        """Look the answer up; None if the query waits for another's. Raises InputError `cursor_expired`."""
         outcome = finished.outcomes[_BATCH_KEY]
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
-        return self.answers.look_up(finished.item, mark, generation)
+        query = self.answers.look_up(finished.item, mark, generation)
+        return query if query.cache.leads else None
 
 
 @operator
-def lookup(step_id: str, up: Stream[Batch], looking: Lookup, calls: EventLoopThread) -> Stage[InFlight]:
-    """Queries in; on unless they are answered, wait for another's answer, or bring a cursor that has expired."""
-    done = query_io("watermarks", up, looking.requests, looking.call, calls, looking.bounds)
-    parted = stage("lookup", done, lambda done: done.item, looking.take)
-    leading = op.filter_map("leading", parted.on, lambda batch: [query for query in batch if query.cache.leads] or None)
-    return replace(parted, on=leading)
+def lookup(step_id: str, up: Stream[Queries], looking: Lookup, calls: EventLoopThread) -> Stream[Queries]:
+    """Queries in and on, unless they wait for another's answer; rejected with a cursor that has expired."""
+    return query_io("watermarks", up, "lookup", looking.requests, looking.call, looking.take, calls, looking.bounds)

@@ -28,7 +28,7 @@ from operators.query.search_bodies import depth
 from operators.query.trace import Headers
 from operators.runtime.stage import defect
 from operators.stages.answers import Answers
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries
 from operators.stages.refusals import Refusals
 from schemas.errors import Reason
 from schemas.result import RetrievalStage
@@ -151,6 +151,10 @@ class Finaliser:
     publisher: Publisher
     answers: Answers
 
+    def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
+        """The records of a query or of a refused message."""
+        return self.dead(item) if isinstance(item, Rejected) else self.answered(item)
+
     def answered(self, query: InFlight) -> list[OutputRecord]:
         """The records of an answered query and of its waiters; one whose result can't be written is refused."""
         waiters = self.answers.finish(query.message.origin)
@@ -182,12 +186,11 @@ class Finaliser:
 
 
 @operator
-def publish(
-    step_id: str, answered: Stream[Batch], dead: Stream[list[Rejected]], finaliser: Finaliser
-) -> Stream[list[OutputRecord]]:
+def publish(step_id: str, up: Stream[Queries], finaliser: Finaliser) -> Stream[list[OutputRecord]]:
     """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
-    results = op.map("results", answered, lambda batch: [each for query in batch for each in finaliser.answered(query)])
-    letters = op.map(
-        "dead_letters", dead, lambda batch: [each for message in batch for each in finaliser.dead(message)]
-    )
-    return op.merge("terminals", results, letters)
+
+    def written(batches: list[Queries]) -> list[list[OutputRecord]]:
+        records = [record for _, items in batches for item in items for record in finaliser(item)]
+        return [records] if records else []
+
+    return op.flat_map_batch("records", up, written)

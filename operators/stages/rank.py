@@ -6,8 +6,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.runtime.stage import Stage, stage
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries, pure
 
 
 def ranked(query: InFlight) -> InFlight:
@@ -26,6 +25,6 @@ def ranked(query: InFlight) -> InFlight:
 
 
 @operator
-def rank(step_id: str, up: Stream[Batch]) -> Stage[InFlight]:
+def rank(step_id: str, up: Stream[Queries]) -> Stream[Queries]:
     """Queries in and on, with their candidates in the recipe's order."""
-    return stage("rank", up, lambda query: query, ranked)
+    return pure("order", up, "rank", ranked)

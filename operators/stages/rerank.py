@@ -23,8 +23,7 @@ from operators.ranking.dedupe import content
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage
-from operators.stages.backend_stage import BackendStage, Batch, ask
+from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
 
 _NO_TOKEN_VECTORS: Final = (
@@ -179,6 +178,6 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
 
 @operator
-def rerank(step_id: str, up: Stream[Batch], reranking: Reranking | None, calls: EventLoopThread) -> Stage[InFlight]:
+def rerank(step_id: str, up: Stream[Queries], reranking: Reranking | None, calls: EventLoopThread) -> Stream[Queries]:
     """Queries in and on, with what the reranker said; scores that were lost are noted in the query."""
     return ask("reranker", up, reranking, calls)

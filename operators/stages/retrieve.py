@@ -26,8 +26,7 @@ from operators.query.search_bodies import Search, Searches, Unfinished, depth, l
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage, stage
-from operators.stages.backend_stage import Batch, query_io
+from operators.stages.backend_stage import Queries, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.leg import KEYWORD, LEGS, STRUCTURED, VECTOR
@@ -227,10 +226,9 @@ def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | B
 @operator
 def retrieve(
     step_id: str,
-    up: Stream[Batch],
+    up: Stream[Queries],
     retriever: Retriever,
     calls: EventLoopThread,
-) -> Stage[InFlight]:
+) -> Stream[Queries]:
     """Queries in; on with what their legs found, answered if every leg is lost."""
-    found = query_io("legs", up, retriever.searches, retriever, calls, retriever.bounds)
-    return stage("retrieve", found, lambda done: done.item, retrieved)
+    return query_io("legs", up, "retrieve", retriever.searches, retriever, retrieved, calls, retriever.bounds)

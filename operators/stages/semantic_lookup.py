@@ -2,13 +2,11 @@
 
 from bytewax.dataflow import Stream, operator
 
-from operators.query.in_flight import InFlight
-from operators.runtime.stage import Stage, stage
 from operators.stages.answers import Answers
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries, pure
 
 
 @operator
-def semantic_lookup(step_id: str, up: Stream[Batch], answers: Answers) -> Stage[InFlight]:
+def semantic_lookup(step_id: str, up: Stream[Queries], answers: Answers) -> Stream[Queries]:
     """Queries in; on unless the answer to a paraphrase serves them."""
-    return stage("semantic_lookup", up, lambda query: query, answers.semantic_lookup)
+    return pure("answers", up, "semantic_lookup", answers.semantic_lookup)

@@ -16,8 +16,7 @@ from operators.ranking import temporal_expressions as rules
 from operators.ranking.temporal_expressions import TemporalExpression
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage, stage
-from operators.stages.backend_stage import BackendStage, Batch, ask
+from operators.stages.backend_stage import BackendStage, Queries, ask, pure
 from schemas.errors import BackendError
 
 Asked = tuple[str, float]
@@ -73,9 +72,9 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
 @operator
 def temporal_expression(
-    step_id: str, up: Stream[Batch], by_chat_model: ByChatModel | None, calls: EventLoopThread
-) -> Stage[InFlight]:
+    step_id: str, up: Stream[Queries], by_chat_model: ByChatModel | None, calls: EventLoopThread
+) -> Stream[Queries]:
     """Queries in and on, with the time that they name where their recipe targets it."""
     if by_chat_model is None:
-        return stage("rules", up, lambda query: query, by_rules)
+        return pure("rules", up, "rules", by_rules)
     return ask("chat", up, by_chat_model, calls)
