@@ -15,7 +15,10 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.query.in_flight import InFlight
+from operators.query.message import Rejected
+from operators.runtime.stage import KEY
 from operators.runtime.wakeup import Wakeup
+from operators.stages.backend_stage import Queries
 
 
 class Load(Protocol):
@@ -32,7 +35,7 @@ class Load(Protocol):
         ...
 
 
-class Source(DynamicSource[list[InFlight]]):
+class Source(DynamicSource[Queries]):
     """A load as an operator's input."""
 
     def __init__(self, load: Load) -> None:
@@ -43,7 +46,7 @@ class Source(DynamicSource[list[InFlight]]):
         return _Sending(self._load)
 
 
-class Sink(DynamicSink[list[InFlight]]):
+class Sink(DynamicSink[Queries]):
     """A load as an operator's output."""
 
     def __init__(self, load: Load) -> None:
@@ -54,28 +57,26 @@ class Sink(DynamicSink[list[InFlight]]):
         return _Answering(self._load)
 
 
-class _Sending(StatelessSourcePartition[list[InFlight]]):
+class _Sending(StatelessSourcePartition[Queries]):
     def __init__(self, load: Load) -> None:
         self._load = load
 
-    def next_batch(self) -> list[list[InFlight]]:
-        batch = self._load.due()
-        if batch:
-            return [batch]
-        self._load.wakeup.wait()
-        return []
+    def next_batch(self) -> list[Queries]:
+        batch: list[InFlight | Rejected] = [*self._load.due()]
+        # At each wake-up there is a batch, even an empty one: what has finished leaves with it.
+        return [(KEY, batch)] if batch or self._load.wakeup.wait() else []
 
     def next_awake(self) -> datetime | None:
         return datetime.now(UTC)
 
 
-class _Answering(StatelessSinkPartition[list[InFlight]]):
+class _Answering(StatelessSinkPartition[Queries]):
     def __init__(self, load: Load) -> None:
         self._load = load
 
-    def write_batch(self, items: list[list[InFlight]]) -> None:
-        for batch in items:
-            self._load.answer(batch)
+    def write_batch(self, items: list[Queries]) -> None:
+        for _, batch in items:
+            self._load.answer([each for each in batch if isinstance(each, InFlight)])
 
 
 class ClosedLoop:

@@ -150,7 +150,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     flow = Dataflow("faults")
     bounds = Bounds(section.timeout, section.documents, section.calls)
     reranked = rerank("rerank", op.input("in", flow, Source(loop)), Reranking(reranker, bounds), calls)
-    op.output("out", reranked.on, Sink(loop))
+    op.output("out", reranked, Sink(loop))
     # Else the garbage collector goes through all queries that wait to be sent, and everything stands still for 0.1 s.
     gc.collect()
     gc.freeze()

@@ -42,7 +42,9 @@ from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import KEY
 from operators.runtime.wakeup import Wakeup
+from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking, rerank
 from schemas.settings import load
 
@@ -84,11 +86,11 @@ class Operator:
     def __init__(self, reranker: Reranker, max_concurrency: int) -> None:
         self._reranking = Reranking(reranker, Bounds(FOREVER, 1, max_concurrency))
 
-    def __call__(self, source: AnySource[list[InFlight]], sink: Any, calls: EventLoopThread) -> None:
+    def __call__(self, source: AnySource[Queries], sink: Any, calls: EventLoopThread) -> None:
         """Run until the source ends."""
         flow = Dataflow("reranking")
         reranked = rerank("rerank", op.input("in", flow, source), self._reranking, calls)
-        op.output("out", reranked.on, sink)
+        op.output("out", reranked, sink)
         run_main(flow)
 
 
@@ -150,12 +152,12 @@ def in_process(rounds: int) -> dict[str, Any]:
         encoder = CrossEncoder(directory)
         operator = Operator(encoder, 1)
         calls = EventLoopThread(Wakeup())
-        answered: list[list[InFlight]] = []
+        answered: list[Queries] = []
 
         made = [queries(QUERIES) for _ in range(rounds)]
 
         def operated() -> None:
-            operator(TestingSource([made.pop()]), TestingSink(answered), calls)
+            operator(TestingSource([(KEY, [*made.pop()])]), TestingSink(answered), calls)
 
         rates: dict[str, list[float]] = {"operator": [], "loop": []}
         subjects: dict[str, Callable[[], Any]] = {"operator": operated, "loop": lambda: loop(pairs)}
@@ -164,7 +166,8 @@ def in_process(rounds: int) -> dict[str, Any]:
                 rates[name].append(len(pairs) / _seconds(subjects[name]))
         calls.run(encoder.aclose(), 10)
         calls.close()
-    assert all(each.outcome.rerank_scores for batch in answered for each in batch)
+    left = [each for _, batch in answered for each in batch]
+    assert all(isinstance(each, InFlight) and each.outcome.rerank_scores for each in left)
     ratios = [ours / theirs for ours, theirs in zip(rates["operator"], rates["loop"], strict=True)]
     return {
         "pairs": len(pairs),

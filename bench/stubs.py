@@ -43,9 +43,7 @@ _INFO: dict[str, Any] = {
         },
         "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000},
         "optimizer_config": {
-            "deleted_threshold": 0.2,
             "vacuum_min_vector_number": 1000,
-            "default_segment_number": 2,
             "flush_interval_sec": 5,
         },
     },

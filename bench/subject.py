@@ -14,7 +14,6 @@ from bench.peers.process import Place
 from bench.ports import free_port
 from schemas.settings import KafkaSettings
 
-
 CONCURRENCY: Final = 128
 """Calls to the reranker under way at most: as many as a peer has queries."""
 

@@ -59,7 +59,8 @@ class Replica:
         self._resources.register("consumer loop", loop.close)
         delivery.start()
         try:
-            run_main(self._flow)
+            with self._replication.calls.attended():
+                run_main(self._flow)
             delivery.close()
         finally:
             self._resources.close()

@@ -256,12 +256,9 @@ class _Partition(StatelessSourcePartition[Batch[Message]]):
         self._wakeup = wakeup
 
     def next_batch(self) -> list[Batch[Message]]:
+        woken = self._wakeup.wait()
         messages = self._loop.take()
-        if not messages:
-            if not self._wakeup.wait():
-                return []
-            messages = self._loop.take()
-        return [(KEY, messages)]
+        return [(KEY, messages)] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST

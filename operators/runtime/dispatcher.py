@@ -146,7 +146,7 @@ class Dispatcher(Generic[T, Q, R]):
         """Send items to the event-loop thread."""
         self._submitted += len(items)
         room = self._bounds.max_pending - (self.outstanding - len(items))
-        self._calls.loop.call_soon_threadsafe(self._accept, items[: max(0, room)], items[max(0, room) :])
+        self._calls.submit(self._accept, items[: max(0, room)], items[max(0, room) :])
 
     def drain(self) -> list[Finished[T, R]]:
         """The items that have finished since the last call."""

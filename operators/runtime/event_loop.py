@@ -1,8 +1,12 @@
-"""The event-loop thread: every call of a process to a backend runs there."""
+"""The event loop: every call of a process to a backend runs there.
+
+It has a thread of its own, except while it is attended: then it runs on the thread that waits for the wake-up event.
+"""
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from operators.runtime.wakeup import Wakeup
@@ -11,14 +15,14 @@ R = TypeVar("R")
 
 
 class EventLoopThread:
-    """One thread with one event loop."""
+    """One event loop, on one thread at a time."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self.wakeup = wakeup
         self.closing = False
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
-        self._thread.start()
+        self._attended = False
+        self._thread = self._started()
 
     def run(self, work: Awaitable[R], timeout: float) -> R:
         """Run one awaitable from another thread and wait for it."""
@@ -28,18 +32,46 @@ class EventLoopThread:
 
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
 
+    def submit(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Call back on the loop's thread. From the thread that waits for the wake-up event."""
+        if self._attended:
+            self.loop.call_soon(callback, *arguments)
+        else:
+            self.loop.call_soon_threadsafe(callback, *arguments)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """The calling thread runs the loop while it waits for the wake-up event, until the block ends."""
+        self._stop()
+        self._attended = True
+        self.wakeup.attend(self.loop)
+        try:
+            yield
+        finally:
+            self.wakeup.attend(None)
+            self._attended = False
+            self._thread = self._started()
+
     def close(self) -> None:
         """Cancel the running calls and end the thread."""
         self.closing = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        self._stop()
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
             task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+
+        async def ended() -> None:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.loop.shutdown_asyncgens()
+
+        self.loop.run_until_complete(ended())
         self.loop.close()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self.loop.run_forever, name="calls", daemon=True)
+        thread.start()
+        return thread
+
+    def _stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
@@ -21,14 +18,14 @@ from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.answer import Answer, Page
 from operators.query.in_flight import InFlight
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
 from operators.stages.answers import Watermark
 from operators.stages.lookup import Lookup, Watermarks, lookup
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment, wait_until
+from tests.operators.runtime.flowing import items
+from tests.operators.runtime.test_async_io import looping
 from tests.operators.samples import answers, query
 from tests.proxy import Mode, Proxy
 
@@ -65,23 +62,11 @@ def looked_up(watermarks: Watermarks, timeout: float) -> tuple[list[InFlight], l
     first = kept.look_up(query(100), MARK)
     kept.put(first, Answer(KEPT, Page(0.0)))
     kept.finish(first.message.origin)
-    on: list[list[InFlight]] = []
-    answered: list[list[InFlight]] = []
-    calls = EventLoopThread(Wakeup())
-    flow = Dataflow("lookup")
-    queries = op.input("queries", flow, TestingSource([[query(1), query(2)], [query(3)], [query(4)], [query(5)]]))
-    stage = lookup("lookup", queries, Lookup(kept, watermarks, timeout), calls)
-    assert stage.answered is not None
-    assert stage.dead is not None
-    op.output("on", stage.on, TestingSink(on))
-    op.output("answered", stage.answered, TestingSink(answered))
-    op.output("dead", stage.dead, TestingSink([]))
-    try:
-        run_main(flow)
-    finally:
-        calls.close()
+    batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
+    with looping() as calls:
+        left = items(batches, lambda up: lookup("lookup", up, Lookup(kept, watermarks, timeout), calls))
     assert kept.leading == 0
-    return [each for batch in on for each in batch], [each for batch in answered for each in batch]
+    return [each for each in left if not each.answered], [each for each in left if each.answered]
 
 
 def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:

@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from flows.process.logs import PROPAGATORS
 from operators.delivery.record_size import record_size
 from operators.query.message import Message, OutputRecord, Rejected
-from operators.runtime.stage import sort
+from operators.runtime.stage import KEY, applied, parted
 from operators.stages.decode import Decoder
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
@@ -47,11 +47,9 @@ def messages(seed: int, count: int) -> list[Message]:
 
 def output_records(read: list[Message]) -> list[OutputRecord]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
-    decoded = sort("decode", read, lambda sent: sent, DECODE)
-    ready = sort("admit", decoded.on, lambda query: query, admission())
-    dead: list[Rejected] = decoded.dead + ready.dead
-    records = [written(query, PUBLISH) for query in ready.on + ready.answered]
-    return records + [REFUSE(rejected) for rejected in dead]
+    live, passing = parted([(KEY, applied("decode", read, DECODE, lambda sent: sent))])
+    ended = [*passing, *applied("admit", live, admission(), lambda query: query)]
+    return [REFUSE(each) if isinstance(each, Rejected) else written(each, PUBLISH) for each in ended]
 
 
 @pytest.mark.slow

@@ -6,12 +6,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -21,6 +19,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.runtime.flowing import items as items_of
 
 ROOMY = Bounds(timeout=30, max_batch=64, max_concurrency=8)
 
@@ -36,6 +35,7 @@ class Item:
     deadline: float = math.inf
     latency: float = 0.0
     fails: bool = False
+    answered: bool = False
 
     def plan(self) -> Mapping[BatchKey, tuple[str, "Item"]]:
         """A request that names the lane and the item, so that an outcome can."""
@@ -95,7 +95,6 @@ def left(
     batches: Sequence[list[Item]], call: Call, bounds: Bounds, plan: Callable[[Item], Mapping[BatchKey, Any]]
 ) -> list[Finished[Item, Any]]:
     """Run a flow over the batches: what left it; every item must leave exactly once."""
-    out: list[list[Finished[Item, Any]]] = []
     began = math.nan
 
     def flowing() -> Iterator[list[Item]]:
@@ -105,12 +104,8 @@ def left(
         yield from batches
 
     with looping() as calls:
-        flow = Dataflow("calls")
-        up = op.input("in", flow, TestingSource(flowing()))
-        done = async_io("io", up, calls, plan, call, lambda item: began + item.deadline, bounds)
-        op.output("out", done, TestingSink(out))
-        run_main(flow)
-    finished = [done for batch in out for done in batch]
+        io = partial(async_io, "io", calls=calls, requests=plan, call=call, bounds=bounds, take=list)
+        finished = items_of(flowing(), lambda up: io(up, deadline=lambda item: began + item.deadline))
     assert sorted(done.item.number for done in finished) == sorted(item.number for batch in batches for item in batch)
     return finished
 
@@ -145,6 +140,17 @@ def test_no_outcome_is_anothers(batches: list[list[Any]], max_batch: int, max_co
                 assert outcome == f"{batch_key}{item.number}"
     assert all(0 < len(batch) <= max_batch for _, batch in backend.calls)
     assert all(most <= max_concurrency for most in backend.most.values())
+
+
+def test_an_item_that_is_not_wanted_or_answered_passes_at_once() -> None:
+    """Neither takes the way over the event loop: what isn't wanted has no outcomes, what is answered is as it was."""
+    backend = Backend()
+    passing = [Item(0), Item(1, answered=True), Item(2)]
+    with looping() as calls:
+        io = partial(async_io, "io", calls=calls, requests=Item.plan, call=backend, bounds=ROOMY, take=list)
+        left = items_of([passing], lambda up: io(up, deadline=lambda _: 1e9, wanted=lambda item: item.number == 2))
+    assert left[0] is passing[1]
+    assert [(done.item.number, done.outcomes) for done in left[1:]] == [(0, {}), (2, {"a": "a2"})]
 
 
 def test_an_item_that_asks_for_nothing_passes() -> None:

@@ -11,17 +11,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.runtime.async_io import async_io
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.dispatcher import BatchKey, Bounds
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 from tests.operators.delivery.scripted import until
 from tests.operators.runtime.batching.test_backlog import Slices
+from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import looping
 
 LANE = "a"
@@ -34,6 +32,7 @@ class Item:
 
     text: str
     deadline: float = math.inf
+    answered: bool = False
 
 
 @dataclass
@@ -99,7 +98,6 @@ def ran(
     reports: Reports | None = None,
 ) -> dict[str, Any]:
     """Run a flow over the batches, whose calls take `size` letters: what became of each item, which left once."""
-    out: list[list[Finished[Item, Any]]] = []
     seen: list[str] = []
 
     def noted() -> Iterator[list[Item]]:
@@ -108,23 +106,22 @@ def ran(
             yield batch
 
     with looping() as calls:
-        flow = Dataflow("portions")
-        up = op.input("in", flow, TestingSource(noted()))
         bounds = Bounds(timeout, 1, max_concurrency)
-        done = async_io(
-            "io",
-            up,
-            calls,
-            lambda item: {LANE: item.text},
-            backend,
-            lambda item: item.deadline,
-            bounds,
-            Slices(size),
-            reports,
+        finished = items(
+            noted(),
+            lambda up: async_io(
+                "io",
+                up,
+                calls,
+                lambda item: {LANE: item.text},
+                backend,
+                lambda item: item.deadline,
+                bounds,
+                list,
+                batching=Slices(size),
+                in_flight=reports,
+            ),
         )
-        op.output("out", done, TestingSink(out))
-        run_main(flow)
-    finished = [each for batch in out for each in batch]
     assert sorted(each.item.text for each in finished) == sorted(seen)
     return {each.item.text: each.outcomes[LANE] for each in finished}
 

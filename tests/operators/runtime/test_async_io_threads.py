@@ -2,33 +2,40 @@
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
+from dataclasses import dataclass
+from typing import Any
 
 from operators.runtime.async_io import async_io
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.dispatcher import BatchKey, Bounds
+from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import looping
 
 
-def test_every_argument_is_called_on_the_event_loop_thread() -> None:
-    """The engine's worker calls none of them, so that none can hold it up."""
+@dataclass(frozen=True)
+class Number:
+    """What flows."""
+
+    number: int
+    answered: bool = False
+
+
+def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
+    """The engine's worker calls what takes outcomes over, and none that could hold it up."""
     seen: dict[str, set[str]] = {}
 
     def note(argument: str) -> None:
         seen.setdefault(argument, set()).add(threading.current_thread().name)
 
-    def plan(item: int) -> Mapping[BatchKey, int]:
+    def plan(item: Number) -> Mapping[BatchKey, int]:
         note("plan")
-        return {"a": item}
+        return {"a": item.number}
 
     async def call(_: BatchKey, queries: Sequence[int], __: float) -> Sequence[int]:
         note("call")
         return queries
 
-    def deadline(_: int) -> float:
+    def deadline(_: Number) -> float:
         note("deadline")
         return float("inf")
 
@@ -49,14 +56,32 @@ def test_every_argument_is_called_on_the_event_loop_thread() -> None:
             note("batching")
             return super().merged(query, outcomes)
 
-    out: list[list[Finished[int, int]]] = []
+    def take(finished: Sequence[Any]) -> list[Any]:
+        note("take")
+        return list(finished)
+
+    def wanted(item: Number) -> bool:
+        note("wanted")
+        return True
+
     with looping() as calls:
-        flow = Dataflow("threads")
-        up = op.input("in", flow, TestingSource([[1, 2], [3]]))
-        done = async_io(
-            "io", up, calls, plan, call, deadline, Bounds(30, 2, 1), Noting(2), lambda *_: note("in_flight")
+        left = items(
+            [[Number(1), Number(2)], [Number(3)]],
+            lambda up: async_io(
+                "io",
+                up,
+                calls,
+                plan,
+                call,
+                deadline,
+                Bounds(30, 2, 1),
+                take,
+                wanted,
+                Noting(2),
+                lambda *_: note("in_flight"),
+            ),
         )
-        op.output("out", done, TestingSink(out))
-        run_main(flow)
-    assert sorted(finished.item for batch in out for finished in batch) == [1, 2, 3]
+    assert sorted(finished.item.number for finished in left) == [1, 2, 3]
+    worker = threading.current_thread().name
+    assert seen.pop("take") == seen.pop("wanted") == {worker}
     assert seen == {key: {"calls"} for key in ("plan", "deadline", "batching", "in_flight", "call")}

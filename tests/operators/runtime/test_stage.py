@@ -1,19 +1,16 @@
-"""A stage: one item's fault is that item's own, and what comes in comes out in exactly one of three streams."""
+"""A stage: one item's fault is that item's own, and what comes in comes out, once, in the same batch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.query.message import Message, Rejected
-from operators.runtime.stage import sort, stage
+from operators.runtime.stage import applied, stage
 from schemas.errors import DeadLetterClass, InputError
+from tests.operators.runtime.flowing import flowed
 from tests.operators.samples import message
 
 CANARY = "the secret text of a query"
@@ -43,52 +40,67 @@ def step(item: Item) -> Item:
     return item
 
 
-def ran(
-    batches: list[list[Item]], do: Callable[[Item], Item] = step
-) -> tuple[list[list[Item]], list[list[Item]], list[list[Rejected]]]:
-    """Run a stage in a flow: what came out of on, answered and dead."""
-    on: list[list[Item]] = []
-    answered: list[list[Item]] = []
-    dead: list[list[Rejected]] = []
-    flow = Dataflow("stage")
-    made = stage("work", op.input("in", flow, TestingSource(batches)), lambda item: item.message, do)
-    assert made.answered is not None
-    assert made.dead is not None
-    op.output("on", made.on, TestingSink(on))
-    op.output("answered", made.answered, TestingSink(answered))
-    op.output("dead", made.dead, TestingSink(dead))
-    run_main(flow)
-    return on, answered, dead
+def worked(items: list[Item]) -> list[Item | Rejected]:
+    """The items after the step."""
+    return applied("work", items, step, lambda item: item.message)
 
 
-def test_a_batch_is_parted_into_three_streams() -> None:
-    """Each item leaves through the stream of its fate, in order; a stream without items gets no empty list."""
-    on, answered, dead = ran([[Item(0), Item(1, "answered"), Item(2, "refused"), Item(3)], [Item(4)], []])
-    assert [[item.number for item in batch] for batch in on] == [[0, 3], [4]]
-    assert [[item.number for item in batch] for batch in answered] == [[1]]
-    assert [[rejected.message.origin.offset for rejected in batch] for batch in dead] == [[2]]
+def through(batches: list[list[Item]]) -> list[list[Item | Rejected]]:
+    """The batches that leave a stage in a flow."""
+    return flowed(batches, lambda up: stage("made", up, "work", step, lambda item: item.message))
+
+
+def offsets(items: list[Item | Rejected]) -> list[int]:
+    """Which they are."""
+    return [item.message.origin.offset for item in items]
+
+
+def test_a_batch_leaves_as_one() -> None:
+    """What goes on, what is answered and what is rejected leave together, and each says for itself which it is."""
+    first, second = through([[Item(0), Item(1, "answered"), Item(2, "refused"), Item(3)], [Item(4)], []])
+    assert (offsets(first), offsets(second)) == ([0, 1, 2, 3], [4])
+    assert [item.answered for item in first] == [False, True, True, False]
+    assert isinstance(first[2], Rejected)
+
+
+def test_what_is_answered_or_rejected_passes_by() -> None:
+    """A later stage does nothing to it, and keeps none of it."""
+    answered, rejected = Item(1, "defect", answered=True), Rejected(message(), DeadLetterClass.INVALID, "before", "why")
+    (left,) = flowed(
+        [[Item(0), answered, rejected]], lambda up: stage("made", up, "work", step, lambda item: item.message)
+    )
+    assert [each for each in left if each is answered or each is rejected] == [answered, rejected]
+    assert len(left) == 3
+
+
+def test_an_item_that_waits_elsewhere_leaves_the_flow() -> None:
+    """None in place of an item: it is somebody else's to bring back."""
+    assert applied(
+        "work", [Item(0), Item(1)], lambda item: None if item.number else item, lambda item: item.message
+    ) == [Item(0)]
 
 
 def test_a_refusal_names_class_stage_and_reason() -> None:
     """An InputError becomes a rejection of its class, with the stage's name and the error's own words."""
-    (rejected,) = sort("decode", [Item(7, "refused")], lambda item: item.message, step).dead
+    (rejected,) = applied("decode", [Item(7, "refused")], step, lambda item: item.message)
+    assert isinstance(rejected, Rejected)
     assert (rejected.kind, rejected.stage, rejected.reason) == (DeadLetterClass.TOO_LARGE, "decode", "it is too large")
     assert rejected.message.origin.offset == 7
 
 
 def test_a_defect_rejects_one_item_and_leaves_the_others() -> None:
     """An exception that nobody expected is that one item's dead letter of class `internal`."""
-    on, _, dead = ran([[Item(0), Item(1, "defect"), Item(2)]])
-    assert [[item.number for item in batch] for batch in on] == [[0, 2]]
-    assert [(rejected.message.origin.offset, rejected.kind) for batch in dead for rejected in batch] == [
-        (1, DeadLetterClass.INTERNAL)
-    ]
+    first, rejected, last = worked([Item(0), Item(1, "defect"), Item(2)])
+    assert (first, last) == (Item(0), Item(2))
+    assert isinstance(rejected, Rejected)
+    assert (rejected.message.origin.offset, rejected.kind) == (1, DeadLetterClass.INTERNAL)
 
 
 def test_a_defect_is_logged_without_what_it_quotes() -> None:
     """The log has the traceback and the place; neither log nor dead letter has the exception's words."""
     with capture_logs() as lines:
-        (rejected,) = sort("work", [Item(5, "defect")], lambda item: item.message, step).dead
+        (rejected,) = worked([Item(5, "defect")])
+    assert isinstance(rejected, Rejected)
     (line,) = lines
     assert (line["event"], line["log_level"]) == ("stage raised an unexpected error", "error")
     assert (line["stage"], line["error"], line["offset"]) == ("work", "KeyError", 5)
@@ -100,10 +112,8 @@ def test_a_defect_is_logged_without_what_it_quotes() -> None:
 @given(st.lists(st.sampled_from(["on", "answered", "refused", "defect"]), max_size=12))
 def test_every_item_leaves_once(fates: list[str]) -> None:
     """Nothing is lost and nothing is doubled, whatever happens to whom."""
-    parted = sort("work", [Item(number, fate) for number, fate in enumerate(fates)], lambda item: item.message, step)
-    left = [item.number for item in parted.on + parted.answered]
-    left += [rejected.message.origin.offset for rejected in parted.dead]
-    assert sorted(left) == list(range(len(fates)))
+    left = worked([Item(number, fate) for number, fate in enumerate(fates)])
+    assert offsets(left) == list(range(len(fates)))
 
 
 def test_a_process_can_still_be_stopped() -> None:
@@ -113,4 +123,4 @@ def test_a_process_can_still_be_stopped() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sort("work", [Item(0)], lambda item: item.message, interrupted)
+        applied("work", [Item(0)], interrupted, lambda item: item.message)

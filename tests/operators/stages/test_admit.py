@@ -5,9 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 
 from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
@@ -15,13 +12,13 @@ from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.capabilities import Capabilities
 from operators.query.field_map import FieldMap
-from operators.query.in_flight import InFlight
 from operators.query.indexed import Ask
 from operators.stages.admit import admit
 from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
 from schemas.settings import FirewallSettings, QdrantSettings, load
 from schemas.settings.qdrant import Bm25Settings
+from tests.operators.runtime.flowing import items
 from tests.operators.samples import admission, decoder, message, query
 
 ADMIT = admission()
@@ -146,15 +143,9 @@ def test_a_firewall_guards_every_query_that_goes_on() -> None:
 def test_the_flow_parts_the_expired_from_the_others() -> None:
     """Through the engine, on a clock that the test sets: one goes on, one is answered, none is dead."""
     early, late = query(0, timeout_ms=1000), query(1, timeout_ms=9000)
-    out: dict[str, list[list[InFlight]]] = {"on": [], "answered": [], "dead": []}
-    flow = Dataflow("admit")
-    stage = admit(
-        "admit", op.input("in", flow, TestingSource([[early, late]])), admission(clock=lambda: early.deadline + 1)
-    )
-    for name, sink in out.items():
-        op.output(name, getattr(stage, name), TestingSink(sink))
-    run_main(flow)
-    assert out == {"on": [[late]], "answered": [[early]], "dead": []}
+    admitting = admission(clock=lambda: early.deadline + 1)
+    assert items([[early, late]], lambda up: admit("admit", up, admitting)) == [early, late]
+    assert (early.answered, late.answered) == (True, False)
 
 
 class Told:

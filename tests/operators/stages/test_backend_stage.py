@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.dataflow import Dataflow, Stream
+from bytewax.testing import TestingSource
 
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
-from operators.stages.backend_stage import BackendStage, Batch, ask
+from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendError, BackendUnavailable, Reason
+from tests.operators.runtime.flowing import items
+from tests.operators.runtime.test_async_io import looping
 from tests.operators.samples import query
 
 
@@ -56,19 +56,8 @@ class Spelling(BackendStage[str, str]):
 
 def through(part: Spelling | None, *asked: InFlight) -> list[InFlight]:
     """The queries that go on."""
-    on: list[Batch] = []
-    calls = EventLoopThread(Wakeup())
-    flow = Dataflow("backend")
-    stage = ask("spell", op.input("in", flow, TestingSource([list(asked)])), part, calls)
-    op.output("on", stage.on, TestingSink(on))
-    if stage.answered is not None and stage.dead is not None:
-        op.output("answered", stage.answered, TestingSink([]))
-        op.output("dead", stage.dead, TestingSink([]))
-    try:
-        run_main(flow)
-    finally:
-        calls.close()
-    return [each for batch in on for each in batch]
+    with looping() as calls:
+        return items([asked], lambda up: ask("spell", up, part, calls))
 
 
 def test_an_outcome_is_taken_a_loss_noted_and_the_rest_passes() -> None:
@@ -93,11 +82,9 @@ def test_a_step_is_noted_where_it_was_made() -> None:
 
 
 def test_without_a_backend_nothing_is_built() -> None:
-    """Queries pass by, and there is no stream of answered or of dead messages."""
+    """Queries pass by: the stage's stream is the one that it is given."""
     asked = query()
     assert through(None, asked) == [asked]
-    calls = EventLoopThread(Wakeup())
-    flow = Dataflow("backend")
-    stage = ask("spell", op.input("in", flow, TestingSource([])), None, calls)
-    calls.close()
-    assert (stage.answered, stage.dead) == (None, None)
+    up: Stream[Queries] = op.input("in", Dataflow("backend"), TestingSource([]))
+    with looping() as calls:
+        assert ask("spell", up, None, calls).stream_id == up.stream_id

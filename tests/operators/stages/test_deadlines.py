@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow, Stream
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.dataflow import Stream
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +18,7 @@ from operators.query.result import status_of
 from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Stage
-from operators.stages.backend_stage import Batch
+from operators.stages.backend_stage import Queries
 from operators.stages.embed import Embeddings, embed
 from operators.stages.fetch import Fetching, fetch
 from operators.stages.fuse import fuse
@@ -29,6 +26,7 @@ from operators.stages.rerank import Reranking, rerank
 from operators.stages.retrieve import Retriever, retrieve
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
+from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import Backend, Item, looping, ran
 from tests.operators.samples import DIMENSION, TRACER, decoder, message, query
 from tests.operators.stages.test_publish import found
@@ -101,18 +99,11 @@ def late(**event: Any) -> InFlight:
     return asked
 
 
-def through(asked: InFlight, stage: Callable[[Stream[Batch], EventLoopThread], Stage[InFlight]]) -> str:
-    """Run one query through a stage; the stream by which it left."""
-    out: dict[str, list[Batch]] = {"on": [], "answered": [], "dead": []}
+def through(asked: InFlight, stage: Callable[[Stream[Queries], EventLoopThread], Stream[Queries]]) -> str:
+    """Run one query through a stage; whether it goes on or is answered."""
     with looping() as calls:
-        flow = Dataflow("deadlines")
-        left = stage(op.input("in", flow, TestingSource([[asked]])), calls)
-        for name, sink in out.items():
-            op.output(name, getattr(left, name), TestingSink(sink))
-        run_main(flow)
-    ((name, batches),) = ((name, batches) for name, batches in out.items() if batches)
-    assert batches == [[asked]]
-    return name
+        assert items([[asked]], lambda up: stage(up, calls)) == [asked]
+    return "answered" if asked.answered else "on"
 
 
 def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:

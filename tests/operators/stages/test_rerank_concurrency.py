@@ -28,7 +28,8 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import Batch
+from operators.runtime.stage import KEY
+from operators.stages.backend_stage import Queries
 from operators.stages.rank import rank
 from operators.stages.rerank import Reranking, rerank
 from tests.operators.clients.http.serving import answering, backend, json_response
@@ -190,7 +191,7 @@ def waves(queries: Sequence[InFlight], pause: float, size: int) -> Iterator[Any]
         batch = list(queries[start : start + size])
         for one in batch:
             one.deadline += time.monotonic()
-        yield batch
+        yield (KEY, batch)
         yield TestingSource.PAUSE(timedelta(seconds=pause))
 
 
@@ -199,12 +200,12 @@ def through(
 ) -> list[InFlight]:
     """Run the queries through the stage: each leaves once, with its own ranking or its fused one; those not lost."""
     fused, expected = [ranking(one) for one in queries], [alone(one) for one in queries]
-    on: list[Batch] = []
+    on: list[Queries] = []
     flow = Dataflow("reranking")
     up = op.input("in", flow, TestingSource(waves(queries, pause, size)))
-    op.output("on", rank("rank", rerank("rerank", up, reranking, calls).on).on, TestingSink(on))
+    op.output("on", rank("rank", rerank("rerank", up, reranking, calls)), TestingSink(on))
     run_main(flow)
-    assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
+    assert Counter(id(one) for _, batch in on for one in batch) == Counter(map(id, queries))
     for one, before, after in zip(queries, fused, expected, strict=True):
         assert one.outcome.reranked is (len(before) > 1 and not one.outcome.degraded)
         assert ranking(one) == (after if one.outcome.reranked else before)

@@ -5,9 +5,6 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import pytest
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.selection import ChatSelector
@@ -17,7 +14,6 @@ from operators.query.rerank_scores import Scores
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import Batch
 from operators.stages.fuse import fused
 from operators.stages.rank import rank, ranked
 from operators.stages.rerank import Reranking, rerank
@@ -29,6 +25,7 @@ from schemas.settings.ranking import PROFILES
 from tests.operators.clients.chat.servers import HEADERS, OpenAI, openai
 from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.ranking.pools import scores, vector
+from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import looping
 from tests.operators.samples import decoder, message
 
@@ -116,15 +113,11 @@ def query(offset: int = 0, **event: Any) -> InFlight:
 
 def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
     """Run the queries through both stages: all of them go on."""
-    on: list[Batch] = []
-    flow = Dataflow("reranking")
-    up = op.input("in", flow, TestingSource([asked]))
-    reranked = rank("rank", rerank("rerank", up, both.rerank, calls).on)
-    op.output("on", rerank("pick", reranked.on, both.pick, calls).on, TestingSink(on))
-    run_main(flow)
-    assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [
-        each.asked.canonical.query_id for each in asked
-    ]
+    left = items(
+        [asked],
+        lambda up: rerank("pick", rank("rank", rerank("rerank", up, both.rerank, calls)), both.pick, calls),
+    )
+    assert sorted(each.asked.canonical.query_id for each in left) == [each.asked.canonical.query_id for each in asked]
 
 
 @pytest.mark.parametrize(

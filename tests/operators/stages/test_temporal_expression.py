@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
 
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.query.in_flight import InFlight
@@ -20,7 +17,6 @@ from operators.query.result import status_of
 from operators.ranking.temporal_expressions import TemporalExpression
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import Batch
 from operators.stages.temporal_expression import ByChatModel, temporal_expression
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
@@ -28,6 +24,7 @@ from schemas.result import Status
 from schemas.settings.ranking import PROFILES
 from tests.operators.clients.chat.servers import HEADERS, OpenAI, always, openai, openai_answer
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
+from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import looping
 from tests.operators.samples import decoder, message
 
@@ -79,16 +76,9 @@ def through(
     asked: list[InFlight], calls: EventLoopThread, chat: ChatTemporalExtractor | None, timeout: float = 10
 ) -> None:
     """Run the queries through the stage: all of them go on."""
-    on: list[Batch] = []
-    flow = Dataflow("anchors")
-    bounds = Bounds(timeout, max_batch=1, max_concurrency=4)
-    up = op.input("in", flow, TestingSource([asked]))
-    left = temporal_expression("t", up, ByChatModel(chat, bounds) if chat is not None else None, calls)
-    op.output("on", left.on, TestingSink(on))
-    run_main(flow)
-    assert sorted(each.asked.canonical.query_id for batch in on for each in batch) == [
-        each.asked.canonical.query_id for each in asked
-    ]
+    part = ByChatModel(chat, Bounds(timeout, max_batch=1, max_concurrency=4)) if chat is not None else None
+    left = items([asked], lambda up: temporal_expression("t", up, part, calls))
+    assert sorted(each.asked.canonical.query_id for each in left) == [each.asked.canonical.query_id for each in asked]
 
 
 def extracted(server: Handler, asked: InFlight, timeout: float = 10) -> InFlight:
