@@ -21,37 +21,46 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from bench import caching, paraphrases, ranking, recall, report, rerank_faults, reranking
+from bench import caching, comparison, paraphrases, ranking, recall, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
+from bench.plot import plot
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
 from bench.soak import Soak, soak, sound
-from bench.subject import RANKSTREAM
+from bench.subject import PEERS, RANKSTREAM
 
+SUBJECTS = PEERS | RANKSTREAM
 BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
+QUICK = Plan(rates=[50.0], seconds=3.0, rounds=1, burst=200, warm_up=50)
 
 out = Console()
 stderr = Console(stderr=True)
 
 
-def flow(plan: Plan, clients: Sequence[str], as_json: bool) -> int:
-    """Measure the flow on each client under every load; the exit code. Raises BenchError and BrokerError."""
+def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) -> int:
+    """Measure each subject under every load; the exit code. Raises BenchError and BrokerError."""
     # Before the rig starts, which is a load too.
     machine = report.machine()
     with rig() as started:
-        outcomes = compare(started, [RANKSTREAM[client] for client in clients], plan, stderr.print)
+        outcomes = compare(started, [SUBJECTS[name] for name in names], plan, stderr.print)
+    subjects = {name: outcome.report() for name, outcome in outcomes.items()}
+    ratios = comparison.ratios(subjects)
     figures = {
         "machine": machine,
         "backends": BACKENDS,
         "rounds": plan.rounds,
-        "subjects": {name: outcome.report() for name, outcome in outcomes.items()},
+        "subjects": subjects,
+        "ratios": ratios,
+        "goals": comparison.goals(ratios),
     }
     if as_json:
         _emit(figures)
     else:
-        out.print(report.figures_table(figures), report.busy_table(figures))
+        out.print(report.figures_table(figures), report.busy_table(figures), report.goals_table(figures))
+    if picture is not None:
+        plot(subjects, picture)
     if lost := sum(outcome.lost() for outcome in outcomes.values()):
         stderr.print(f"{lost} queries without an answer", style="red")
     return 1 if lost else 0
@@ -74,13 +83,13 @@ def soaked(plan: Soak, client: str, as_json: bool) -> int:
     return 0 if sound(figures) else 1
 
 
-def profile(plan: Plan, client: str, as_json: bool) -> int:
-    """Profile the flow at the plan's highest rate; the exit code. Raises BenchError and BrokerError."""
+def profile(plan: Plan, name: str, as_json: bool) -> int:
+    """Profile a subject at the plan's highest rate; the exit code. Raises BenchError and BrokerError."""
     machine = report.machine()
     phase = plan.phase(max(plan.rates))
-    with rig() as started, started.running(RANKSTREAM[client]) as running, tempfile.TemporaryDirectory() as scratch:
-        warm_up(running, plan, stderr.print, client)
-        stderr.print(f"{client}: profile at {phase.rate:g} queries/s")
+    with rig() as started, started.running(SUBJECTS[name]) as running, tempfile.TemporaryDirectory() as scratch:
+        warm_up(running, plan, stderr.print, name)
+        stderr.print(f"{name}: profile at {phase.rate:g} queries/s")
         output = Path(scratch) / "stacks"
         with sampling(running.pid, plan.seconds, output):
             measurement = running.measure(phase)
@@ -165,18 +174,20 @@ def _arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("flow", help="measure the search flow")
     command.set_defaults(run=_flow)
-    command.add_argument("--rates", type=_positive, nargs="+", default=[100, 200, 350], help="queries a second")
+    command.add_argument("--rates", type=_positive, nargs="+", default=[100, 350], help="queries a second")
     command.add_argument("--seconds", type=_positive, default=20, help="at each rate")
     command.add_argument("--rounds", type=_count, default=3)
     command.add_argument("--burst", type=_none_or_more, default=4000, help="queries at once; 0: no burst")
     command.add_argument("--warm-up", type=_count, default=500, help="queries before each round")
     command.add_argument(
-        "--client", choices=RANKSTREAM, nargs="+", default=["kafka-python"], help="several: in interleaved rounds"
+        "--subject", choices=SUBJECTS, nargs="+", default=list(SUBJECTS), help="what is measured, in interleaved rounds"
     )
+    command.add_argument("--quick", action="store_true", help="one short round: it says whether the bench works")
+    command.add_argument("--plot", type=Path, metavar="PNG", help="a picture of the figures")
     command.add_argument(
         "--profile",
         action="store_true",
-        help="where time goes at the highest rate, on the first client, in place of figures",
+        help="where time goes at the highest rate, in the first subject, in place of figures",
     )
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("soak", help="load the search flow for long and look for growth")
@@ -220,9 +231,11 @@ def _arguments() -> argparse.Namespace:
 
 def _flow(arguments: argparse.Namespace) -> int:
     plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    if arguments.quick:
+        plan = QUICK
     if arguments.profile:
-        return profile(plan, arguments.client[0], arguments.json)
-    return flow(plan, arguments.client, arguments.json)
+        return profile(plan, arguments.subject[0], arguments.json)
+    return flow(plan, arguments.subject, arguments.json, arguments.plot)
 
 
 def _soak(arguments: argparse.Namespace) -> int:

@@ -55,6 +55,16 @@ def figures_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def goals_table(report: Mapping[str, Any]) -> Table:
+    """A row a goal: the bound, and what was measured."""
+    shown = _table("Beside the asyncio service", "client", "load", "", "goal", "measured", "met")
+    for row in report["goals"]:
+        bound = f"{'≥' if row['least'] else '≤'} {row['bound']:g}"
+        measured = _ranged(row["measured"], 0 if row["figure"] == "p50_ms_above" else 2)
+        shown.add_row(row["client"], row["load"], row["figure"], bound, measured, "yes" if row["met"] else "no")
+    return shown
+
+
 def paraphrases_table(report: Mapping[str, Any]) -> Table:
     """A row a threshold: the pairs that are hits by their cosine alone, and with the check of their words."""
     shown = _table(

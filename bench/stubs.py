@@ -42,10 +42,8 @@ _INFO: dict[str, Any] = {
             "sparse_vectors": {"bm25": {"modifier": "idf"}},
         },
         "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000},
-        "optimizer_config": {
-            "vacuum_min_vector_number": 1000,
-            "flush_interval_sec": 5,
-        },
+        "optimizer_config": {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "flush_interval_sec": 5}
+        | {"default_segment_number": 2},
     },
     "payload_schema": {},
 }

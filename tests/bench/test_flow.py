@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ import pytest
 
 from bench.growth import FEWEST
 from bench.kafka.broker import REPOSITORY
-from bench.report import busy_table, figures_table, held_table, windows_table
+from bench.report import busy_table, figures_table, goals_table, held_table, windows_table
 
 SPREADS = {"cpu_ms_per_query", "p50_ms", "p99_ms", "p999_ms", "answered_per_s", "late_send_p99_ms"}
 CORES = {"cores_subject", "cores_stubs", "cores_load", "cores_machine"}
@@ -38,26 +39,30 @@ def check(row: dict[str, Any], queries: int) -> None:
 
 
 @pytest.mark.usefixtures("broker_tools")
-def test_every_query_is_answered_once() -> None:
-    """At a rate and in a burst."""
-    plan = ("--rates", "50", "--seconds", "3", "--rounds", "1", "--burst", "200")
-    done = bench("flow", *plan, "--client", "kafka-python", "--json")
+def test_every_query_is_answered_once(tmp_path: Path) -> None:
+    """At a rate and in a burst, by the flow and by the services that it is compared with."""
+    done = bench("flow", "--quick", "--json", "--plot", str(tmp_path / "plot.png"))
     assert done.returncode == 0, done.stderr
     report = orjson.loads(done.stdout)
-    assert report.keys() == {"machine", "backends", "rounds", "subjects"}
+    assert report.keys() == {"machine", "backends", "rounds", "subjects", "ratios", "goals"}
     assert report["machine"].keys() == {"cores", "cpu", "system", "python", "versions", "load_average"}
     assert report["machine"]["cores"] == len(os.sched_getaffinity(0))
     assert report["machine"]["versions"]["kafka"]
-    assert list(report["subjects"]) == ["kafka-python"]
-    (subject,) = report["subjects"].values()
-    (rate,) = subject["rates"]
-    assert rate.keys() == {"rate"} | COUNTS | SPREADS | CORES
-    assert rate["rate"] == 50
-    check(rate, 150)
-    assert subject["burst"].keys() == {"queries"} | COUNTS | SPREADS | CORES
-    assert subject["burst"]["queries"] == 200
-    check(subject["burst"], 200)
-    assert (figures_table(report).row_count, busy_table(report).row_count) == (2, 2)
+    assert set(report["subjects"]) == {"asyncio", "faststream", "kafka-python", "librdkafka"}
+    for subject in report["subjects"].values():
+        (rate,) = subject["rates"]
+        assert rate.keys() == {"rate", "threads_ms_per_query"} | COUNTS | SPREADS | CORES
+        assert rate["rate"] == 50
+        check(rate, 150)
+        assert subject["burst"].keys() == {"queries", "threads_ms_per_query"} | COUNTS | SPREADS | CORES
+        assert subject["burst"]["queries"] == 200
+        check(subject["burst"], 200)
+        assert "MainThread" in rate["threads_ms_per_query"]
+    assert set(report["ratios"]) == {"faststream", "kafka-python", "librdkafka"}
+    assert {goal["load"] for goal in report["goals"]} == {"burst"}
+    assert (figures_table(report).row_count, busy_table(report).row_count) == (8, 8)
+    assert goals_table(report).row_count == len(report["goals"])
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
@@ -70,7 +75,7 @@ def test_every_query_is_answered_once() -> None:
         ["--burst", "-1"],
         ["--rounds", "0"],
         ["--seconds", "-1"],
-        ["--client", "java"],
+        ["--subject", "java"],
     ],
 )
 def test_senseless_plans_are_usage_errors(arguments: list[str]) -> None:

@@ -1,0 +1,213 @@
+"""What single parts of the flow cost, as ratios to a calibrating loop that a slow machine slows alike.
+
+A part that has become slower than `baseline.json` says, by more than TOLERANCE, fails; `--update` writes what it costs
+now.
+"""
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import run_main
+from opentelemetry.trace import NoOpTracer
+
+from bench.events import query_events
+from bench.figures import spread
+from bench.loops import ClosedLoop, Sink, Source
+from bench.ranking import FACTS, RECIPES, legs, model
+from bench.stubs import qdrant_app, served
+from flows.assembly import query as assembly
+from flows.assembly.search import answers
+from operators.clients.http.transport import Endpoint, http_transport
+from operators.delivery.tracker import Commit, OffsetTracker
+from operators.query.in_flight import InFlight
+from operators.query.message import Message, Origin
+from operators.query.rerank_scores import RerankScores
+from operators.ranking.candidate import Leg
+from operators.ranking.pipeline import first_phase, second_phase
+from operators.ranking.run import ModelScores
+from operators.runtime.dispatcher import Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from operators.stages.backend_stage import query_io
+from operators.stages.decode import Decoder
+from operators.stages.publish import Finaliser, Publisher
+from operators.stages.refusals import Refusals
+from schemas.recipes import Recipe
+from schemas.settings import Settings, load
+
+BASELINE: Final = Path(__file__).with_name("baseline.json")
+TOLERANCE: Final = 1.3
+"""Ratios of one machine to another's, and of one round to the next, are further apart than most changes."""
+
+HITS: Final = 100
+"""Of both legs."""
+
+_QUERIES: Final = 64
+_CALLS: Final = 300
+_OFFSETS: Final = 256
+_READ_AT: Final = 1_700_000_000.0
+
+Part = Callable[[], float]
+"""Runs once, and gives the CPU seconds that one unit took."""
+
+
+def figures(rounds: int) -> dict[str, Any]:
+    """Each part's ratio to the calibrating loop, over rounds in which all parts come by turns."""
+    taken: dict[str, list[float]] = {}
+    with served(qdrant_app(0.0)) as url:
+        parts = _parts(url)
+        for _ in range(rounds):
+            for name, part in parts.items():
+                taken.setdefault(name, []).append(part() / _calibrated())
+    return {"rounds": rounds, "ratios": {name: spread(values) for name, values in taken.items()}}
+
+
+def slower(measured: Mapping[str, Any], baseline: Mapping[str, float]) -> dict[str, float]:
+    """The parts that cost more than the baseline allows, and how many times it: by the best round, for what disturbs
+    a round only ever makes it slower. A part that the baseline doesn't know is not judged.
+    """
+    found = {name: each["min"] / baseline[name] for name, each in measured["ratios"].items() if name in baseline}
+    return {name: round(times, 2) for name, times in found.items() if times > TOLERANCE}
+
+
+def baseline() -> dict[str, float]:
+    """What the parts cost when the baseline was written."""
+    read: dict[str, float] = orjson.loads(BASELINE.read_bytes())
+    return read
+
+
+def update(measured: Mapping[str, Any]) -> None:
+    """Make what was measured the baseline."""
+    ratios = {name: round(statistics.median(each["rounds"]), 3) for name, each in measured["ratios"].items()}
+    BASELINE.write_bytes(orjson.dumps(ratios, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _parts(qdrant: str) -> dict[str, Part]:
+    servers = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "qdrant": {"url": qdrant}}
+    settings = load(None, servers)
+    decode = assembly.decoder(settings, NoOpTracer())
+    events = [
+        Message(Origin("queries", 0, offset, 1), key, value, (), _READ_AT, _READ_AT, time.monotonic())
+        for offset, (key, value) in enumerate(query_events("micro", _QUERIES))
+    ]
+    found = legs(HITS)
+    ranked = {
+        f"rank {name}": _repeated(partial(_rank, recipe, found, model(recipe, found)))
+        for name, recipe in RECIPES.items()
+    }
+    return {
+        "decode": lambda: _each(decode, events),
+        **ranked,
+        "publish": _publish(settings, decode, events),
+        "asynchronous operator": lambda: _operator(decode, events),
+        "transport call": lambda: asyncio.run(_transport(qdrant)),
+        "tracker": _repeated(_tracker),
+    }
+
+
+def _calibrated() -> float:
+    """CPU seconds of a fixed piece of the work that interpreters do: JSON, lists, dictionaries, sorting, floats."""
+    started = time.thread_time()
+    for _ in range(20):
+        document = orjson.loads(orjson.dumps({str(number): [number / 7, str(number)] for number in range(100)}))
+        sorted(document.items(), key=lambda item: -item[1][0])
+    return (time.thread_time() - started) / 20
+
+
+def _rank(recipe: Recipe, found: Sequence[Leg], said: ModelScores | None) -> None:
+    second_phase(recipe, first_phase(recipe, found, FACTS), said)
+
+
+def _each(step: Callable[[Any], Any], items: Sequence[Any]) -> float:
+    started = time.thread_time()
+    for item in items:
+        step(item)
+    return (time.thread_time() - started) / len(items)
+
+
+def _repeated(step: Callable[[], Any]) -> Part:
+    return lambda: _each(lambda _: step(), range(20))
+
+
+def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> Part:
+    topics = settings.kafka.topics
+    refusals = Refusals(
+        topics.results, topics.dead_letters, frozenset(), {}, "/bench", decode.normalise.config_hash, True, NoOpTracer()
+    )
+    finaliser = Finaliser(Publisher(refusals, None, decode.normalise.cursors), answers(settings.cache))
+
+    def part() -> float:
+        return _each(finaliser, [_ranked(decode(each)) for each in events])
+
+    return part
+
+
+def _ranked(query: InFlight) -> InFlight:
+    found, outcome, recipe = legs(HITS), query.outcome, query.asked.plan.recipe
+    outcome.legs = {leg.name: leg for leg in found}
+    outcome.rank(first_phase(recipe, found, FACTS))
+    said = model(recipe, found)
+    if said is not None:
+        outcome.rerank_scores = RerankScores("model", said.scores, selects=False)
+    outcome.rerank(recipe, 50)
+    outcome.payloads = {each.id: each.payload for each in outcome.candidates[:50]}
+    return query
+
+
+def _operator(decode: Decoder, events: Sequence[Message]) -> float:
+    """One call for what is at hand, which answers at once; the process's CPU time a query."""
+    queries = [decode(replace(each, clock=time.monotonic())) for _ in range(8) for each in events]
+    calls = EventLoopThread(Wakeup())
+    load = ClosedLoop(queries, 64, calls.wakeup)
+
+    async def answered(_: object, requests: Sequence[int], __: float) -> Sequence[int]:
+        return requests
+
+    flow = Dataflow("operator")
+    bounds = Bounds(60.0, 16, 8)
+    up = op.input("in", flow, Source(load))
+    done = query_io("io", up, "io", lambda _: {"a": 1}, answered, lambda each: each.item, calls, bounds)
+    op.output("out", done, Sink(load))
+    started = time.process_time()
+    run_main(flow)
+    spent = time.process_time() - started
+    calls.close()
+    return spent / len(queries)
+
+
+async def _transport(url: str) -> float:
+    """Four calls at a time, each of 25 KB and with 50 hits in the answer; this thread's CPU time a call."""
+    endpoint = Endpoint("qdrant", url, http_transport())
+    body = {"searches": [{"query": "x" * 25_000, "limit": 50}]}
+
+    async def caller() -> None:
+        for _ in range(_CALLS // 4):
+            await endpoint.call("POST", "/collections/documents/points/query/batch", body, timeout=30)
+
+    callers: list[Awaitable[None]] = [caller() for _ in range(4)]
+    started = time.thread_time()
+    await asyncio.gather(*callers)
+    spent = time.thread_time() - started
+    await endpoint.aclose()
+    assert threading.current_thread() is threading.main_thread()
+    return spent / _CALLS
+
+
+def _tracker() -> None:
+    """Read, answered in transactions of 16, the last of each first, and committed."""
+    tracker = OffsetTracker(Commit(0, ""))
+    for offset in range(_OFFSETS):
+        tracker.see(offset)
+    for end in range(_OFFSETS, 0, -16):
+        tracker.apply(tracker.plan(range(end - 16, end)))
+    assert tracker.position == _OFFSETS
