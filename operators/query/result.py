@@ -78,7 +78,8 @@ def result(
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
-    places = {leg.name: leg.places() for leg in outcome.legs.values()}
+    shown = {candidate.id for candidate in results}
+    places = {leg.name: leg.places(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {

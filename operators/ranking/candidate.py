@@ -3,7 +3,7 @@
 A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -32,11 +32,12 @@ class Leg:
     reason: Reason | None = None
     more: bool = False
 
-    def places(self) -> dict[str, tuple[int, float]]:
-        """Each id's rank, from 0, and score; an id that the leg returned twice has its first rank."""
+    def places(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
+        """Rank, from 0, and score of each wanted id, None: of all; an id that the leg returned twice has its first."""
         places: dict[str, tuple[int, float]] = {}
-        for rank, (id_, score) in enumerate(zip(self.ids, self.scores, strict=True)):
-            places.setdefault(id_, (rank, score))
+        for rank, id_ in enumerate(self.ids):
+            if (wanted is None or id_ in wanted) and id_ not in places:
+                places[id_] = rank, self.scores[rank]
         return places
 
     def scored(self) -> dict[str, float]:

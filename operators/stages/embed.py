@@ -43,6 +43,10 @@ class Embeddings(BackendStage[str, Embedding]):
     bounds: Bounds
     cached: CachedEmbeddings | None = None
 
+    def wanted(self, query: InFlight) -> bool:
+        """Whether the query has a text, and needs its embedding."""
+        return needs_embedding(query, tokens=self.tokens)
+
     def requests(self, query: InFlight) -> Mapping[BatchKey, str]:
         """Ask for the query's embedding, if it is needed and not cached."""
         text = query.asked.canonical.text

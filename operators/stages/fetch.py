@@ -31,6 +31,10 @@ class Fetching(BackendStage[list[str], Payloads]):
     depth: Callable[[InFlight], int]
     bounds: Bounds
 
+    def wanted(self, query: InFlight) -> bool:
+        """Whether a payload is missing."""
+        return bool(self.requests(query))
+
     def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
         """Ask for the first candidates, if any is missing and no earlier fetch was lost."""
         outcome = query.outcome

@@ -78,6 +78,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         # One candidate needs no reranker, and keeps its score.
         return top if min(len(query.outcome.candidates), top) > 1 else 0
 
+    def wanted(self, query: InFlight) -> bool:
+        """Whether it is to read any of the query's candidates."""
+        return self.top(query) > 0
+
     def requests(self, query: InFlight) -> Mapping[BatchKey, RerankRequest]:
         """Ask for the first candidates of a query that it serves and can read."""
         asked = query.asked.canonical

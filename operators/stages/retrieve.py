@@ -157,6 +157,9 @@ class Retriever:
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
+        if all(each.corpus is None for each in ready) and len(ready) == len(searches):
+            # Nothing is to be looked up or counted first, which is nearly always so: no tasks for it.
+            return await self._answers(collection, ready, timeout)
         batch = [each for each in ready if self.idf.knows(collection, each)]
         at_once = set(map(id, batch))
         alone = (self._finish(collection, each, timeout) for each in searches if id(each) not in at_once)

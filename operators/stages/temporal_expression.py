@@ -40,6 +40,10 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     extractor: TemporalExtractor
     bounds: Bounds
 
+    def wanted(self, query: InFlight) -> bool:
+        """Whether the query's recipe wants the chat model to read the time."""
+        return query.asked.plan.extractor(query.asked.canonical) == "chat"
+
     def requests(self, query: InFlight) -> Mapping[BatchKey, Asked]:
         """Ask for the temporal expression of a query whose recipe wants the chat model to read it."""
         asked = query.asked.canonical

@@ -103,8 +103,12 @@ class QdrantClient:
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
         batches = parts(searches, self.limits_of(collection).searches)
-        answered = await asyncio.gather(*(bisected(batch, asked, thorough=True) for batch in batches))
-        return [self._named(answer) for answers in answered for answer in answers]
+        if len(batches) == 1:
+            answers = await bisected(searches, asked, thorough=True)
+        else:
+            parted = await asyncio.gather(*(bisected(batch, asked, thorough=True) for batch in batches))
+            answers = [answer for part in parted for answer in part]
+        return [self._named(answer) for answer in answers]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
