@@ -40,6 +40,7 @@ faults: $(VENV)/dev
 	$(VENV)/bin/python -m tests.faults
 
 bench: $(VENV)/dev
+	$(VENV)/bin/python -m bench micro
 	$(VENV)/bin/python -m bench flow
 
 clean:

@@ -1,8 +1,9 @@
-"""`python -m bench flow`: CPU a query, latency and saturation of the search flow. `python -m bench soak`: does it grow?
-`python -m bench rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries
-is worth, and with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth.
-`python -m bench paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly. `python -m
-bench recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
+"""`python -m bench flow`: CPU a query, latency and saturation of the search flow beside services that do its work by
+hand. `python -m bench micro`: has a part of it become slower? `python -m bench soak`: does it grow? `python -m bench
+rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries is worth, and
+with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth. `python -m bench
+paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly. `python -m bench recall`: what
+the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
@@ -20,8 +21,9 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.table import Table
 
-from bench import caching, comparison, paraphrases, ranking, recall, report, rerank_faults, reranking
+from bench import caching, comparison, micro, paraphrases, ranking, recall, report, rerank_faults, reranking
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
 from bench.plot import plot
@@ -55,10 +57,8 @@ def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) 
         "ratios": ratios,
         "goals": comparison.goals(ratios),
     }
-    if as_json:
-        _emit(figures)
-    else:
-        out.print(report.figures_table(figures), report.busy_table(figures), report.goals_table(figures))
+    tables = (report.figures_table(figures), report.busy_table(figures), report.goals_table(figures))
+    _show(figures, as_json, *tables)
     if picture is not None:
         plot(subjects, picture)
     if lost := sum(outcome.lost() for outcome in outcomes.values()):
@@ -104,30 +104,21 @@ def profile(plan: Plan, name: str, as_json: bool) -> int:
 def ranked(rounds: int, as_json: bool) -> int:
     """Measure every recipe; the exit code."""
     measured = {"machine": report.machine(), **ranking.figures(rounds)}
-    if as_json:
-        _emit(measured)
-    else:
-        out.print(report.ranking_table(measured))
+    _show(measured, as_json, report.ranking_table(measured))
     return 0
 
 
 def reranked(rounds: int, as_json: bool) -> int:
     """Measure the rerank operator; the exit code."""
     measured = {"machine": report.machine(), **reranking.figures(rounds)}
-    if as_json:
-        _emit(measured)
-    else:
-        out.print(report.reranking_table(measured))
+    _show(measured, as_json, report.reranking_table(measured))
     return 0
 
 
 def failing(queries: int, as_json: bool) -> int:
     """What failures of the reranker cost; the exit code, 1 if one cost more calls than promised."""
     measured = {"machine": report.machine(), **rerank_faults.figures(queries)}
-    if as_json:
-        _emit(measured)
-    else:
-        out.print(report.faults_table(measured))
+    _show(measured, as_json, report.faults_table(measured))
     return 0 if all(row["kept"] for row in measured["rows"]) else 1
 
 
@@ -136,10 +127,7 @@ def cached(plan: caching.Rounds, client: str, as_json: bool) -> int:
     machine = report.machine()
     with rig() as started:
         figures = caching.measure(started, client, plan, stderr.print)
-    if as_json:
-        _emit({"machine": machine, "backends": BACKENDS, **figures})
-    else:
-        out.print(report.caches_table(figures))
+    _show({"machine": machine, "backends": BACKENDS, **figures}, as_json, report.caches_table(figures))
     return 0 if caching.kept(figures) else 1
 
 
@@ -147,10 +135,7 @@ def compared(judged: Path | None, as_json: bool) -> int:
     """Compare labelled pairs of questions; the exit code, 1 if a close one is taken for a paraphrase."""
     pairs = paraphrases.written() if judged is None else paraphrases.judged(judged)
     figures = paraphrases.figures(pairs)
-    if as_json:
-        _emit(figures)
-    else:
-        out.print(report.paraphrases_table(figures), report.kinds_table(figures))
+    _show(figures, as_json, report.paraphrases_table(figures), report.kinds_table(figures))
     return 1 if any(row["false_hits"]["checked"] for row in figures["thresholds"]) else 0
 
 
@@ -158,11 +143,29 @@ def recalled(arguments: argparse.Namespace) -> int:
     """Measure the recall of the vector leg; the exit code."""
     plan = recall.Plan(arguments.points, arguments.namespaces, arguments.queries, arguments.rounds)
     measured = recall.figures(plan, arguments.cache, arguments.index)
-    if arguments.json:
-        _emit({"machine": report.machine(), **measured})
-    else:
-        out.print(report.recall_table(measured))
+    _show({"machine": report.machine(), **measured}, arguments.json, report.recall_table(measured))
     return 0
+
+
+def parts(rounds: int, update: bool, as_json: bool) -> int:
+    """Measure single parts of the flow; the exit code, 1 if one is slower than the baseline allows."""
+    measured = micro.figures(rounds)
+    if update:
+        micro.update(measured)
+    known = micro.baseline()
+    slower = micro.slower(measured, known)
+    told = {"machine": report.machine(), **measured, "baseline": known, "slower": slower}
+    _show(told, as_json, report.parts_table(measured, known))
+    for name, times in slower.items():
+        stderr.print(f"{name}: {times} times its baseline", style="red")
+    return 1 if slower else 0
+
+
+def _show(measured: dict[str, Any], as_json: bool, *tables: Table) -> None:
+    if as_json:
+        _emit(measured)
+    else:
+        out.print(*tables)
 
 
 def _emit(value: dict[str, Any]) -> None:
@@ -205,6 +208,11 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=5)
     command.add_argument("--faults", action="store_true", help="what a failing reranker costs, in place of that")
     command.add_argument("--queries", type=_count, default=600, help="of each fault")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("micro", help="measure single parts of the flow against their baseline")
+    command.set_defaults(run=lambda arguments: parts(arguments.rounds, arguments.update, arguments.json))
+    command.add_argument("--rounds", type=_count, default=7)
+    command.add_argument("--update", action="store_true", help="make what is measured the baseline")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("cache", help="measure the exact cache, on queries by Zipf's law")
     command.set_defaults(run=_cache)

@@ -65,6 +65,14 @@ def goals_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def parts_table(measured: Mapping[str, Any], baseline: Mapping[str, float]) -> Table:
+    """A row a part of the flow: what it costs, in calibrating loops, and what it cost when the baseline was written."""
+    shown = _table("Parts of the flow, in calibrating loops", "part", "now", "baseline")
+    for name, ratio in measured["ratios"].items():
+        shown.add_row(name, _ranged(ratio, 2), f"{baseline[name]:.2f}" if name in baseline else "")
+    return shown
+
+
 def paraphrases_table(report: Mapping[str, Any]) -> Table:
     """A row a threshold: the pairs that are hits by their cosine alone, and with the check of their words."""
     shown = _table(
