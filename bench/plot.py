@@ -13,6 +13,7 @@ _LEAST: Final = 0.01
 """Milliseconds a query below which a thread is drawn with the others."""
 
 _OTHERS: Final = "other threads"
+_COLOURS: Final = ("steelblue", "lightsteelblue")
 
 
 def plot(subjects: Mapping[str, Mapping[str, Any]], path: Path) -> None:
@@ -32,7 +33,7 @@ def plot(subjects: Mapping[str, Mapping[str, Any]], path: Path) -> None:
                 bottom += spent
             figures = ("answered_per_s",) if load == BURST else ("p50_ms", "p99_ms")
             for offset, each in enumerate(figures):
-                latency.bar(name, row[each]["median"], width=0.8 - 0.4 * offset, alpha=0.5 + 0.5 * (offset == 0))
+                latency.bar(name, row[each]["median"], width=0.8 - 0.5 * offset, color=_COLOURS[offset])
         cpu.set_title(load)
         cpu.set_ylabel("CPU, ms a query")
         latency.set_ylabel("queries a second" if load == BURST else "p50 (wide) and p99 (narrow), ms")
@@ -41,7 +42,7 @@ def plot(subjects: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     handles = {
         label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    axes[0][-1].legend(handles.values(), handles.keys(), fontsize="small")
+    figure.legend(handles.values(), handles.keys(), fontsize="small", loc="outside lower center", ncols=len(handles))
     figure.savefig(path, dpi=110)
 
 

@@ -63,7 +63,8 @@ def thread_profiles(collapsed: str) -> list[ThreadProfile]:
 
 def thread_names(pid: int) -> dict[int, str]:
     """What Python calls the threads of a process, by their ids. Raises BenchError if py-spy is missing or may not."""
-    command = [_py_spy(), "dump", "--pid", str(pid), "--nonblocking", "--json"]
+    # It stops the process for a moment: ask between two measurements.
+    command = [_py_spy(), "dump", "--pid", str(pid), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise BenchError(f"py-spy: {done.stderr.decode().strip()}")

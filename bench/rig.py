@@ -1,6 +1,7 @@
 """The rig: a broker, stub backends, a subject and a load generator, each a process of its own."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ _START_TIMEOUT: Final = 60.0
 _STOP_TIMEOUT: Final = 40.0
 _LOG_LINES: Final = 20
 _LIBRDKAFKA: Final = "librdkafka's"
+_NUMBER: Final = re.compile(r"-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class Running:
         names = thread_names(self.pid)
         spent: dict[str, float] = {}
         for thread, (kernels, seconds) in thread_seconds(self.pid).items():
-            name = _LIBRDKAFKA if kernels.startswith("rdk:") else names.get(thread, kernels)
+            # Numbers tell the threads of one kind apart, and differ from start to start.
+            name = _LIBRDKAFKA if kernels.startswith("rdk:") else _NUMBER.sub("", names.get(thread, kernels))
             since = seconds - before.get(thread, (kernels, 0.0))[1]
             spent[name] = spent.get(name, 0.0) + since
         return spent

@@ -1,0 +1,97 @@
+"""An event loop that is attended runs on the thread that waits, and on its own before and afterwards."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import LONGEST_WAIT, Wakeup
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def calls() -> Iterator[EventLoopThread]:
+    """A loop, closed at the end."""
+    made = EventLoopThread(Wakeup())
+    yield made
+    made.close()
+
+
+async def here() -> str:
+    """On which thread this runs."""
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+def waited(calls: EventLoopThread) -> int:
+    """How many waits it takes until one says that the event was set."""
+    until = time.monotonic() + PATIENCE
+    count = 1
+    while not calls.wakeup.wait():
+        assert time.monotonic() < until
+        count += 1
+    return count
+
+
+def test_calls_run_where_it_is_attended(calls: EventLoopThread) -> None:
+    """What another thread has it run ends while the worker waits; before and behind it runs on a thread of its own."""
+    assert calls.run(here(), PATIENCE) == "calls"
+    ran: list[str] = []
+
+    def asking() -> None:
+        ran.append(calls.run(here(), PATIENCE))
+        calls.wakeup.set()
+
+    with calls.attended():
+        while calls.wakeup.wait():
+            pass
+        other = threading.Thread(target=asking)
+        other.start()
+        waited(calls)
+        other.join()
+    assert ran == [threading.current_thread().name]
+    assert calls.run(here(), PATIENCE) == "calls"
+
+
+def test_what_is_handed_over_runs_in_the_next_wait(calls: EventLoopThread) -> None:
+    """A callback that sets the event ends the wait in which it runs; without one a wait ends by itself."""
+    ran: list[int] = []
+
+    def run(number: int) -> None:
+        ran.append(number)
+        calls.wakeup.set()
+
+    with calls.attended():
+        while calls.wakeup.wait():
+            pass
+        calls.submit(run, 7)
+        assert ran == []
+        assert waited(calls) == 1
+        assert ran == [7]
+        started = time.monotonic()
+        assert not calls.wakeup.wait()
+        assert time.monotonic() - started >= LONGEST_WAIT / 2
+
+
+def test_an_event_that_was_set_early_is_not_lost(calls: EventLoopThread) -> None:
+    """Set between two waits, from this thread or another, it ends the next one."""
+    with calls.attended():
+        while calls.wakeup.wait():
+            pass
+        calls.wakeup.set()
+        assert waited(calls) == 1
+        other = threading.Thread(target=calls.wakeup.set)
+        other.start()
+        other.join()
+        assert waited(calls) == 1
+
+
+def test_a_failure_gives_the_loop_its_thread_back(calls: EventLoopThread) -> None:
+    """So that what is closed on it afterwards can be."""
+    with pytest.raises(KeyError), calls.attended():
+        raise KeyError
+    assert calls.run(here(), PATIENCE) == "calls"
