@@ -53,7 +53,9 @@ def launch(client: str, around: Surroundings, over: Mapping[str, Any] | None = N
         "delivery": {"replica": "bench-0"},
         "qdrant": {"url": around.qdrant},
         "embedder": {"kind": "none"},
-        "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY},
+        "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY, "cache": 0},
+        # The peers keep nothing.
+        "cache": {"exact_mib": 0, "semantic_mib": 0},
         "telemetry": {"host": "127.0.0.1", "port": port},
         **(over or {}),
     }

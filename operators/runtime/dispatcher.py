@@ -165,25 +165,23 @@ class Dispatcher(Generic[T, Q, R]):
         for item in refused:
             if (queries := self._requested(item)) is not None:
                 error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
-                self._finished.append(Finished(item, dict.fromkeys(queries, error)))
+                self._finish(Finished(item, dict.fromkeys(queries, error)))
         for batch_key in list(self._backlogs):
             self._fill(batch_key)
         if deadlines:
             self._arm(min(deadlines))
-        if self._finished:
-            self._calls.wakeup.set()
 
     def _requested(self, item: T) -> Mapping[BatchKey, Q] | None:
         try:
             return self._requests(item)
         except Exception as error:  # noqa: BLE001  it is raised where the item's outcomes are asked for
-            self._finished.append(Finished(item, {}, error))
+            self._finish(Finished(item, {}, error))
             return None
 
     def _enqueue(self, item: T, queries: Mapping[BatchKey, Q], deadline: float) -> None:
         job: _Job[T, R] = _Job(item, len(queries))
         if not queries:
-            self._finished.append(Finished(item, {}))
+            self._finish(Finished(item, {}))
         for batch_key, query in queries.items():
             request: Request[Q, R] = Request(query, deadline, self._batching.units(query))
             self._live[request] = _Live(job, batch_key)
@@ -201,7 +199,6 @@ class Dispatcher(Generic[T, Q, R]):
         while True:
             for request in backlog.hopeless(now):
                 self._settle(request, self._out_of_time(request, now))
-                self._calls.wakeup.set()
             slices = backlog.take()
             if not slices:
                 break
@@ -248,7 +245,6 @@ class Dispatcher(Generic[T, Q, R]):
             outcomes = [defect(error)] * len(slices)
         for slice_, outcome in zip(slices, outcomes, strict=False):
             self._answer(call, slice_, outcome)
-        self._calls.wakeup.set()
 
     def _answer(self, call: _Call, slice_: Slice[Q, R], outcome: R | BackendError) -> None:
         request = slice_.request
@@ -277,7 +273,11 @@ class Dispatcher(Generic[T, Q, R]):
             if not call.waiting and call.task is not None:
                 call.task.cancel()
         if not job.waiting:
-            self._finished.append(Finished(job.item, job.outcomes))
+            self._finish(Finished(job.item, job.outcomes))
+
+    def _finish(self, finished: Finished[T, R]) -> None:
+        self._finished.append(finished)
+        self._calls.wakeup.set()
 
     def _arm(self, earliest: float) -> None:
         # A timer that is set already covers the earlier requests.
@@ -295,5 +295,3 @@ class Dispatcher(Generic[T, Q, R]):
             self._settle(request, BackendTimeout(_LATE))
         if self._live:
             self._arm(min(request.deadline for request in self._live))
-        if late:
-            self._calls.wakeup.set()

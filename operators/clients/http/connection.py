@@ -24,6 +24,9 @@ _JOINED: Final = 128 * 1024
 """Up to this size a body is written together with its head: one write costs less than two, and a copy still less."""
 
 
+_WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})
+
+
 class SilentEnd(httpx.ReadError):
     """The connection broke before a byte of the answer came."""
 
@@ -153,4 +156,7 @@ class Connection(asyncio.Protocol):
 def _head(request: httpx.Request) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     lines += [b"%b: %b" % header for header in request.headers.raw]
+    size = len(request.content)
+    if (size or request.method not in _WITHOUT_BODY) and "content-length" not in request.headers:
+        lines.append(b"content-length: %d" % size)
     return b"\r\n".join((*lines, b"", b""))

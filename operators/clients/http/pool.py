@@ -25,9 +25,10 @@ OWN_CONNECTION: Final = "own_connection"
 MET: Final = "met"
 """The extension of an `httpx.Request` that tells how far it came."""
 
-_PORTS: Final = {"http": 80, "https": 443}
+_PORTS: Final = {b"http": 80, b"https": 443}
 
-Origin = tuple[str, str, int]
+Origin = tuple[bytes, bytes, int | None]
+"""Scheme, host and port, None for the scheme's own."""
 
 
 class Met(Enum):
@@ -107,12 +108,14 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     async def _connected(self, origin: Origin) -> Connection:
         scheme, host, port = origin
-        tls = self._context if scheme == "https" else None
+        tls = self._context if scheme == b"https" else None
         loop = asyncio.get_running_loop()
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
         try:
-            _, connection = await loop.create_connection(lambda: Connection(self._open.discard), host, port, ssl=tls)
+            _, connection = await loop.create_connection(
+                lambda: Connection(self._open.discard), host.decode("ascii"), port or _PORTS[scheme], ssl=tls
+            )
         except OSError as error:
             raise httpx.ConnectError("no connection") from error
         self._open.add(connection)
@@ -212,4 +215,5 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _origin(url: httpx.URL) -> Origin:
-    return url.scheme, url.host, url.port or _PORTS[url.scheme]
+    # As they are on the wire: to decode them costs more than all else that finds a pooled connection.
+    return url.raw_scheme, url.raw_host, url.port

@@ -20,7 +20,6 @@ What an endpoint promises of every call:
 """
 
 import asyncio
-import functools
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,13 +38,10 @@ MIB = 1024 * 1024
 
 T = TypeVar("T")
 
-_WITHOUT_BODY = frozenset({"GET", "HEAD"})
+_KINDS = 256
+"""Kinds of requests whose URL and headers are kept: to make them costs more than to write a small request."""
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
-
-
-# Parsing a URL costs as much as writing a small request.
-_url = functools.lru_cache(maxsize=256)(httpx.URL)
 
 
 def http_transport(
@@ -71,6 +67,9 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_body: int = 8 * MIB
     dialect: Dialect = PLAIN
+    _kinds: dict[tuple[str, str, bool], tuple[httpx.URL, httpx.Headers]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not _is_base_url(self.base_url):
@@ -87,7 +86,7 @@ class Endpoint:
     @property
     def address(self) -> str:
         """Scheme, host and port, for operators."""
-        url = _url(self.base_url)
+        url = httpx.URL(self.base_url)
         return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
     async def ask(
@@ -143,17 +142,17 @@ class Endpoint:
         await self.transport.aclose()
 
     def _request(self, method: str, path: str, body: object) -> httpx.Request:
-        url = _url(self.base_url.rstrip("/") + path)
-        headers = {"host": url.netloc.decode("ascii"), "accept": "application/json", "accept-encoding": "identity"}
-        headers |= self.headers
-        content = b""
-        if body is not None:
-            content = self._json(body)
-            headers["content-type"] = "application/json"
-        if body is not None or method not in _WITHOUT_BODY:
-            headers["content-length"] = str(len(content))
+        kind = method, path, body is not None
+        if (known := self._kinds.get(kind)) is None:
+            url = httpx.URL(self.base_url.rstrip("/") + path)
+            headers = {"host": url.netloc.decode("ascii"), "accept": "application/json", "accept-encoding": "identity"}
+            typed = {} if body is None else {"content-type": "application/json"}
+            known = url, httpx.Headers({**headers, **self.headers, **typed})
+            if len(self._kinds) < _KINDS:
+                self._kinds[kind] = known
+        content = b"" if body is None else self._json(body)
         # A request that is given as a stream gets no headers but these, at a tenth of the cost.
-        request = httpx.Request(method, url, headers=headers, stream=httpx.ByteStream(content))
+        request = httpx.Request(method, known[0], headers=known[1], stream=httpx.ByteStream(content))
         request.read()
         return request
 

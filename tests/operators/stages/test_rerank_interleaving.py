@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,6 +31,10 @@ class Turned:
         self.loop = asyncio.new_event_loop()
         self.wakeup = Wakeup()
         self.closing = False
+
+    def submit(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Call back at the next turn."""
+        self.loop.call_soon(callback, *arguments)
 
     def turn(self) -> None:
         """Run what is ready, and what that makes ready."""
