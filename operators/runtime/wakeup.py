@@ -16,7 +16,7 @@ from typing import Final
 LONGEST_WAIT: Final = 0.1
 """Seconds after which a waiting source returns to the engine, so that an idle worker can be told from a stalled one."""
 
-PAUSE: Final = 0.001
+PAUSE: Final = 0.002
 """Seconds."""
 
 
