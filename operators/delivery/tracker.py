@@ -55,13 +55,12 @@ class CommitPlan:
 class OffsetTracker:
     """The offsets of one partition, from one assignment to its end."""
 
-    __slots__ = ("_done", "_in_flight", "_position", "_seen")
+    __slots__ = ("_done", "_position", "_seen")
 
     def __init__(self, committed: Commit) -> None:
         self._position = committed.offset
         self._seen: deque[int] = deque()
         self._done = {offset for offset in decode(committed) if offset >= committed.offset}
-        self._in_flight = 0
 
     @property
     def position(self) -> int:
@@ -76,7 +75,7 @@ class OffsetTracker:
     @property
     def in_flight(self) -> int:
         """Offsets seen but not done."""
-        return self._in_flight
+        return sum(1 for offset in self._seen if offset not in self._done)
 
     def see(self, offset: int) -> bool:
         """Note that `offset` was read; False if an earlier owner has answered it already.
@@ -86,9 +85,7 @@ class OffsetTracker:
         if offset < self.next_offset:
             raise RepeatedOffset(f"offset {offset}, and not {self.next_offset} or above")
         self._seen.append(offset)
-        unanswered = offset not in self._done
-        self._in_flight += unanswered
-        return unanswered
+        return offset not in self._done
 
     def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
         """What to commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
@@ -110,7 +107,6 @@ class OffsetTracker:
     def apply(self, plan: CommitPlan) -> None:
         """Note that the broker has committed the plan."""
         self._done.update(plan.accepted)
-        self._in_flight -= len(plan.accepted)
         self._position = max(self._position, plan.commit.offset)
         while self._seen and self._seen[0] < self._position:
             self._seen.popleft()
