@@ -26,7 +26,7 @@ class BadQuery(Exception):
     """A message that is no query."""
 
 
-class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+class Service(ConsumerRebalanceListener):
     """Consumes, answers, commits."""
 
     def __init__(self, place: Place) -> None:

@@ -27,8 +27,8 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
-from operators.query.message import Message, Origin, Rejected
-from operators.runtime.stage import KEY, Batch
+from operators.query.message import Message, Origin
+from operators.runtime.stage import KEY, Messages
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
 
@@ -100,7 +100,7 @@ class ConsumerLoop:
         """Whether the group has this member and no rebalance is under way."""
         return self._consumer.stable()
 
-    def take(self) -> list[Message | Rejected]:
+    def take(self) -> list[Message]:
         """The messages read since the last call.
 
         Raises StopIteration at the end, FatalDelivery after a failure.
@@ -110,7 +110,7 @@ class ConsumerLoop:
             raise FatalDelivery(str(self._failure)) from self._failure
         if self._drained:
             raise StopIteration
-        messages: list[Message | Rejected] = []
+        messages: list[Message] = []
         while self._batches:
             messages += self._batches.popleft()
         return messages
@@ -250,12 +250,12 @@ class ConsumerLoop:
         log.info("consumer took over partitions", partitions=len(taken))
 
 
-class _Partition(StatelessSourcePartition[Batch[Message]]):
+class _Partition(StatelessSourcePartition[Messages]):
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._loop = consumer_loop
         self._wakeup = wakeup
 
-    def next_batch(self) -> list[Batch[Message]]:
+    def next_batch(self) -> list[Messages]:
         woken = self._wakeup.wait()
         messages = self._loop.take()
         return [(KEY, messages)] if woken or messages else []
@@ -264,7 +264,7 @@ class _Partition(StatelessSourcePartition[Batch[Message]]):
         return _PAST
 
 
-class MessageSource(DynamicSource[Batch[Message]]):
+class MessageSource(DynamicSource[Messages]):
     """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:

@@ -8,7 +8,7 @@ from operators.delivery.event import check_dimension, check_headers, parse, vali
 from operators.indexing.document import DocumentInFlight
 from operators.query.destinations import Destinations
 from operators.query.message import Message
-from operators.runtime.stage import Batch, stage
+from operators.runtime.stage import Batch, Messages, entry
 from schemas.document import DocumentEvent, point_id
 
 
@@ -45,8 +45,8 @@ class DocumentDecoder:
 @operator
 def decode_document(
     step_id: str,
-    up: Stream[Batch[Message]],
+    up: Stream[Messages],
     decoder: DocumentDecoder,
 ) -> Stream[Batch[DocumentInFlight]]:
     """Messages in; documents on, what can't be read rejected."""
-    return stage("documents", up, "decode", decoder, lambda message: message)
+    return entry("documents", up, "decode", decoder)

@@ -25,8 +25,6 @@ class Message:
     a name of them isn't UTF-8.
     """
 
-    answered: ClassVar = False
-
     origin: Origin
     key: bytes | None
     value: bytes | None

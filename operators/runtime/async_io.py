@@ -12,26 +12,26 @@ from operators.query.message import Rejected
 from operators.runtime.batching.policy import BatchingPolicy, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import KEY, Batch, F, I, parted
+from operators.runtime.stage import Batch, I, parted
 from schemas.errors import BackendError
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-Take = Callable[[Sequence[Finished[F, R]]], list[I | Rejected]]
+Take = Callable[[Sequence[Finished[I, R]]], list[I | Rejected]]
 """What becomes of items whose outcomes are there."""
 
 
-class _Logic(StatefulBatchLogic[list[F | Rejected], list[I | Rejected], None], Generic[F, Q, R, I]):
-    def __init__(self, dispatcher: Dispatcher[F, Q, R], take: Take[F, R, I], wanted: Callable[[F], bool]) -> None:
+class _Logic(StatefulBatchLogic[list[I | Rejected], list[I | Rejected], None], Generic[I, Q, R]):
+    def __init__(self, dispatcher: Dispatcher[I, Q, R], take: Take[I, R], wanted: Callable[[I], bool]) -> None:
         self._dispatcher = dispatcher
         self._take = take
         self._wanted = wanted
 
-    def on_batch(self, values: list[list[F | Rejected]]) -> tuple[list[list[I | Rejected]], bool]:
-        live, passing = parted((KEY, batch) for batch in values)
-        asking: list[F] = []
-        finished: list[Finished[F, R]] = []
+    def on_batch(self, values: list[list[I | Rejected]]) -> tuple[list[list[I | Rejected]], bool]:
+        live, out = parted(item for batch in values for item in batch)
+        asking: list[I] = []
+        finished: list[Finished[I, R]] = []
         for item in live:
             if self._wanted(item):
                 asking.append(item)
@@ -40,12 +40,12 @@ class _Logic(StatefulBatchLogic[list[F | Rejected], list[I | Rejected], None], G
         if asking:
             self._dispatcher.submit(asking)
         finished += self._dispatcher.drain()
-        out: list[I | Rejected] = [*passing, *self._take(finished)]  # type: ignore[list-item]  # answered: as it was
+        out += self._take(finished)
         return [out], StatefulBatchLogic.RETAIN
 
     def on_eof(self) -> tuple[list[list[I | Rejected]], bool]:
         # The engine asks once at the end of a finite input and drops what isn't there then.
-        finished: list[Finished[F, R]] = []
+        finished: list[Finished[I, R]] = []
         while self._dispatcher.outstanding:
             finished += self._dispatcher.drain()
             time.sleep(0.001)
@@ -58,14 +58,14 @@ class _Logic(StatefulBatchLogic[list[F | Rejected], list[I | Rejected], None], G
 @operator
 def async_io(
     step_id: str,
-    up: Stream[Batch[F]],
+    up: Stream[Batch[I]],
     calls: EventLoopThread,
-    requests: Callable[[F], Mapping[BatchKey, Q]],
+    requests: Callable[[I], Mapping[BatchKey, Q]],
     call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
-    deadline: Callable[[F], float],
+    deadline: Callable[[I], float],
     bounds: Bounds,
-    take: Take[F, R, I],
-    wanted: Callable[[F], bool] = lambda _: True,
+    take: Take[I, R],
+    wanted: Callable[[I], bool] = lambda _: True,
     batching: BatchingPolicy[Q, R] | None = None,
     in_flight: Callable[[BatchKey, int], None] | None = None,
 ) -> Stream[Batch[I]]:
@@ -83,7 +83,7 @@ def async_io(
     `wanted`. What `requests` raises is raised on the worker, where `take` reads the item's outcomes.
     """
 
-    def logic(_: None) -> _Logic[F, Q, R, I]:
+    def logic(_: None) -> _Logic[I, Q, R]:
         select = batching if batching is not None else Whole(bounds.max_batch)
         return _Logic(Dispatcher(calls, requests, call, deadline, bounds, select, in_flight), take, wanted)
 

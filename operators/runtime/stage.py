@@ -24,7 +24,7 @@ KEY: Final = "0"
 
 
 class Flowing(Protocol):
-    """What flows from stage to stage: a message, then a query or a document."""
+    """What flows from stage to stage: a query or a document."""
 
     @property
     def answered(self) -> bool:
@@ -50,8 +50,10 @@ Source = Message | Traced
 """What is rejected where a step fails: a message, or what it became."""
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Flowing)
-I = TypeVar("I")  # noqa: E741  an item
+I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
+
+Messages = tuple[str, list[Message]]
+"""The key, and the messages that were read."""
 
 Batch = tuple[str, list[I | Rejected]]
 """The key, and the items."""
@@ -90,17 +92,15 @@ def defect(name: str, source: Source, error: Exception) -> Rejected:
     return rejected
 
 
-def parted(batches: Iterable[Batch[F]]) -> tuple[list[F], list[F | Rejected]]:
+def parted(items: Iterable[I | Rejected]) -> tuple[list[I], list[I | Rejected]]:
     """The items that a stage has something to do for, and those that pass by."""
-    live: list[F] = []
-    passing: list[F | Rejected] = []
-    for _, items in batches:
-        for item in items:
-            if item.answered:
-                passing.append(item)
-            else:
-                assert not isinstance(item, Rejected)
-                live.append(item)
+    live: list[I] = []
+    passing: list[I | Rejected] = []
+    for item in items:
+        if isinstance(item, Rejected) or item.answered:
+            passing.append(item)
+        else:
+            live.append(item)
     return live, passing
 
 
@@ -111,13 +111,23 @@ def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str, fie
 
 
 @operator
+def entry(step_id: str, up: Stream[Messages], name: str, step: Callable[[Message], I]) -> Stream[Batch[I]]:
+    """The first stage: what `step` makes of every message; `name` is the stage's in dead letters."""
+
+    def swept(batches: list[Messages]) -> list[Batch[I]]:
+        return [(KEY, applied(name, messages, step, lambda message: message)) for _, messages in batches]
+
+    return op.flat_map_batch("apply", up, swept)
+
+
+@operator
 def stage(
-    step_id: str, up: Stream[Batch[F]], name: str, step: Callable[[F], I | None], source: Callable[[F], Source]
+    step_id: str, up: Stream[Batch[I]], name: str, step: Callable[[I], I | None], source: Callable[[I], Source]
 ) -> Stream[Batch[I]]:
     """Apply a pure step to every item that isn't answered; `name` is the stage's in dead letters."""
 
-    def swept(batches: list[Batch[F]]) -> list[Batch[I]]:
-        live, passing = parted(batches)
-        return [(KEY, [*passing, *applied(name, live, step, source)])]  # type: ignore[list-item]  # answered: as it was
+    def swept(batches: list[Batch[I]]) -> list[Batch[I]]:
+        live, passing = parted(item for _, items in batches for item in items)
+        return [(KEY, [*passing, *applied(name, live, step, source)])]
 
     return op.flat_map_batch("apply", up, swept)

@@ -13,7 +13,7 @@ from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
-from operators.runtime.stage import Batch, stage
+from operators.runtime.stage import Batch, Messages, entry
 from operators.telemetry.traces import QueryTrace
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
@@ -97,6 +97,6 @@ def _clock(message: Message) -> float:
 
 
 @operator
-def decode(step_id: str, up: Stream[Batch[Message]], decoder: Decoder) -> Stream[Batch[InFlight]]:
+def decode(step_id: str, up: Stream[Messages], decoder: Decoder) -> Stream[Batch[InFlight]]:
     """Messages in; queries on, what can't be read rejected."""
-    return stage("queries", up, "decode", decoder, lambda message: message)
+    return entry("queries", up, "decode", decoder)

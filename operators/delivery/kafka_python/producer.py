@@ -30,7 +30,7 @@ _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 """Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
 
 
-class _Requests(KafkaNetClient):  # type: ignore[misc]
+class _Requests(KafkaNetClient):
     """Notes the first request that got no answer."""
 
     def __init__(self, **options: Any) -> None:

@@ -33,7 +33,7 @@ class Reader:
 
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
         """What was read of a partition, after taking what there is."""
-        self.messages += [each for each in self.consumer_loop.take() if isinstance(each, Message)]
+        self.messages += self.consumer_loop.take()
         return [message.origin.offset for message in self.messages if message.origin.partition == partition.partition]
 
     def answer(self, *offsets: int) -> None:

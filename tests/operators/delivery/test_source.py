@@ -11,7 +11,7 @@ from bytewax.testing import TestingSink, run_main
 
 from operators.delivery.source import MessageSource
 from operators.query.message import Message
-from operators.runtime.stage import Batch
+from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
@@ -144,8 +144,8 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         consumer.assign(FIRST, SECOND)
         got: list[list[Message]] = []
 
-        def answer(keyed: Batch[Message]) -> list[Message]:
-            batch = [each for each in keyed[1] if isinstance(each, Message)]
+        def answer(keyed: Messages) -> list[Message]:
+            _, batch = keyed
             reader.messages += batch
             origins = [message.origin for message in batch]
             answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]

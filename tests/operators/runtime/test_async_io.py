@@ -20,6 +20,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.runtime.flowing import items as items_of
+from tests.operators.runtime.flowing import kept
 
 ROOMY = Bounds(timeout=30, max_batch=64, max_concurrency=8)
 
@@ -104,7 +105,7 @@ def left(
         yield from batches
 
     with looping() as calls:
-        io = partial(async_io, "io", calls=calls, requests=plan, call=call, bounds=bounds, take=list)
+        io = partial(async_io, "io", calls=calls, requests=plan, call=call, bounds=bounds, take=kept)
         finished = items_of(flowing(), lambda up: io(up, deadline=lambda item: began + item.deadline))
     assert sorted(done.item.number for done in finished) == sorted(item.number for batch in batches for item in batch)
     return finished
@@ -147,7 +148,7 @@ def test_an_item_that_is_not_wanted_or_answered_passes_at_once() -> None:
     backend = Backend()
     passing = [Item(0), Item(1, answered=True), Item(2)]
     with looping() as calls:
-        io = partial(async_io, "io", calls=calls, requests=Item.plan, call=backend, bounds=ROOMY, take=list)
+        io = partial(async_io, "io", calls=calls, requests=Item.plan, call=backend, bounds=ROOMY, take=kept)
         left = items_of([passing], lambda up: io(up, deadline=lambda _: 1e9, wanted=lambda item: item.number == 2))
     assert left[0] is passing[1]
     assert [(done.item.number, done.outcomes) for done in left[1:]] == [(0, {}), (2, {"a": "a2"})]

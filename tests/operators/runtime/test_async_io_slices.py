@@ -19,7 +19,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 from tests.operators.delivery.scripted import until
 from tests.operators.runtime.batching.test_backlog import Slices
-from tests.operators.runtime.flowing import items
+from tests.operators.runtime.flowing import items, kept
 from tests.operators.runtime.test_async_io import looping
 
 LANE = "a"
@@ -117,7 +117,7 @@ def ran(
                 backend,
                 lambda item: item.deadline,
                 bounds,
-                list,
+                kept,
                 batching=Slices(size),
                 in_flight=reports,
             ),
