@@ -18,7 +18,7 @@ from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
-_GC_THRESHOLDS: Final = (50_000, 20, 100)
+_GC_THRESHOLDS: Final = (200_000, 20, 100)
 
 
 def serve(settings: Settings, build: Build) -> int:

@@ -45,6 +45,13 @@ class Leg:
         scored = dict(zip(self.ids, self.scores, strict=True))
         return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.places().items()}
 
+    def offered(self) -> dict[str, Payload]:
+        """Each id's payload, at its first rank."""
+        offered = dict(zip(self.ids, self.payloads, strict=True))
+        if len(offered) == len(self.ids):
+            return offered
+        return {id_: self.payloads[rank] for id_, (rank, _) in self.places().items()}
+
     def at(self, ranks: Sequence[int]) -> "Leg":
         """The leg with the hits of these ranks only."""
         return Leg(
@@ -82,8 +89,8 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
     """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
     payloads: dict[str, Payload] = {}
     for leg in in_order(legs):
-        for id_, payload in zip(leg.ids, leg.payloads, strict=True):
-            payloads.setdefault(id_, payload)
+        # The order and the payloads of what is there already stay.
+        payloads = {**payloads, **leg.offered(), **payloads}
     return payloads
 
 

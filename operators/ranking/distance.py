@@ -28,6 +28,8 @@ def pipeline(
     The limit holds before and after the stages, which run in their order. Without stages it is all that holds.
     Source: MemPalace's `reranker.rerank`; unlike it, the distance begins as 1 - the fused score.
     """
+    if not stages and max_distance <= 0:
+        return list(candidates)
     distances = [max(0.0, 1.0 - candidate.score) for candidate in candidates]
     near = _within(distances, max_distance)
     kept = [candidates[index] for index in near]

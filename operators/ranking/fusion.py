@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
-from operators.ranking.candidate import Candidate, Leg, best_first, in_order, union
+from operators.ranking.candidate import Candidate, Leg, in_order, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -12,13 +12,15 @@ from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, OneLeg, Rrf, 
 from schemas.recipes.parameters import FusionStage
 from schemas.result import LegStatus
 
+T = TypeVar("T")
+
 Values = dict[str, float]
 Weights = Mapping[str, float]
 
 
-def cut(candidates: list[Candidate], limit: int) -> list[Candidate]:
-    """The first `limit` candidates; all if it is 0 or less."""
-    return candidates[:limit] if limit > 0 else candidates
+def cut(ranked: list[T], limit: int) -> list[T]:
+    """The first `limit` of what is ranked; all if it is 0 or less."""
+    return ranked[:limit] if limit > 0 else ranked
 
 
 def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
@@ -99,11 +101,13 @@ def _fused(
     stage: FusionStage,
     run: Run,
 ) -> list[Candidate]:
-    fused = combine(values, weights)
-    candidates = best_first([Candidate(id_, fused[id_], payload) for id_, payload in union(legs).items()])
+    fused, payloads = combine(values, weights), union(legs)
+    # Stable in reverse, too: equal scores keep the order of ties.
+    ranked = cut(sorted(payloads, key=fused.__getitem__, reverse=True), stage.limit)
+    candidates = [Candidate(id_, fused[id_], payloads[id_]) for id_ in ranked]
     if run.explanations is not None:
         _explain(legs, values, scales, weights, candidates, stage, run)
-    return cut(candidates, stage.limit)
+    return candidates
 
 
 def _explain(

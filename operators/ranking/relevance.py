@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from operators.ranking.candidate import Candidate
+from operators.ranking.candidate import Candidate, best_first_by_id
 from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, min_max
 from operators.ranking.run import Run
@@ -41,7 +41,7 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
         candidate.score = value - 1
     run.explain(stage, tail, before, {"tail": behind}, {"top": top, "tail_scale": of_tail._asdict()})
     run.reranked = True
-    return sorted(read, key=lambda candidate: (-candidate.score, candidate.document)) + tail
+    return best_first_by_id(read) + tail
 
 
 def _rescaled(column: Sequence[float]) -> tuple[list[float], Scale]:
