@@ -241,7 +241,7 @@ def _hits(start: int, limit: int, whole: bool | None) -> bytes:
 
 @functools.cache
 def _payload(number: int) -> bytes:
-    return orjson.dumps({"text": text(number), "id": f"doc-{number}"})
+    return orjson.dumps({"text": text(number), "id": f"doc-{number}", "_content": number})
 
 
 @functools.cache

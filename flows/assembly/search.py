@@ -12,6 +12,7 @@ from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
+from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.chat import ChatModel
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
@@ -72,6 +73,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     catalogue = Catalogue(clients.qdrant, settings.qdrant)
     _read(catalogue, given.calls, settings.qdrant.timeout)
     cached = answers(settings.cache)
+    kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
     reranking = rerankers.reranking(settings, clients.reranker, given.meter)
     picking = rerankers.picking(settings, clients.chat, given.meter)
     tokens = reranking is not None and reranking.reads_tokens
@@ -104,9 +106,9 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant, idf),
-        texts=Fetching(clients.qdrant, partial(read, reranking), qdrant) if reranking is not None else None,
+        texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,
-        page=Fetching(clients.qdrant, partial(shown, picking), qdrant),
+        page=Fetching(clients.qdrant, partial(shown, picking), qdrant, kept),
         picking=picking,
         finaliser=Finaliser(publisher, cached),
     )

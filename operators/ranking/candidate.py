@@ -19,7 +19,8 @@ _ORDER = {name: place for place, name in enumerate(LEGS)}
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg's hits, best first: ids, the leg's own finite scores, and the payload fields that ranking reads.
+    """One leg's hits, best first: ids, the leg's own finite scores, the payload fields that ranking reads, and the
+    points' versions where they are known.
 
     `more`: it returned as many as it was asked for, so others may match.
     """
@@ -29,6 +30,7 @@ class Leg:
     ids: Sequence[str] = ()
     scores: Sequence[float] = ()
     payloads: Sequence[Payload] = ()
+    versions: Sequence[int] = ()
     reason: Reason | None = None
     more: bool = False
 
@@ -60,6 +62,7 @@ class Leg:
             [self.ids[rank] for rank in ranks],
             [self.scores[rank] for rank in ranks],
             [self.payloads[rank] for rank in ranks],
+            [self.versions[rank] for rank in ranks] if self.versions else (),
             self.reason,
             self.more,
         )

@@ -1,18 +1,22 @@
-"""Fetch: the texts and payloads of the first candidates, many queries' in one request."""
+"""Fetch: the texts and payloads of the first candidates, many queries' in one request, unless they are cached."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
 
+from operators.access import post_filter
+from operators.caching.payload_cache import PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
+from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.backend_stage import BackendStage, Queries, ask
-from schemas.document import TERMS, TOKEN_IDS, WORDS
+from schemas.document import CONTENT, TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
@@ -30,19 +34,24 @@ class Fetching(BackendStage[list[str], Payloads]):
     qdrant: QdrantClient
     depth: Callable[[InFlight], int]
     bounds: Bounds
+    cache: PayloadCache | None = None
 
     def wanted(self, query: InFlight) -> bool:
-        """Whether a payload is missing."""
-        return bool(self.requests(query))
+        """Whether a payload is missing that isn't cached."""
+        missing = self._missing(query)
+        if not missing or self.cache is None:
+            return bool(missing)
+        known = self.cache.known(query.retrieval.capabilities.name, _seen(query, missing), monotonic())
+        # What the query may not see is fetched: it is then removed by what it is now.
+        for id_ in post_filter.forbidden(query.asked.access_filter, known.items()):
+            del known[id_]
+        query.outcome.payloads |= known
+        return len(known) < len(missing)
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
-        """Ask for the first candidates, if any is missing and no earlier fetch was lost."""
-        outcome = query.outcome
-        if self.name in dict(outcome.degraded):
-            return {}
-        first = outcome.candidates[: self.depth(query)]
-        ids = [candidate.id for candidate in first if candidate.id not in outcome.payloads]
-        return {(self.name, query.asked.collection): ids} if ids else {}
+        """Ask for what is missing."""
+        missing = [candidate.id for candidate in self._missing(query)]
+        return {(self.name, query.asked.collection): missing} if missing else {}
 
     async def call(self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float) -> list[Payloads]:
         """One request for the candidates of many queries in one collection."""
@@ -53,6 +62,9 @@ class Fetching(BackendStage[list[str], Payloads]):
 
     def take(self, query: InFlight, outcome: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
+        if self.cache is not None:
+            fetched = self._missing(query)
+            self.cache.put(query.retrieval.capabilities.name, _seen(query, fetched), outcome, monotonic())
         first, candidates = self.depth(query), query.outcome.candidates
         query.outcome.payloads |= query.check_fetched(outcome)
         there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
@@ -66,6 +78,25 @@ class Fetching(BackendStage[list[str], Payloads]):
             "db.operation.name": "retrieve",
             "db.collection.name": collection,
         }
+
+    def _missing(self, query: InFlight) -> list[Candidate]:
+        """The first candidates whose payload isn't there; none if an earlier fetch was lost."""
+        outcome = query.outcome
+        if any(stage == self.name for stage, _ in outcome.degraded):
+            return []
+        return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
+
+
+def _seen(query: InFlight, candidates: Sequence[Candidate]) -> list[Seen]:
+    """What the legs saw of these points; where one saw a later version than another, that one."""
+    latest: dict[str, int] = {}
+    for leg in query.outcome.legs.values():
+        versions = dict(zip(leg.ids, leg.versions, strict=False))
+        both = {**latest, **versions}
+        # Nearly always: no write came between the two searches.
+        agreed = both == {**versions, **latest}
+        latest = both if agreed else {id_: max(latest.get(id_, version), version) for id_, version in both.items()}
+    return [Seen(each.id, latest.get(each.id), each.payload.get(CONTENT)) for each in candidates]
 
 
 @operator

@@ -139,7 +139,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         asked, result = query.asked, query.outcome
         self._keep(query, outcome)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
-        scores = {each.id: outcome[each.id] for each in result.candidates if each.id in outcome}
+        read = result.candidates[: self.top(query)]
+        scores = {each.id: outcome[each.id] for each in read if each.id in outcome}
         result.rerank_scores = RerankScores(self.reranker.model, scores, self.selects)
         if self.picking and asked.plan.picking is not None:
             result.pick(asked.plan.picking, asked.plan.picks(asked.canonical))

@@ -223,7 +223,8 @@ def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | B
     ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
     room = search.rest["limit"]
     scores = scored.scores + [0.0] * len(ids)
-    return Found(Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room]))
+    versions = [*scored.versions, *(rest.versions[place] for place in others)] if rest.versions else []
+    return Found(Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room]))
 
 
 @operator

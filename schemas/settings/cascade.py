@@ -12,7 +12,7 @@ MIN_SECRET: Final = 16
 
 
 class CacheSettings(Section):
-    """The caches of answers; the key `caches` of a profile chooses which of them its queries use."""
+    """The caches: of answers, of which the key `caches` of a profile chooses those its queries use, and of payloads."""
 
     ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(
         default=300.0,
@@ -22,6 +22,9 @@ class CacheSettings(Section):
     exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
     semantic_mib: Annotated[int, Field(ge=0)] = Field(
         default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
+    )
+    payload_mib: Annotated[int, Field(ge=0)] = Field(
+        default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.92,

@@ -151,6 +151,7 @@ def _hits(points: list[Any]) -> Hits:
         ids = [point["id"] for point in points]
         scores = [point["score"] for point in points]
         payloads = [point.get("payload") for point in points]
+        versions = [point.get("version") for point in points]
     except (KeyError, TypeError, AttributeError):
         raise ValueError("a point without id or score") from None
     if not set(map(type, ids)) <= {str}:
@@ -159,7 +160,8 @@ def _hits(points: list[Any]) -> Hits:
         raise ValueError("a score is no finite number of 32 bits")
     if not set(map(type, payloads)) <= {dict}:
         payloads = [{} if payload is None else _object(payload) for payload in payloads]
-    return Hits(ids, scores, payloads)
+    # They only say what is cached: without them, nothing is.
+    return Hits(ids, scores, payloads, versions if set(map(type, versions)) <= {int} else ())
 
 
 def _record(point: Payload) -> Record:
