@@ -70,12 +70,15 @@ class ConsumerLoop:
         self._drained = False
         self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
         self._flush: Callable[[float], None] = lambda _: None
+        self._arrived: Callable[[], None] = lambda: None
         self.moved_at = time.monotonic()
         """When the engine last called `take`, on the monotonic clock."""
 
-    def start(self, flush: Callable[[float], None]) -> None:
-        """Join the group and read; `flush` commits the answered messages, within the given seconds."""
-        self._flush = flush
+    def start(self, flush: Callable[[float], None], arrived: Callable[[], None] = lambda: None) -> None:
+        """Join the group and read; `flush` commits the answered messages, within the given seconds. `arrived` is called
+        whenever messages have been read, before the flow gets them; it must not block.
+        """
+        self._flush, self._arrived = flush, arrived
         self._thread.start()
 
     def stop(self) -> None:
@@ -152,6 +155,7 @@ class ConsumerLoop:
             # These are read again once the client's positions are right.
             self._ahead.clear()
         if messages := self._messages():
+            self._arrived()
             self._batches.append(messages)
             self._wakeup.set()
         self._finish_if_drained()

@@ -5,9 +5,10 @@ Rules
 - Watermarks committed before a call of `caught_up` are in `of` when it returns: the reader requests the topic's end
   offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
 - All calls that begin during one request share the next one, so a call waits for two requests at most.
+- `ask` has the ends requested before anybody waits for them: whoever began before that request needn't call at all.
 - No call waits for a broker that is down: after a failure every call fails at once, until the reader, which tries again
   every _RETRY seconds, has reached the ends again. The same holds before the topic is read for the first time.
-- Without calls, new records are applied every _IDLE seconds, and no ends are requested.
+- Unless asked, the reader requests no ends, and applies new records every _IDLE seconds.
 - A topic that ends below the positions read was created anew and is read anew, as it is after _ANEW seconds of
   failures. A new topic that has already grown beyond those positions can't be told from the old one. The watermarks of
   the old topic stay: one that returned to an earlier value would make its cached answers valid again.
@@ -17,6 +18,7 @@ Rules
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -60,6 +62,7 @@ class WatermarkReader:
         self._asked = threading.Event()
         self._closing = threading.Event()
         self._behind = True
+        self._since = -math.inf
         self._told = False
         self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
 
@@ -84,6 +87,14 @@ class WatermarkReader:
         """How often a namespace's offset went back: earlier answers may be of other documents."""
         with self._reading:
             return self._watermarks.generation
+
+    def ask(self) -> None:
+        """Have the ends requested now. From any thread."""
+        self._asked.set()
+
+    def read_since(self, moment: float) -> bool:
+        """Whether all records are read that were in the topic at this moment of the monotonic clock."""
+        return self._since >= moment and not self._behind
 
     async def caught_up(self, timeout: float) -> None:
         """Return once all records are read that were in the topic at the time of the call; on one event loop only.
@@ -121,6 +132,7 @@ class WatermarkReader:
         heard = time.monotonic()
         while not self._closing.is_set():
             self._wait(tail)
+            began = time.monotonic()
             try:
                 ends = tail.ends(self._timeout)
             except RetriableDelivery as error:
@@ -130,11 +142,12 @@ class WatermarkReader:
                 self._closing.wait(_RETRY)
             else:
                 self._read(tail, ends)
+                self._since = began
                 self._succeed()
                 heard = time.monotonic()
 
     def _wait(self, tail: Tail) -> None:
-        """Return when a call waits, or at once while the reader is behind."""
+        """Return when the ends are asked for, or at once while the reader is behind."""
         while not self._behind and not self._asked.wait(_IDLE):
             self._poll(tail, 0)
         self._asked.clear()

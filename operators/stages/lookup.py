@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, Protocol
 
 from bytewax.dataflow import Stream, operator
@@ -32,6 +33,10 @@ class Watermarks(Protocol):
         """Return once everything is read that the topic held when this was called. Raises BackendError."""
         ...
 
+    def read_since(self, moment: float) -> bool:
+        """Whether everything is read that the topic held at this moment of the monotonic clock."""
+        ...
+
     def of(self, collection: str, namespace: str) -> Watermark:
         """How far the namespace is indexed; empty if nothing says so."""
         ...
@@ -58,13 +63,34 @@ class Lookup:
         """The watermarks end a wait by themselves, and know then that they are behind."""
         return Bounds(2 * self.timeout, _MOST, _CALLS)
 
+    def wanted(self, query: InFlight) -> bool:
+        """Whether the watermarks aren't read as far as they were when the query came: mostly they are, for the consumer
+        loop has them read.
+        """
+        return not self.watermarks.read_since(query.message.clock)
+
     def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
         """Ask how far the query's namespace is indexed."""
-        return {_BATCH_KEY: (query.retrieval.capabilities.name, query.asked.canonical.namespace)}
+        return {_BATCH_KEY: _namespace(query)}
 
     async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked | BackendError]:
         """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
+        return self._marked(namespaces)
+
+    def take(self, finished: Finished[InFlight, Marked]) -> InFlight | None:
+        """Look the answer up; None if the query waits for another's. Raises InputError `cursor_expired`."""
+        query = finished.item
+        if finished.outcomes:
+            [outcome] = finished.outcomes.values()
+        else:
+            query.started = monotonic()
+            [outcome] = self._marked([_namespace(query)])
+        mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
+        query = self.answers.look_up(query, mark, generation)
+        return query if query.cache.leads else None
+
+    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
         while True:
             generation = self.watermarks.generation
             marks = [self.watermarks.of(*namespace) for namespace in namespaces]
@@ -72,15 +98,22 @@ class Lookup:
             if self.watermarks.generation == generation:
                 return [(mark, generation) for mark in marks]
 
-    def take(self, finished: Finished[InFlight, Marked]) -> InFlight | None:
-        """Look the answer up; None if the query waits for another's. Raises InputError `cursor_expired`."""
-        outcome = finished.outcomes[_BATCH_KEY]
-        mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
-        query = self.answers.look_up(finished.item, mark, generation)
-        return query if query.cache.leads else None
+
+def _namespace(query: InFlight) -> Namespace:
+    return query.retrieval.capabilities.name, query.asked.canonical.namespace
 
 
 @operator
 def lookup(step_id: str, up: Stream[Queries], looking: Lookup, calls: EventLoopThread) -> Stream[Queries]:
     """Queries in and on, unless they wait for another's answer; rejected with a cursor that has expired."""
-    return query_io("watermarks", up, "lookup", looking.requests, looking.call, looking.take, calls, looking.bounds)
+    return query_io(
+        "watermarks",
+        up,
+        "lookup",
+        looking.requests,
+        looking.call,
+        looking.take,
+        calls,
+        looking.bounds,
+        looking.wanted,
+    )

@@ -43,6 +43,10 @@ class Known:
     async def caught_up(self, timeout: float) -> None:
         """Nothing is behind."""
 
+    def read_since(self, moment: float) -> bool:
+        """Only after it was asked."""
+        return False
+
     def of(self, collection: str, namespace: str) -> Watermark:
         """The one watermark."""
         return MARK

@@ -103,7 +103,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     client = qdrant(Faulty(answer))
     retriever = Retriever(client, SEARCHES, TRACER, Bounds(1, 1, 1), TermIdf(client))
     before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
-    assert before == after == Found(Hits([], [], []))
+    assert before == after == Found(Hits([], [], [], []))
     assert isinstance(lost, BackendUnavailable)
 
 
