@@ -31,9 +31,11 @@ from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
 from bench.soak import Soak, soak, sound
-from bench.subject import PEERS, RANKSTREAM
+from bench.subject import ASYNCIO, PEERS, RANKSTREAM
+from bench.variants import VARIANTS
 
-SUBJECTS = PEERS | RANKSTREAM
+COMPARED = PEERS | RANKSTREAM
+SUBJECTS = COMPARED | VARIANTS
 BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 QUICK = Plan(rates=[50.0], seconds=3.0, rounds=1, burst=200, warm_up=50)
 
@@ -55,9 +57,14 @@ def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) 
         "rounds": plan.rounds,
         "subjects": subjects,
         "ratios": ratios,
-        "goals": comparison.goals(ratios),
+        "goals": comparison.goals(ratios) if ASYNCIO in subjects else [],
     }
-    tables = (report.figures_table(figures), report.busy_table(figures), report.goals_table(figures))
+    tables = (
+        report.figures_table(figures),
+        report.busy_table(figures),
+        report.ratios_table(figures),
+        report.goals_table(figures),
+    )
     _show(figures, as_json, *tables)
     if picture is not None:
         plot(subjects, picture)
@@ -183,7 +190,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--burst", type=_none_or_more, default=4000, help="queries at once; 0: no burst")
     command.add_argument("--warm-up", type=_count, default=500, help="queries before each round")
     command.add_argument(
-        "--subject", choices=SUBJECTS, nargs="+", default=list(SUBJECTS), help="what is measured, in interleaved rounds"
+        "--subject", choices=SUBJECTS, nargs="+", default=list(COMPARED), help="what is measured, in interleaved rounds"
     )
     command.add_argument("--quick", action="store_true", help="one short round: it says whether the bench works")
     command.add_argument("--plot", type=Path, metavar="PNG", help="a picture of the figures")

@@ -46,16 +46,15 @@ def rows(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def ratios(subjects: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each other subject and load, beside the hand-written service's in the same round: CPU a query and queries a
-    second as ratios, p50 as milliseconds above. Empty without that service.
+    """Of each other subject and load, beside the hand-written service's in the same round, or else the first subject's:
+    CPU a query and queries a second as ratios, p50 as milliseconds above.
     """
-    if ASYNCIO not in subjects:
-        return {}
-    theirs = rows(subjects[ASYNCIO])
+    base = ASYNCIO if ASYNCIO in subjects else next(iter(subjects))
+    theirs = rows(subjects[base])
     return {
         name: {load: _beside(row, theirs[load]) for load, row in rows(report).items()}
         for name, report in subjects.items()
-        if name != ASYNCIO
+        if name != base
     }
 
 

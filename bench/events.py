@@ -10,18 +10,16 @@ from typing import Final
 import numpy as np
 import orjson
 
+from bench.figures import PAGE
 from bench.stubs import DIMENSION
 
 TIMEOUT_MS: Final = 60_000
 """Longer than a burst takes to drain: a query that expires in the queue would make the drain look fast."""
 
-PAGE: Final = 10
-"""Results a query: each leg is asked for five times as many, and 50 are reranked."""
-
 _WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
 
-def query_events(run: str, count: int) -> Iterator[tuple[bytes, bytes]]:
+def query_events(run: str, count: int, limit: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of `count` events with the ids `RUN-0`, `RUN-1`..., each made when it is asked for.
 
     The same for the same `run`.
@@ -36,7 +34,7 @@ def query_events(run: str, count: int) -> Iterator[tuple[bytes, bytes]]:
             "query_id": query_id,
             "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
             "vector": vector / np.linalg.norm(vector),
-            "limit": PAGE,
+            "limit": limit,
             "timeout_ms": TIMEOUT_MS,
         }
         yield query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -3,7 +3,10 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
+
+PAGE: Final = 10
+"""Results a query: each leg is asked for 50 candidates, and 50 are reranked."""
 
 
 class BenchError(Exception):
@@ -14,12 +17,14 @@ class BenchError(Exception):
 class Phase:
     """A load: `count` queries at `rate` a second, or all at once (None).
 
-    No two are alike, unless their `texts` are given, as numbers: equal numbers, identical queries.
+    No two are alike, unless their `texts` are given, as numbers: equal numbers, identical queries. `limit`: results a
+    query, where no texts are given.
     """
 
     count: int
     rate: float | None = None
     texts: Sequence[int] | None = None
+    limit: int = PAGE
 
 
 @dataclass(frozen=True, slots=True)

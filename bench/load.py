@@ -16,7 +16,7 @@ import time
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,8 +84,8 @@ class _Tally:
 class Meter:
     """Sends to one topic, reads another, and watches what the processes between the two cost."""
 
-    def __init__(self, bootstrap: str, queries: str, results: str, watched: Mapping[str, int]) -> None:
-        self._watched = {**watched, "load": os.getpid()}
+    def __init__(self, bootstrap: str, queries: str, results: str, watched: Mapping[str, Sequence[int]]) -> None:
+        self._watched = {**watched, "load": [os.getpid()]}
         self._queries = queries
         # Nagle's algorithm and lingering would add waits that are the meter's own.
         connection = {"bootstrap.servers": bootstrap, "socket.nagle.disable": True}
@@ -115,7 +115,7 @@ class Meter:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
         run = uuid.uuid4().hex[:12]
         events: Iterable[tuple[bytes, bytes]] = (
-            query_events(run, phase.count) if phase.texts is None else repeated_events(run, phase.texts)
+            query_events(run, phase.count, phase.limit) if phase.texts is None else repeated_events(run, phase.texts)
         )
         interval = 0.0
         if phase.rate is None:
@@ -207,7 +207,7 @@ class Meter:
             self._failed = KafkaException(error)
 
     def _cpu(self) -> dict[str, float]:
-        spent = {name: process_seconds(pid) for name, pid in self._watched.items()}
+        spent = {name: sum(map(process_seconds, pids)) for name, pids in self._watched.items()}
         return {**spent, "machine": machine_seconds()}
 
 
@@ -238,9 +238,17 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--queries", required=True, help="the topic to send to")
     parser.add_argument("--results", required=True, help="the topic to read")
-    parser.add_argument("--watch", action="append", default=[], metavar="NAME=PID", help="a process to account for")
+    parser.add_argument(
+        "--watch",
+        action="append",
+        default=[],
+        metavar="NAME=PID",
+        help="a process to account for; those of a name together",
+    )
     arguments = parser.parse_args()
-    watched = {name: int(pid) for name, _, pid in (each.partition("=") for each in arguments.watch)}
+    watched: dict[str, list[int]] = {}
+    for name, _, pid in (each.partition("=") for each in arguments.watch):
+        watched.setdefault(name, []).append(int(pid))
     # Nothing here makes cycles, and a collection would be a pause in somebody's latency.
     gc.disable()
     meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched)

@@ -55,6 +55,16 @@ def figures_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def ratios_table(report: Mapping[str, Any]) -> Table:
+    """A row a subject and load, beside the first subject."""
+    shown = _table("Beside the first", "subject", "load", "CPU", "drain", "p50, ms above")
+    for name, loads in report["ratios"].items():
+        for load, row in loads.items():
+            figures = (_ranged(row["cpu"], 2), _ranged(row["answered_per_s"], 2), _ranged(row["p50_ms_above"], 0))
+            shown.add_row(name, load, *figures)
+    return shown
+
+
 def goals_table(report: Mapping[str, Any]) -> Table:
     """A row a goal: the bound, and what was measured."""
     shown = _table("Beside the asyncio service", "client", "load", "", "goal", "measured", "met")

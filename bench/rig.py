@@ -19,6 +19,7 @@ from bench.accounting import thread_seconds
 from bench.figures import BenchError, Measurement, Phase
 from bench.kafka.broker import REPOSITORY, Broker
 from bench.profiling import thread_names
+from bench.stubs import SERVED
 from bench.subject import Launch, Subject, Surroundings, environment
 from operators.delivery import topics
 from schemas.settings import KafkaSettings, Topics
@@ -62,14 +63,14 @@ class Child:
 class Running:
     """A subject that takes queries, and the generator of its load."""
 
-    def __init__(self, subject: Child, generator: Child) -> None:
-        self._subject = subject
+    def __init__(self, replicas: Sequence[Child], generator: Child) -> None:
+        self._replicas = replicas
         self._generator = generator
 
     @property
     def pid(self) -> int:
-        """The subject's."""
-        return self._subject.process.pid
+        """The subject's, or its first replica's."""
+        return self._replicas[0].process.pid
 
     def measure(self, phase: Phase) -> Measurement:
         """Load the subject and wait for its answers. Raises BenchError if it or the generator ends, or answers none."""
@@ -81,10 +82,11 @@ class Running:
         try:
             measurement = Measurement.of(orjson.loads(self._generator.line()))
         finally:
-            self._subject.check()
+            for replica in self._replicas:
+                replica.check()
         measurement = replace(measurement, threads=self._by_thread(before))
         if not measurement.answered:
-            raise self._subject.failure(f"answered none of {measurement.sent} queries")
+            raise self._replicas[0].failure(f"answered none of {measurement.sent} queries")
         return measurement
 
     def _by_thread(self, before: Mapping[int, tuple[str, float]]) -> dict[str, float]:
@@ -107,16 +109,15 @@ class Rig:
         self._stubs = stubs
         self._directory = directory
         self._starts = 0
-        urls = dict(stubs.line().split() for _ in range(3))
-        self._qdrant, self._rerank, self._embed = urls["qdrant"], urls["rerank"], urls["embed"]
+        urls = dict(stubs.line().split() for _ in SERVED)
+        self._qdrant, self._rerank, self._embed, self._otlp = (urls[name] for name in SERVED)
 
     @contextlib.contextmanager
-    def running(self, subject: Subject) -> Iterator[Running]:
+    def running(self, subject: Subject, replicas: int = 1) -> Iterator[Running]:
         """Start the subject on topics of this start alone; end it afterwards. Raises BenchError."""
         self._starts += 1
         name = f"{subject.name}-{self._starts}"
         directory = self._directory / name
-        directory.mkdir()
         kafka = KafkaSettings(
             bootstrap_servers=self._broker.bootstrap,
             group_id=name,
@@ -129,15 +130,25 @@ class Rig:
             ),
         )
         topics.create(kafka)
-        launch = subject.launch(Surroundings(kafka, self._qdrant, self._rerank, self._embed, directory))
-        with _child(subject.name, launch.command, directory / "log", environment()) as child:
-            _await_ready(child, launch)
+        with contextlib.ExitStack() as stack:
+            children = []
+            for number in range(replicas):
+                replica = f"bench-{number}"
+                place = directory / replica
+                place.mkdir(parents=True)
+                around = Surroundings(kafka, self._qdrant, self._rerank, self._embed, self._otlp, place, replica)
+                launch = subject.launch(around)
+                variables = {**environment(), **launch.variables}
+                child = stack.enter_context(_child(subject.name, launch.command, place / "log", variables))
+                _await_ready(child, launch)
+                children.append(child)
             command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
             command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
-            command += ["--watch", f"subject={child.process.pid}", "--watch", f"stubs={self._stubs.process.pid}"]
-            with _child("load generator", command, directory / "load.log", talk=True) as generator:
-                generator.line()
-                yield Running(child, generator)
+            watched = [f"subject={each.process.pid}" for each in children] + [f"stubs={self._stubs.process.pid}"]
+            command += [word for each in watched for word in ("--watch", each)]
+            generator = stack.enter_context(_child("load generator", command, directory / "load.log", talk=True))
+            generator.line()
+            yield Running(children, generator)
 
 
 @contextlib.contextmanager

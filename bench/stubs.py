@@ -1,4 +1,5 @@
-"""Backends of fixed latency and next to no CPU: a stub Qdrant, a stub reranker and a stub embedder, as HTTP servers.
+"""Backends of fixed latency and next to no CPU: a stub Qdrant, a stub reranker and a stub embedder, as HTTP servers,
+and a receiver of traces.
 
 What they answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
 
@@ -25,6 +26,7 @@ from anyio.from_thread import start_blocking_portal
 Fault = Literal["hang", "garbage", "500", "429", "slow", "nan"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+SERVED = ("qdrant", "rerank", "embed", "otlp")
 POOL = 1000
 DIMENSION = 384
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
@@ -110,6 +112,18 @@ def rerank_app(latency: float) -> web.Application:
 
     app = _app(nan=b'{"results":[{"index":0,"relevance_score":NaN}]}')
     app.router.add_post("/rerank", rerank)
+    return app
+
+
+def otlp_app() -> web.Application:
+    """A receiver of traces that takes whatever comes."""
+
+    async def traces(request: web.Request) -> web.Response:
+        await request.read()
+        return web.Response(content_type="application/x-protobuf")
+
+    app = _app(nan=b"")
+    app.router.add_post("/v1/traces", traces)
     return app
 
 
@@ -276,16 +290,18 @@ async def _serve(arguments: argparse.Namespace) -> None:
         await _start(qdrant_app(arguments.qdrant_latency_ms / 1000), arguments.qdrant_port),
         await _start(rerank_app(arguments.rerank_latency_ms / 1000), arguments.rerank_port),
         await _start(embed_app(arguments.embed_latency_ms / 1000), arguments.embed_port),
+        await _start(otlp_app(), 0),
     ]
-    for name, runner in zip(("qdrant", "rerank", "embed"), runners, strict=True):
-        print(f"{name} http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+    for name, runner in zip(SERVED, runners, strict=True):
+        path = "/v1/traces" if name == "otlp" else ""
+        print(f"{name} http://127.0.0.1:{runner.addresses[0][1]}{path}", flush=True)
     await stop.wait()
     for runner in runners:
         await runner.cleanup()
 
 
 def main() -> None:
-    """Serve the three until SIGINT or SIGTERM, after printing a line `name URL` for each."""
+    """Serve all until SIGINT or SIGTERM, after printing a line `name URL` for each."""
     parser = argparse.ArgumentParser(prog="python -m bench.stubs", description="Stub backends of fixed latency.")
     for backend, latency in (("qdrant", 10.0), ("rerank", 30.0), ("embed", 5.0)):
         parser.add_argument(f"--{backend}-port", type=int, default=0, help="0: any free one")

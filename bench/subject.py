@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,15 +26,20 @@ class Surroundings:
     qdrant: str
     rerank: str
     embed: str
+    otlp: str
     directory: Path
+    replica: str = "bench-0"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A command that stays in the foreground until SIGTERM, and the URL that answers 200 once it takes queries."""
+    """A command that stays in the foreground until SIGTERM, the URL that answers 200 once it takes queries, and what
+    its environment has beside the bench's own.
+    """
 
     command: Sequence[str]
     ready: str
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +50,21 @@ class Subject:
     launch: Callable[[Surroundings], Launch]
 
 
-def launch(client: str, around: Surroundings, over: Mapping[str, Any] | None = None) -> Launch:
+def launch(
+    client: str,
+    around: Surroundings,
+    over: Mapping[str, Any] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Launch:
     """Start the search flow on a Kafka client, whole sections of its settings from `over`."""
     port = free_port()
     settings = {
         "kafka": {**around.kafka.model_dump(mode="json", exclude_unset=True), "client": client},
-        "delivery": {"replica": "bench-0"},
+        "delivery": {"replica": around.replica},
         "qdrant": {"url": around.qdrant},
         "embedder": {"kind": "none"},
         "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY, "cache": 0},
-        # The peers keep nothing.
+        # The peers keep no answers.
         "cache": {"exact_mib": 0, "semantic_mib": 0},
         "telemetry": {"host": "127.0.0.1", "port": port},
         **(over or {}),
@@ -62,9 +72,8 @@ def launch(client: str, around: Surroundings, over: Mapping[str, Any] | None = N
     config = around.directory / "rankstream.yaml"
     # JSON is YAML.
     config.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))
-    return Launch(
-        [sys.executable, "-m", "flows.cli", "run", "--config", str(config)], f"http://127.0.0.1:{port}/readyz"
-    )
+    command = [sys.executable, "-m", "flows.cli", "run", "--config", str(config)]
+    return Launch(command, f"http://127.0.0.1:{port}/readyz", variables or {})
 
 
 RANKSTREAM: Final = {

@@ -2,12 +2,17 @@
 
 import signal
 import time
+from typing import Final
 
 from tests.faults.scenario import scenario
 from tests.faults.trial import Trial
 from tests.integration.deployment import wait_until
 
 KILLS = 20
+
+KILLING_S: Final = 60.0
+SATURATING: Final = 400
+"""Queries a second: more than can be answered meanwhile."""
 
 
 @scenario("process")
@@ -21,6 +26,20 @@ def kill_9(trial: Trial) -> None:
         alone.kill()
         alone.start(wait=False)
     alone.wait_ready()
+
+
+@scenario("process", replicas=4, rate=None, broker="own")
+def kill_9_a_second(trial: Trial, seconds: float = KILLING_S) -> None:
+    """At saturation one of four is killed every second, for a minute: nothing is lost or doubled."""
+    ended = time.monotonic() + seconds
+    while time.monotonic() < ended:
+        trial.load.ask(SATURATING)
+        victim = trial.fleet[trial.rng.choice("abcd")]
+        victim.kill()
+        victim.start(wait=False)
+        time.sleep(1)
+    trial.fleet.wait_ready()
+    trial.await_all()
 
 
 @scenario("process")

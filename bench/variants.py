@@ -1,0 +1,41 @@
+"""Variants: the search flow on librdkafka, one thing about it changed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
+
+_CLIENT: Final = "librdkafka"
+_NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
+
+
+def _traced(share: float) -> Callable[[Surroundings], Launch]:
+    def start(around: Surroundings) -> Launch:
+        sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(share)}
+        return launch(_CLIENT, around, variables={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": around.otlp, **sampler})
+
+    return start
+
+
+def _configured(over: Callable[[Surroundings], Mapping[str, Any]]) -> Callable[[Surroundings], Launch]:
+    return lambda around: launch(_CLIENT, around, over(around))
+
+
+def _caching(around: Surroundings) -> dict[str, Any]:
+    """All caches as they are by default."""
+    return {
+        "cache": {},
+        "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY},
+    }
+
+
+VARIANTS: Final = {
+    subject.name: subject
+    for subject in (
+        Subject("traces-1-percent", _traced(0.01)),
+        Subject("traces-all", _traced(1.0)),
+        Subject("caches", _configured(_caching)),
+        Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
+    )
+}
+"""By their names in the report. Traces go to a receiver of the rig."""

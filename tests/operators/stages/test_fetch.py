@@ -1,0 +1,180 @@
+"""Fetch: payloads that are cached aren't asked for, and none is older than what the query's search saw."""
+
+import asyncio
+import random
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operators.access.firewall import AccessFilter
+from operators.caching.payload_cache import TTL, PayloadCache
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
+from operators.indexing.collection import ensure
+from operators.query.hits import Hits
+from operators.query.in_flight import Found, InFlight
+from operators.ranking.candidate import Candidate, union
+from operators.ranking.dedupe import fingerprint
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.stages.fetch import Fetching
+from operators.stages.retrieve import retrieved
+from schemas.document import CONTENT
+from schemas.errors import BackendError
+from schemas.settings import QdrantSettings
+from tests.operators.clients.qdrant.transports import qdrant
+from tests.operators.samples import DIMENSION, query
+
+NOBODY: Any = None
+BATCH_KEY = "fetch", "documents"
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "a": {"text": "x", "namespace": "public"},
+    "b": {"text": "y", "namespace": "public"},
+}
+
+
+def fetching(client: QdrantClient = NOBODY) -> Fetching:
+    """The stage, for three candidates, with an empty cache."""
+    return Fetching(client, lambda _: 3, Bounds(1, 1, 1), PayloadCache(1 << 20, TTL))
+
+
+def found(*legs: Hits) -> InFlight:
+    """A query whose legs found these, not ranked."""
+    asked = query()
+    names = ("vector", "keyword")
+    outcomes: dict[BatchKey, Found | BackendError] = {
+        (name, "documents"): Found(leg) for name, leg in zip(names, legs, strict=False)
+    }
+    retrieved(Finished(asked, outcomes))
+    asked.outcome.candidates = [
+        Candidate(id_, 0.5, payload) for id_, payload in union(list(asked.outcome.legs.values())).items()
+    ]
+    return asked
+
+
+def hits(ids: str, versions: Sequence[int]) -> Hits:
+    """These points, in these versions."""
+    return Hits(list(ids), [0.5] * len(ids), [{} for _ in ids], versions)
+
+
+def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
+    """What the query asks for; then it has that."""
+    if not stage.wanted(asked):
+        return []
+    [ids] = stage.requests(asked).values()
+    stage.finish(Finished(asked, {BATCH_KEY: {id_: payloads[id_] for id_ in ids if id_ in payloads}}))
+    return ids
+
+
+def test_what_was_fetched_is_not_fetched_again() -> None:
+    """The next query that sees the same versions asks for nothing, and has the payloads."""
+    stage = fetching()
+    assert fetched(stage, found(hits("ab", [1, 2])), PAYLOADS) == ["a", "b"]
+    again = found(hits("ab", [1, 2]))
+    assert fetched(stage, again, {}) == []
+    assert again.outcome.payloads == PAYLOADS
+
+
+def test_only_what_changed_is_fetched() -> None:
+    """A later version of one point is asked for, alone."""
+    stage = fetching()
+    fetched(stage, found(hits("ab", [1, 2])), PAYLOADS)
+    later = found(hits("ab", [1, 3]))
+    assert fetched(stage, later, {"b": {"text": "new"}}) == ["b"]
+    assert later.outcome.payloads == {"a": PAYLOADS["a"], "b": {"text": "new"}}
+
+
+def test_the_latest_version_that_a_leg_saw_counts() -> None:
+    """A write between the searches of two legs: the one that came after it is to be served what it saw."""
+    stage = fetching()
+    fetched(stage, found(hits("ab", [1, 2])), PAYLOADS)
+    for legs in ([hits("ab", [1, 2]), hits("b", [3])], [hits("ab", [1, 3]), hits("b", [2])]):
+        assert fetched(stage, found(*legs), {}) == ["b"]
+
+
+def test_hits_without_versions_are_fetched() -> None:
+    """A lookup's records, and answers of a server that doesn't say versions, are fetched each time."""
+    stage = fetching()
+    for _ in range(2):
+        assert fetched(stage, found(hits("ab", [])), PAYLOADS) == ["a", "b"]
+
+
+def test_a_deleted_document_is_no_candidate_beside_cached_ones() -> None:
+    """What is cached stays, and what the fetch doesn't find is gone."""
+    stage = fetching()
+    fetched(stage, found(hits("a", [1])), PAYLOADS)
+    asked = found(hits("ab", [1, 2]))
+    assert fetched(stage, asked, {}) == ["b"]
+    assert [each.id for each in asked.outcome.candidates] == ["a"]
+
+
+def test_a_cached_payload_that_the_query_may_not_see_is_fetched() -> None:
+    """The post-filter check decides by the document as it is now, and removes it."""
+    stage = fetching()
+    fetched(stage, found(hits("ab", [1, 2])), {**PAYLOADS, "b": {"namespace": "other"}})
+    asked = found(hits("ab", [1, 2]))
+    asked.asked = replace(asked.asked, access_filter=AccessFilter("public", ("public",)))
+    assert fetched(stage, asked, {"b": {"namespace": "other"}}) == ["b"]
+    assert asked.outcome.payloads.keys() == {"a"}
+    assert asked.outcome.removed == {"b"}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """An engine with the collection `documents`."""
+    with Engine(tmp_path / "engine") as engine:
+        names = QdrantSettings.model_validate({"path": tmp_path, "dimension": DIMENSION})
+        asyncio.run(ensure(qdrant(EngineTransport(engine)), names, 30))
+        yield engine
+
+
+@pytest.mark.slow
+def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Engine) -> None:
+    """An indexer writes, queries race it, and most of them fetch nothing."""
+    ids = [str(uuid.UUID(int=number)) for number in range(6)]
+    chance = random.Random(7)
+    indexed: dict[str, int] = dict.fromkeys(ids, -1)
+    asked = fetches = 0
+    client = qdrant(EngineTransport(engine))
+    stage = replace(fetching(client), depth=lambda _: len(ids))
+
+    def point(id_: str, number: int) -> dict[str, Any]:
+        text = f"the harbor lantern, edition {number // 3}"
+        vector = {"dense": [1.0] + [chance.random()] * (DIMENSION - 1)}
+        return {"id": id_, "vector": vector, "payload": {"text": text, CONTENT: fingerprint(text), "written": number}}
+
+    async def index() -> None:
+        for number in range(150):
+            id_ = chance.choice(ids)
+            await client.upsert("documents", [point(id_, number)], timeout=30)
+            indexed[id_] = number
+            await asyncio.sleep(chance.random() * 0.02)
+
+    async def ask(indexing: "asyncio.Task[None]") -> None:
+        nonlocal asked, fetches
+        search = {"query": [1.0] * DIMENSION, "using": "dense", "limit": 10, "with_payload": [CONTENT]}
+        while not indexing.done():
+            before = dict(indexed)
+            [answer] = await client.query_batch("documents", [search], timeout=30)
+            assert not isinstance(answer, BackendError)
+            late = found(answer)
+            asked += 1
+            if stage.wanted(late):
+                fetches += 1
+                [outcome] = await stage.call(BATCH_KEY, list(stage.requests(late).values()), 30)
+                stage.take(late, outcome)
+            served = {id_: payload["written"] for id_, payload in late.outcome.payloads.items()}
+            assert all(written >= before[id_] for id_, written in served.items())
+            await asyncio.sleep(0)
+
+    async def race() -> None:
+        indexing = asyncio.create_task(index())
+        await asyncio.gather(*(ask(indexing) for _ in range(3)))
+        await indexing
+
+    asyncio.run(race())
+    assert fetches < asked / 2
