@@ -1,182 +1,46 @@
 """`python -m bench flow`: CPU a query, latency and saturation of the search flow beside services that do its work by
-hand. `python -m bench micro`: has a part of it become slower? `python -m bench soak`: does it grow? `python -m bench
-rank`: what ranking one query costs, by recipe. `python -m bench rerank`: what batching across queries is worth, and
-with `--faults` what a failing reranker costs. `python -m bench cache`: what the exact cache is worth. `python -m bench
-paraphrases`: the questions that the semantic cache takes for one, rightly and wrongly. `python -m bench recall`: what
-the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
+hand, and beside itself with other settings. `scale`: how cost grows with the limit and with replicas. `micro`: has a
+part of it become slower? `soak`: does it grow? `rank`: what ranking one query costs, by recipe. `rerank`: what batching
+across queries is worth, and with `--faults` what a failing reranker costs. `cache`: what the exact cache is worth.
+`payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
+one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
-pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak,
-answered twice, something grew, or the semantic cache would answer another question; 2 usage.
+pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice, something
+grew, or the semantic cache would answer another question; 2 usage.
 """
 
 import argparse
 import math
 import signal
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import orjson
-from rich.console import Console
-from rich.table import Table
-
-from bench import caching, comparison, micro, paraphrases, ranking, recall, report, rerank_faults, reranking
+from bench import caching, recall
+from bench.commands import (
+    COMPARED,
+    SUBJECTS,
+    cached,
+    compared,
+    failing,
+    flow,
+    kept,
+    parts,
+    profile,
+    ranked,
+    recalled,
+    reranked,
+    scaled,
+    soaked,
+    stderr,
+)
 from bench.figures import BenchError
 from bench.kafka.broker import BrokerError
-from bench.plot import plot
-from bench.profiling import sampling, thread_profiles
-from bench.rig import QDRANT_MS, RERANK_MS, rig
-from bench.rounds import Plan, compare, warm_up
-from bench.soak import Soak, soak, sound
-from bench.subject import ASYNCIO, PEERS, RANKSTREAM
-from bench.variants import VARIANTS
+from bench.rounds import Plan
+from bench.soak import Soak
+from bench.subject import RANKSTREAM
 
-COMPARED = PEERS | RANKSTREAM
-SUBJECTS = COMPARED | VARIANTS
-BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 QUICK = Plan(rates=[50.0], seconds=3.0, rounds=1, burst=200, warm_up=50)
-
-out = Console()
-stderr = Console(stderr=True)
-
-
-def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) -> int:
-    """Measure each subject under every load; the exit code. Raises BenchError and BrokerError."""
-    # Before the rig starts, which is a load too.
-    machine = report.machine()
-    with rig() as started:
-        outcomes = compare(started, [SUBJECTS[name] for name in names], plan, stderr.print)
-    subjects = {name: outcome.report() for name, outcome in outcomes.items()}
-    ratios = comparison.ratios(subjects)
-    figures = {
-        "machine": machine,
-        "backends": BACKENDS,
-        "rounds": plan.rounds,
-        "subjects": subjects,
-        "ratios": ratios,
-        "goals": comparison.goals(ratios) if ASYNCIO in subjects else [],
-    }
-    tables = (
-        report.figures_table(figures),
-        report.busy_table(figures),
-        report.ratios_table(figures),
-        report.goals_table(figures),
-    )
-    _show(figures, as_json, *tables)
-    if picture is not None:
-        plot(subjects, picture)
-    if lost := sum(outcome.lost() for outcome in outcomes.values()):
-        stderr.print(f"{lost} queries without an answer", style="red")
-    return 1 if lost else 0
-
-
-def soaked(plan: Soak, client: str, as_json: bool) -> int:
-    """Soak the flow on a client; the exit code. Raises BenchError and BrokerError."""
-    machine = report.machine()
-    with rig() as started:
-        figures = soak(started, RANKSTREAM[client], plan, stderr)
-    if as_json:
-        _emit({"machine": machine, "backends": BACKENDS, "client": client, **figures})
-    else:
-        out.print(report.windows_table(figures), report.held_table(figures))
-        out.print(f"{figures['sent']} sent, {figures['lost']} lost, {figures['twice']} twice: {figures['statuses']}")
-    if not (figures["flat"] or figures["steady"]):
-        stderr.print(
-            "something grew, but the load was not steady: measure again with nothing else running", style="red"
-        )
-    return 0 if sound(figures) else 1
-
-
-def profile(plan: Plan, name: str, as_json: bool) -> int:
-    """Profile a subject at the plan's highest rate; the exit code. Raises BenchError and BrokerError."""
-    machine = report.machine()
-    phase = plan.phase(max(plan.rates))
-    with rig() as started, started.running(SUBJECTS[name]) as running, tempfile.TemporaryDirectory() as scratch:
-        warm_up(running, plan, stderr.print, name)
-        stderr.print(f"{name}: profile at {phase.rate:g} queries/s")
-        output = Path(scratch) / "stacks"
-        with sampling(running.pid, plan.seconds, output):
-            measurement = running.measure(phase)
-        threads = [each.report() for each in thread_profiles(output.read_text())]
-    if as_json:
-        _emit({"machine": machine, "profile": {"rate": phase.rate, "threads": threads}})
-    else:
-        out.print(*report.profile_tables(threads))
-    return 0 if measurement.answered == measurement.sent else 1
-
-
-def ranked(rounds: int, as_json: bool) -> int:
-    """Measure every recipe; the exit code."""
-    measured = {"machine": report.machine(), **ranking.figures(rounds)}
-    _show(measured, as_json, report.ranking_table(measured))
-    return 0
-
-
-def reranked(rounds: int, as_json: bool) -> int:
-    """Measure the rerank operator; the exit code."""
-    measured = {"machine": report.machine(), **reranking.figures(rounds)}
-    _show(measured, as_json, report.reranking_table(measured))
-    return 0
-
-
-def failing(queries: int, as_json: bool) -> int:
-    """What failures of the reranker cost; the exit code, 1 if one cost more calls than promised."""
-    measured = {"machine": report.machine(), **rerank_faults.figures(queries)}
-    _show(measured, as_json, report.faults_table(measured))
-    return 0 if all(row["kept"] for row in measured["rows"]) else 1
-
-
-def cached(plan: caching.Rounds, client: str, as_json: bool) -> int:
-    """Measure the exact cache; the exit code, 1 if it keeps less than promised. Raises BenchError and BrokerError."""
-    machine = report.machine()
-    with rig() as started:
-        figures = caching.measure(started, client, plan, stderr.print)
-    _show({"machine": machine, "backends": BACKENDS, **figures}, as_json, report.caches_table(figures))
-    return 0 if caching.kept(figures) else 1
-
-
-def compared(judged: Path | None, as_json: bool) -> int:
-    """Compare labelled pairs of questions; the exit code, 1 if a close one is taken for a paraphrase."""
-    pairs = paraphrases.written() if judged is None else paraphrases.judged(judged)
-    figures = paraphrases.figures(pairs)
-    _show(figures, as_json, report.paraphrases_table(figures), report.kinds_table(figures))
-    return 1 if any(row["false_hits"]["checked"] for row in figures["thresholds"]) else 0
-
-
-def recalled(arguments: argparse.Namespace) -> int:
-    """Measure the recall of the vector leg; the exit code."""
-    plan = recall.Plan(arguments.points, arguments.namespaces, arguments.queries, arguments.rounds)
-    measured = recall.figures(plan, arguments.cache, arguments.index)
-    _show({"machine": report.machine(), **measured}, arguments.json, report.recall_table(measured))
-    return 0
-
-
-def parts(rounds: int, update: bool, as_json: bool) -> int:
-    """Measure single parts of the flow; the exit code, 1 if one is slower than the baseline allows."""
-    measured = micro.figures(rounds)
-    if update:
-        micro.update(measured)
-    known = micro.baseline()
-    slower = micro.slower(measured, known)
-    told = {"machine": report.machine(), **measured, "baseline": known, "slower": slower}
-    _show(told, as_json, report.parts_table(measured, known))
-    for name, times in slower.items():
-        stderr.print(f"{name}: {times} times its baseline", style="red")
-    return 1 if slower else 0
-
-
-def _show(measured: dict[str, Any], as_json: bool, *tables: Table) -> None:
-    if as_json:
-        _emit(measured)
-    else:
-        out.print(*tables)
-
-
-def _emit(value: dict[str, Any]) -> None:
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -227,6 +91,16 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=5, help="that the queries are spread over")
     command.add_argument("--rate", type=_positive, help="queries a second, in place of a round's at once")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("scale", help="measure how cost grows with the limit and with replicas")
+    command.set_defaults(run=lambda each: scaled(each.rounds, each.rate, each.client, each.json))
+    command.add_argument("--rounds", type=_count, default=3)
+    command.add_argument("--rate", type=_positive, default=100.0, help="queries a second for all replicas together")
+    command.add_argument("--client", choices=RANKSTREAM, default="librdkafka")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("payloads", help="simulate the payload cache, on queries by Zipf's law")
+    command.set_defaults(run=lambda arguments: kept(arguments.writes, arguments.json))
+    command.add_argument("--writes", type=float, nargs="+", default=[0.0, 10.0], help="documents written a second")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("paraphrases", help="compare labelled pairs of questions as the semantic cache does")
     command.set_defaults(run=lambda arguments: compared(arguments.judged, arguments.json))

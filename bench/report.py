@@ -1,41 +1,10 @@
-"""Reports: the machine that was measured on, and tables for a terminal."""
+"""Reports: tables for a terminal."""
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Final
-from xml.etree import ElementTree
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.table import Table
-
-from bench.kafka.broker import POM
-
-_PACKAGES: Final = (
-    "aiohttp",
-    "bytewax",
-    "confluent-kafka",
-    "httpx",
-    "kafka-python",
-    "numpy",
-    "orjson",
-    "pydantic",
-    "rankstream",
-)
-
-
-def machine() -> dict[str, Any]:
-    """What the figures depend on; `load_average` is of the minute before, and above 0.2 they mean little."""
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "cpu": _cpu_model(),
-        "system": platform.system() + " " + platform.release(),
-        "python": platform.python_version(),
-        "versions": {"kafka": _kafka_version(), **{name: version(name) for name in _PACKAGES}},
-        "load_average": round(os.getloadavg()[0], 2),
-    }
 
 
 def figures_table(report: Mapping[str, Any]) -> Table:
@@ -62,6 +31,25 @@ def ratios_table(report: Mapping[str, Any]) -> Table:
         for load, row in loads.items():
             figures = (_ranged(row["cpu"], 2), _ranged(row["answered_per_s"], 2), _ranged(row["p50_ms_above"], 0))
             shown.add_row(name, load, *figures)
+    return shown
+
+
+def scaling_table(report: Mapping[str, Any]) -> Table:
+    """A row for each limit, by bursts, and for each number of replicas, at one rate."""
+    shown = _table("How a query's cost grows", "", "CPU a query, ms", "p50, ms", "answered a second")
+    for name, rows in (("limit", report["limits"]), ("replicas", report["replicas"])):
+        for row in rows:
+            figures = (("cpu_ms_per_query", 2), ("p50_ms", 0), ("answered_per_s", 0))
+            shown.add_row(f"{name} {row[name]}", *(_ranged(row[figure], digits) for figure, digits in figures))
+    return shown
+
+
+def payloads_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each corpus and rate of writes: what the payload cache knows, and the fetches that it spares."""
+    shown = _table("The payload cache", "documents", "writes a second", "payloads known", "fetches spared")
+    for row in rows:
+        shares = (f"{100 * row[name]:.1f} %" for name in ("payloads_known", "fetches_spared"))
+        shown.add_row(f"{row['documents']:,}", f"{row['writes_per_s']:g}", *shares)
     return shown
 
 
@@ -286,17 +274,3 @@ def _ranged(figure: Mapping[str, Any], digits: int) -> str:
     if len(figure["rounds"]) > 1:
         shown += f"\n{figure['min']:.{digits}f}..{figure['max']:.{digits}f}"
     return shown
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _kafka_version() -> str:
-    for dependency in ElementTree.parse(POM).findall(".//{*}dependency"):
-        if (dependency.findtext("{*}artifactId") or "").startswith("kafka_"):
-            return dependency.findtext("{*}version") or ""
-    return ""

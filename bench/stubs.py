@@ -1,5 +1,4 @@
-"""Backends of fixed latency and next to no CPU: a stub Qdrant, a stub reranker and a stub embedder, as HTTP servers,
-and a receiver of traces.
+"""Backends of fixed latency and next to no CPU, as HTTP servers: stubs of Qdrant, a reranker and an embedder.
 
 What they answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
 
@@ -23,10 +22,12 @@ import orjson
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
+from bench.otlp import otlp_app
+
 Fault = Literal["hang", "garbage", "500", "429", "slow", "nan"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-SERVED = ("qdrant", "rerank", "embed", "otlp")
+SERVED = "qdrant", "rerank", "embed", "otlp"
 POOL = 1000
 DIMENSION = 384
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
@@ -112,18 +113,6 @@ def rerank_app(latency: float) -> web.Application:
 
     app = _app(nan=b'{"results":[{"index":0,"relevance_score":NaN}]}')
     app.router.add_post("/rerank", rerank)
-    return app
-
-
-def otlp_app() -> web.Application:
-    """A receiver of traces that takes whatever comes."""
-
-    async def traces(request: web.Request) -> web.Response:
-        await request.read()
-        return web.Response(content_type="application/x-protobuf")
-
-    app = _app(nan=b"")
-    app.router.add_post("/v1/traces", traces)
     return app
 
 
@@ -293,8 +282,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         await _start(otlp_app(), 0),
     ]
     for name, runner in zip(SERVED, runners, strict=True):
-        path = "/v1/traces" if name == "otlp" else ""
-        print(f"{name} http://127.0.0.1:{runner.addresses[0][1]}{path}", flush=True)
+        print(f"{name} http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
     await stop.wait()
     for runner in runners:
         await runner.cleanup()

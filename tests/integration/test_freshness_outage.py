@@ -52,6 +52,18 @@ class Known:
         return MARK
 
 
+class ReadAlready(Known):
+    """A reader that had the topic read when the queries came."""
+
+    async def caught_up(self, timeout: float) -> None:
+        """There is nothing to wait for."""
+        raise AssertionError("a query waits for what is read")
+
+    def read_since(self, moment: float) -> bool:
+        """Whenever that was."""
+        return True
+
+
 class Hanging(Known):
     """A reader that knows as much, and never says so."""
 
@@ -84,6 +96,13 @@ def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
 def test_with_a_reader_that_knows_the_kept_answer_serves() -> None:
     """The same queries are answered from the cache where nothing hangs."""
     on, answered = looked_up(Known(), 60.0)
+    assert not on
+    assert len(answered) == 5
+
+
+def test_a_query_that_came_before_the_last_reading_waits_for_nothing() -> None:
+    """The kept answer serves it at once."""
+    on, answered = looked_up(ReadAlready(), 60.0)
     assert not on
     assert len(answered) == 5
 

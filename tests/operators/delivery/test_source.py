@@ -1,5 +1,6 @@
 """The intake: credit, the end of reading, failures, and the source that hands its messages to the engine."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,23 @@ def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
         until(lambda: FIRST in consumer.paused)
         reader.answer(2, 3, 4, 5)
         until(lambda: reader.offsets() == list(range(10)))
+
+
+def test_what_follows_the_index_hears_of_messages_first() -> None:
+    """Once for each list of them, when their time is taken and the flow has none of them yet."""
+    consumer = ScriptedConsumer({FIRST: range(3)})
+    reader = Reader(consumer, 100, WITHIN)
+    heard: list[tuple[float, list[Message]]] = []
+    reader.consumer_loop.start(reader.flush, lambda: heard.append((time.monotonic(), reader.consumer_loop.take())))
+    try:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2])
+    finally:
+        reader.consumer_loop.close()
+    assert heard
+    assert not any(messages for _, messages in heard)
+    assert all(message.clock <= heard[-1][0] for message in reader.messages)
 
 
 def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:

@@ -143,6 +143,37 @@ async def test_calls_share_only_questions_that_begin_after_them() -> None:
 
 
 @on_a_loop
+async def test_whoever_began_before_the_last_question_need_not_call() -> None:
+    """What was put before that moment is read then, without a call; a question that began earlier doesn't count, and
+    one that failed neither.
+    """
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        topic.put(b"7")
+        moment = time.monotonic()
+        assert not reader.read_since(moment)
+        reader.ask()
+        await eventually(lambda: reader.read_since(moment))
+        assert reader.of("a", "b") == ("0:7",)
+        before = topic.questions
+        topic.answering.clear()
+        reader.ask()
+        await eventually(lambda: topic.questions == before + 1)
+        topic.put(b"8")
+        late = time.monotonic()
+        topic.answering.set()
+        await asyncio.sleep(0.1)
+        assert not reader.read_since(late)
+        reader.ask()
+        await eventually(lambda: reader.read_since(late))
+        assert reader.of("a", "b") == ("0:8",)
+        topic.refusing = True
+        reader.ask()
+        await eventually(lambda: not reader.read_since(late))
+
+
+@on_a_loop
 async def test_nobody_waits_for_what_is_down() -> None:
     """The first call has its time-out, those after it none, until the broker answers again."""
     topic = Topic()
