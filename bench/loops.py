@@ -16,7 +16,6 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
-from operators.runtime.stage import KEY
 from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
 
@@ -64,7 +63,7 @@ class _Sending(StatelessSourcePartition[Queries]):
     def next_batch(self) -> list[Queries]:
         batch: list[InFlight | Rejected] = [*self._load.due()]
         # At each wake-up there is a batch, even an empty one: what has finished leaves with it.
-        return [(KEY, batch)] if batch or self._load.wakeup.wait() else []
+        return [batch] if batch or self._load.wakeup.wait() else []
 
     def next_awake(self) -> datetime | None:
         return datetime.now(UTC)
@@ -75,7 +74,7 @@ class _Answering(StatelessSinkPartition[Queries]):
         self._load = load
 
     def write_batch(self, items: list[Queries]) -> None:
-        for _, batch in items:
+        for batch in items:
             self._load.answer([each for each in batch if isinstance(each, InFlight)])
 
 

@@ -22,7 +22,7 @@ import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source as AnySource
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.testing import run_main
 from opentelemetry.trace import NoOpTracer
 from tokenizers import Tokenizer
 
@@ -42,7 +42,6 @@ from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import KEY
 from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking, rerank
@@ -152,12 +151,14 @@ def in_process(rounds: int) -> dict[str, Any]:
         encoder = CrossEncoder(directory)
         operator = Operator(encoder, 1)
         calls = EventLoopThread(Wakeup())
-        answered: list[Queries] = []
+        answered: list[InFlight] = []
 
         made = [queries(QUERIES) for _ in range(rounds)]
 
         def operated() -> None:
-            operator(TestingSource([(KEY, [*made.pop()])]), TestingSink(answered), calls)
+            load = ClosedLoop(made.pop(), QUERIES, calls.wakeup)
+            operator(Source(load), Sink(load), calls)
+            answered.extend(load.answered)
 
         rates: dict[str, list[float]] = {"operator": [], "loop": []}
         subjects: dict[str, Callable[[], Any]] = {"operator": operated, "loop": lambda: loop(pairs)}
@@ -166,8 +167,7 @@ def in_process(rounds: int) -> dict[str, Any]:
                 rates[name].append(len(pairs) / _seconds(subjects[name]))
         calls.run(encoder.aclose(), 10)
         calls.close()
-    left = [each for _, batch in answered for each in batch]
-    assert all(isinstance(each, InFlight) and each.outcome.rerank_scores for each in left)
+    assert all(each.outcome.rerank_scores for each in answered)
     ratios = [ours / theirs for ours, theirs in zip(rates["operator"], rates["loop"], strict=True)]
     return {
         "pairs": len(pairs),

@@ -28,7 +28,7 @@ from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, Topic
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
-from operators.runtime.stage import KEY, Messages
+from operators.runtime.stage import Messages
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery, RetriableDelivery
 
@@ -262,7 +262,7 @@ class _Partition(StatelessSourcePartition[Messages]):
     def next_batch(self) -> list[Messages]:
         woken = self._wakeup.wait()
         messages = self._loop.take()
-        return [(KEY, messages)] if woken or messages else []
+        return [messages] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST

@@ -32,7 +32,7 @@ def publish_watermarks(
         return watermark(item, watermarks)
 
     def written(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
-        records = [ended(item) for _, items in batches for item in items]
+        records = [ended(item) for items in batches for item in items]
         return [records] if records else []
 
     return op.flat_map_batch("records", up, written)

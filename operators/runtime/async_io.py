@@ -1,12 +1,10 @@
 """Asynchronous calls from a dataflow: the engine's worker hands work over to a dispatcher and never waits for it."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
-from bytewax.operators import StatefulBatchLogic
 
 from operators.query.message import Rejected
 from operators.runtime.batching.policy import BatchingPolicy, Whole
@@ -22,14 +20,17 @@ Take = Callable[[Sequence[Finished[I, R]]], list[I | Rejected]]
 """What becomes of items whose outcomes are there."""
 
 
-class _Logic(StatefulBatchLogic[list[I | Rejected], list[I | Rejected], None], Generic[I, Q, R]):
+class _Asking(Generic[I, Q, R]):
+    """One stage's items on their way through its dispatcher."""
+
     def __init__(self, dispatcher: Dispatcher[I, Q, R], take: Take[I, R], wanted: Callable[[I], bool]) -> None:
         self._dispatcher = dispatcher
         self._take = take
         self._wanted = wanted
 
-    def on_batch(self, values: list[list[I | Rejected]]) -> tuple[list[list[I | Rejected]], bool]:
-        live, out = parted(item for batch in values for item in batch)
+    def swept(self, batches: list[Batch[I]]) -> list[Batch[I]]:
+        """What has an outcome by now; what has none is asked for."""
+        live, out = parted(item for items in batches for item in items)
         asking: list[I] = []
         finished: list[Finished[I, R]] = []
         for item in live:
@@ -40,19 +41,9 @@ class _Logic(StatefulBatchLogic[list[I | Rejected], list[I | Rejected], None], G
         if asking:
             self._dispatcher.submit(asking)
         finished += self._dispatcher.drain()
-        out += self._take(finished)
-        return [out], StatefulBatchLogic.RETAIN
-
-    def on_eof(self) -> tuple[list[list[I | Rejected]], bool]:
-        # The engine asks once at the end of a finite input and drops what isn't there then.
-        finished: list[Finished[I, R]] = []
-        while self._dispatcher.outstanding:
-            finished += self._dispatcher.drain()
-            time.sleep(0.001)
-        return [list(self._take(finished))], StatefulBatchLogic.RETAIN
-
-    def snapshot(self) -> None:
-        return None
+        if finished:
+            out += self._take(finished)
+        return [out]
 
 
 @operator
@@ -76,15 +67,14 @@ def async_io(
     deadline on the monotonic clock. `batching` decides which requests a call carries; default: up to
     `bounds.max_batch`. `in_flight` is called with a batch key and its calls under way whenever their number changes.
 
-    What has finished leaves with the next batch, so the source sends one, perhaps empty, whenever it is woken.
+    What has finished leaves with the next batch, so the source sends one, perhaps empty, whenever it is woken, and ends
+    only when nothing is on its way any more.
 
     Threads: `requests`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls`
     only, so none of them may block, and they need no locks among themselves. The engine's worker calls `take` and
     `wanted`. What `requests` raises is raised on the worker, where `take` reads the item's outcomes.
     """
 
-    def logic(_: None) -> _Logic[I, Q, R]:
-        select = batching if batching is not None else Whole(bounds.max_batch)
-        return _Logic(Dispatcher(calls, requests, call, deadline, bounds, select, in_flight), take, wanted)
-
-    return op.stateful_batch("calls", up, logic)
+    select = batching if batching is not None else Whole(bounds.max_batch)
+    dispatcher = Dispatcher(calls, requests, call, deadline, bounds, select, in_flight)
+    return op.flat_map_batch("calls", up, _Asking(dispatcher, take, wanted).swept)

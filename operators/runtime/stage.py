@@ -1,13 +1,13 @@
 """A stage of a flow: one engine step, through which every batch passes whole.
 
-A batch is the list of what goes through the flow together, under the one key that holds the state of all stages. It may
-be empty: the source sends one when calls have finished, so that each stage can pass on what it has got. An item that is
-answered, or rejected, passes by the stages behind: the last one writes its record.
+A batch is the list of what goes through the flow together. It may be empty: the source sends one when calls have
+finished, so that each stage can pass on what it has got. An item that is answered, or rejected, passes by the stages
+behind: the last one writes its record.
 """
 
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
@@ -18,10 +18,6 @@ from operators.query.trace import Trace
 from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
-
-KEY: Final = "0"
-"""One worker a process: one key holds the state of every stage."""
-
 
 class Flowing(Protocol):
     """What flows from stage to stage: a query or a document."""
@@ -52,11 +48,11 @@ Source = Message | Traced
 T = TypeVar("T")
 I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
 
-Messages = tuple[str, list[Message]]
-"""The key, and the messages that were read."""
+Messages = list[Message]
+"""The messages that were read."""
 
-Batch = tuple[str, list[I | Rejected]]
-"""The key, and the items."""
+Batch = list[I | Rejected]
+"""The items of a batch."""
 
 
 def applied(
@@ -115,7 +111,7 @@ def entry(step_id: str, up: Stream[Messages], name: str, step: Callable[[Message
     """The first stage: what `step` makes of every message; `name` is the stage's in dead letters."""
 
     def swept(batches: list[Messages]) -> list[Batch[I]]:
-        return [(KEY, applied(name, messages, step, lambda message: message)) for _, messages in batches]
+        return [applied(name, messages, step, lambda message: message) for messages in batches]
 
     return op.flat_map_batch("apply", up, swept)
 
@@ -127,7 +123,7 @@ def stage(
     """Apply a pure step to every item that isn't answered; `name` is the stage's in dead letters."""
 
     def swept(batches: list[Batch[I]]) -> list[Batch[I]]:
-        live, passing = parted(item for _, items in batches for item in items)
-        return [(KEY, [*passing, *applied(name, live, step, source)])]
+        live, passing = parted(item for items in batches for item in items)
+        return [[*passing, *applied(name, live, step, source)]]
 
     return op.flat_map_batch("apply", up, swept)

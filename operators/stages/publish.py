@@ -190,7 +190,7 @@ def publish(step_id: str, up: Stream[Queries], finaliser: Finaliser) -> Stream[l
     """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
 
     def written(batches: list[Queries]) -> list[list[OutputRecord]]:
-        records = [record for _, items in batches for item in items for record in finaliser(item)]
+        records = [record for items in batches for item in items for record in finaliser(item)]
         return [records] if records else []
 
     return op.flat_map_batch("records", up, written)

@@ -11,7 +11,7 @@ What a connection promises:
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Final, cast
 
 import httpx
 
@@ -99,8 +99,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Of asyncio.Protocol."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not every loop's transports are of asyncio's class.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio.Protocol."""

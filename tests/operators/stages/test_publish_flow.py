@@ -13,7 +13,6 @@ from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord, Rejected
 from operators.query.result import result_id
-from operators.runtime.stage import KEY
 from operators.stages.publish import Finaliser, publish
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
@@ -30,7 +29,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     """What batches become through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
-    up = op.input("in", flow, TestingSource((KEY, batch) for batch in batches))
+    up = op.input("in", flow, TestingSource(batches))
     op.output("out", publish("publish", up, finaliser()), TestingSink(out))
     run_main(flow)
     return out

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ import pytest
 from aiohttp import web
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.testing import TestingSink, run_main
 
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.breaker import REST
@@ -28,13 +27,13 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import KEY
 from operators.stages.backend_stage import Queries
 from operators.stages.rank import rank
 from operators.stages.rerank import Reranking, rerank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
 from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.flowing import Batches
 from tests.operators.samples import query
 
 TOP: Final = 50
@@ -185,14 +184,13 @@ def unit(values: list[float]) -> list[float]:
     return [(value - low) / (high - low) if high > low else 1.0 for value in values]
 
 
-def waves(queries: Sequence[InFlight], pause: float, size: int) -> Iterator[Any]:
-    """The queries in batches of that size, `pause` seconds apart."""
+def waves(queries: Sequence[InFlight], size: int) -> Iterator[list[InFlight]]:
+    """The queries in batches of that size."""
     for start in range(0, len(queries), size):
         batch = list(queries[start : start + size])
         for one in batch:
             one.deadline += time.monotonic()
-        yield (KEY, batch)
-        yield TestingSource.PAUSE(timedelta(seconds=pause))
+        yield batch
 
 
 def through(
@@ -202,10 +200,10 @@ def through(
     fused, expected = [ranking(one) for one in queries], [alone(one) for one in queries]
     on: list[Queries] = []
     flow = Dataflow("reranking")
-    up = op.input("in", flow, TestingSource(waves(queries, pause, size)))
+    up = op.input("in", flow, Batches(waves(queries, size), on, pause))
     op.output("on", rank("rank", rerank("rerank", up, reranking, calls)), TestingSink(on))
     run_main(flow)
-    assert Counter(id(one) for _, batch in on for one in batch) == Counter(map(id, queries))
+    assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before, after in zip(queries, fused, expected, strict=True):
         assert one.outcome.reranked is (len(before) > 1 and not one.outcome.degraded)
         assert ranking(one) == (after if one.outcome.reranked else before)
