@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from bench.stubs import text
-from operators.caching.payload_cache import TTL, PayloadCache, Seen
+from operators.caching.payload_cache import TTL, PayloadCache
 from operators.clients.http.transport import MIB
 from schemas.settings import CacheSettings
 
@@ -47,10 +47,10 @@ def _row(corpus: int, writes: float) -> dict[str, Any]:
         if chance.random() < writes / RATE:
             written = str(chance.randrange(corpus))
             versions[written] = versions.get(written, 0) + 1
-        seen = [Seen(id_, versions.get(id_, 0)) for id_ in found[query]]
+        seen = [(id_, versions.get(id_, 0), None) for id_ in found[query]]
         there = cache.known("documents", seen, now)
-        missing = [each for each in seen if each.id not in there]
-        cache.put("documents", missing, {each.id: _payload(each.id) for each in missing}, now)
+        missing = [each for each in seen if each[0] not in there]
+        cache.put("documents", missing, {id_: _payload(id_) for id_, _, _ in missing}, now)
         if number >= _WARM:
             known += len(there)
             spared += not missing

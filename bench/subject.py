@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from bench.peers.backends import CANDIDATES
 from bench.peers.process import Place
 from bench.ports import free_port
 from schemas.settings import KafkaSettings
@@ -63,6 +64,7 @@ def launch(
         "delivery": {"replica": around.replica},
         "qdrant": {"url": around.qdrant},
         "embedder": {"kind": "none"},
+        "profiles": {"balanced": {"over_sample": CANDIDATES, "rerank_top": CANDIDATES}},
         "rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": CONCURRENCY, "cache": 0},
         # The peers keep no answers.
         "cache": {"exact_mib": 0, "semantic_mib": 0},

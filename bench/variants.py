@@ -12,7 +12,9 @@ _NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
 def _traced(share: float) -> Callable[[Surroundings], Launch]:
     def start(around: Surroundings) -> Launch:
         sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(share)}
-        return launch(_CLIENT, around, variables={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{around.otlp}/v1/traces", **sampler})
+        return launch(
+            _CLIENT, around, variables={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{around.otlp}/v1/traces", **sampler}
+        )
 
     return start
 

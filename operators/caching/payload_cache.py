@@ -31,12 +31,8 @@ _OVERHEAD: Final = 400
 """Bytes of an entry beside its payload: its key, itself and its place in the table."""
 
 
-class Seen(NamedTuple):
-    """What a search saw of a point: its version, None if that isn't known, and its content's fingerprint if read."""
-
-    id: str
-    version: int | None
-    content: object = None
+Seen = tuple[str, int | None, object]
+"""What a search saw of a point: its id, its version, None if unknown, and its content's fingerprint if it was read."""
 
 
 class _Kept(NamedTuple):
@@ -59,14 +55,14 @@ class PayloadCache:
     def known(self, collection: str, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
         known = {}
-        kept = self._kept
+        find, used = self._kept.get, self._kept.move_to_end
         for id_, version, content in seen:
             key = collection, id_
-            if key not in kept:
+            if (found := find(key)) is None:
                 continue
-            was, fingerprint, payload, _, expiry = kept[key]
+            was, fingerprint, payload, _, expiry = found
             if was == version and expiry > now and (content is None or content == fingerprint):
-                kept.move_to_end(key)
+                used(key)
                 known[id_] = payload
         return known
 

@@ -92,8 +92,9 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
     """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
     payloads: dict[str, Payload] = {}
     for leg in in_order(legs):
+        offered = leg.offered()
         # The order and the payloads of what is there already stay.
-        payloads = {**payloads, **leg.offered(), **payloads}
+        payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
 
 

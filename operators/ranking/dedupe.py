@@ -25,7 +25,8 @@ def fingerprint(text: str) -> int | None:
 
 def content(payload: Payload) -> str:
     """The text columns that the payload has, joined as the index joins them."""
-    return "\n".join(value for name in COLUMNS if isinstance(value := payload.get(name), str) and value)
+    texts = [value for name in COLUMNS if isinstance(value := payload.get(name), str) and value]
+    return texts[0] if len(texts) == 1 else "\n".join(texts)
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
@@ -34,16 +35,18 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
     Source: memini's `search.Dedup`.
     """
-    seen: set[int] = set()
-    kept = []
-    for candidate in candidates:
-        found = candidate.payload.get(CONTENT)
-        if type(found) is not int:
-            found = fingerprint(content(candidate.payload))
-        if found is None or found not in seen:
-            kept.append(candidate)
-        if found is not None:
-            seen.add(found)
+    contents = [candidate.payload.get(CONTENT) for candidate in candidates]
+    if set(map(type, contents)) - {int}:
+        contents = [
+            found if type(found) is int else fingerprint(content(candidate.payload))
+            for candidate, found in zip(candidates, contents, strict=True)
+        ]
+    kept = list(candidates)
+    if len(set(contents)) < len(contents):
+        first = {found: place for place, found in reversed(list(enumerate(contents)))}
+        kept = [
+            each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
+        ]
     kept = cut(kept, stage.limit)
     run.explain(stage, kept, (candidate.score for candidate in kept), {})
     return kept

@@ -104,7 +104,7 @@ def _fused(
     fused, payloads = combine(values, weights), union(legs)
     # Stable in reverse, too: equal scores keep the order of ties.
     ranked = cut(sorted(payloads, key=fused.__getitem__, reverse=True), stage.limit)
-    candidates = [Candidate(id_, fused[id_], payloads[id_]) for id_ in ranked]
+    candidates = list(map(Candidate, ranked, map(fused.__getitem__, ranked), map(payloads.__getitem__, ranked)))
     if run.explanations is not None:
         _explain(legs, values, scales, weights, candidates, stage, run)
     return candidates
@@ -133,9 +133,9 @@ def _explain(
 
 def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
     fused: Values = {}
+    known = fused.get
     for of, weight in zip(values, weights, strict=True):
-        for id_, value in of.items():
-            fused[id_] = fused.get(id_, 0.0) + weight * value
+        fused |= {id_: known(id_, 0.0) + weight * value for id_, value in of.items()}
     return fused
 
 

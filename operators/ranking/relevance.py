@@ -33,13 +33,12 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     before = [candidate.score for candidate in read]
     for candidate, new, old in zip(read, relevance, order, strict=True):
         candidate.score = stage.weight * new + (1 - stage.weight) * old
-    columns = {"score": [scores[candidate.id] for candidate in read], "relevance": relevance, "order": order}
-    shared = {"top": top, "relevance_scale": of_relevance._asdict(), "order_scale": of_order._asdict()}
-    run.explain(stage, read, before, columns, shared)
+    columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
+    run.explain(stage, read, before, columns, {"top": top}, {"relevance_scale": of_relevance, "order_scale": of_order})
     before = [candidate.score for candidate in tail]
     for candidate, value in zip(tail, behind, strict=True):
         candidate.score = value - 1
-    run.explain(stage, tail, before, {"tail": behind}, {"top": top, "tail_scale": of_tail._asdict()})
+    run.explain(stage, tail, before, {"tail": behind}, {"top": top}, {"tail_scale": of_tail})
     run.reranked = True
     return best_first_by_id(read) + tail
 

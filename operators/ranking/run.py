@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.normalise import Scale
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import invalid
 from schemas.recipes.fusion import DecayTier
@@ -117,10 +118,11 @@ class Run:
         before: Iterable[float] | None,
         columns: Mapping[str, Iterable[Any]],
         shared: Mapping[str, Any] = MappingProxyType({}),
+        scales: Mapping[str, Scale] = MappingProxyType({}),
     ) -> None:
         """Note each candidate's score before and after a stage, and its values; without explanations, read nothing.
 
-        `before` and each column have one value for each candidate, in their order; `shared` holds for all of them.
+        `before` and each column have one value for each candidate, in their order; `shared` and `scales` hold for all.
         """
         if self.explanations is None:
             return
@@ -130,6 +132,7 @@ class Run:
         for candidate, score, row in zip(candidates, scores, rows, strict=True):
             values = dict(zip(columns, row, strict=True))
             values.update(shared)
+            values.update((each, scale._asdict()) for each, scale in scales.items())
             note(candidate.id, name, score, candidate.score, parameters, values)
 
     def now(self, stage: RecipeStage) -> float:

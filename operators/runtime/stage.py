@@ -19,6 +19,7 @@ from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
+
 class Flowing(Protocol):
     """What flows from stage to stage: a query or a document."""
 

@@ -1,6 +1,6 @@
 """Fetch: the texts and payloads of the first candidates, many queries' in one request, unless they are cached."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, ClassVar, Final
@@ -87,16 +87,17 @@ class Fetching(BackendStage[list[str], Payloads]):
         return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
 
 
-def _seen(query: InFlight, candidates: Sequence[Candidate]) -> list[Seen]:
+def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
     """What the legs saw of these points; where one saw a later version than another, that one."""
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
         versions = dict(zip(leg.ids, leg.versions, strict=False))
         both = {**latest, **versions}
         # Nearly always: no write came between the two searches.
-        agreed = both == {**versions, **latest}
+        agreed = not latest or both == {**versions, **latest}
         latest = both if agreed else {id_: max(latest.get(id_, version), version) for id_, version in both.items()}
-    return [Seen(each.id, latest.get(each.id), each.payload.get(CONTENT)) for each in candidates]
+    ids = [candidate.id for candidate in candidates]
+    return zip(ids, map(latest.get, ids), [candidate.payload.get(CONTENT) for candidate in candidates], strict=True)
 
 
 @operator

@@ -1,5 +1,6 @@
 """Answers whose entries name by index what they answer."""
 
+from contextlib import suppress
 from typing import Any
 
 from schemas.errors import BackendBadResponse
@@ -13,6 +14,12 @@ def indexed(entries: object, key: str, count: int, *, backend: str) -> dict[int,
     if not isinstance(entries, list):
         raise BackendBadResponse(f"{backend}: the entries are not a list")
     found: dict[int, Any] = {}
+    # Nearly always all is well, which is told by all of them together.
+    with suppress(KeyError, TypeError, IndexError):
+        found = {entry["index"]: entry[key] for entry in entries}
+        if len(found) == len(entries) and set(map(type, found)) <= {int} and found.keys() <= set(range(count)):
+            return found
+        found = {}
     for entry in entries:
         if not isinstance(entry, dict) or key not in entry:
             raise BackendBadResponse(f"{backend}: an entry without {key}")

@@ -1,6 +1,7 @@
 """What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,12 +157,16 @@ def _hits(points: list[Any]) -> Hits:
         raise ValueError("a point without id or score") from None
     if not set(map(type, ids)) <= {str}:
         ids = [read_id(identity) for identity in ids]
-    if not set(map(type, scores)) <= {float, int} or not all(-MAX_FLOAT32 <= score <= MAX_FLOAT32 for score in scores):
+    if not set(map(type, scores)) <= {float, int} or not _finite(scores):
         raise ValueError("a score is no finite number of 32 bits")
     if not set(map(type, payloads)) <= {dict}:
         payloads = [{} if payload is None else _object(payload) for payload in payloads]
     # They only say what is cached: without them, nothing is.
     return Hits(ids, scores, payloads, versions if set(map(type, versions)) <= {int} else ())
+
+
+def _finite(scores: Sequence[float]) -> bool:
+    return all(map(math.isfinite, scores)) and (not scores or max(max(scores), -min(scores)) <= MAX_FLOAT32)
 
 
 def _record(point: Payload) -> Record:

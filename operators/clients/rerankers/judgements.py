@@ -23,6 +23,13 @@ def judgements(entries: object, key: str, count: int, *, backend: str) -> dict[i
     an index repeats or isn't one of 0..`count` - 1.
     """
     scores = indexed(entries, key, count, backend=backend)
+    values = scores.values()
+    if (
+        set(map(type, values)) <= {float}
+        and max(map(abs, values), default=0.0) <= MAX_FLOAT32
+        and not any(map(math.isnan, values))
+    ):
+        return scores
     return {index: relevance(score, backend=backend) for index, score in scores.items()}
 
 

@@ -23,6 +23,7 @@ from operators.query.syntax.lexer import (
     Prefix,
     Token,
     lex,
+    plain,
 )
 
 DEEPEST: Final = 40
@@ -83,6 +84,8 @@ class Parsed:
 
 def parse(text: str, columns: Mapping[str, str]) -> Parsed:
     """Read any text; `columns` maps a column's name in queries, where case doesn't matter, to the payload's field."""
+    if plain(text):
+        return _bare(text, ())
     try:
         read = lex(text, columns)
         expression = _expression(read.tokens) if read.expert else None

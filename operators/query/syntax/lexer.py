@@ -115,6 +115,14 @@ _NEAR: Final = re.compile(r"NEAR\s*+\(")
 _PLUS: Final = re.compile(rf'\s*+\+\s*+(?:"|{WORD})')
 
 
+_MARKS: Final = re.compile(r'["*:^+(){}]|AND|OR|NOT')
+
+
+def plain(text: str) -> bool:
+    """Whether nothing in the text can be syntax: most texts are told by this alone, at a fraction of the cost."""
+    return _MARKS.search(text) is None
+
+
 def lex(text: str, columns: Mapping[str, str]) -> Tokens:
     """The tokens of any text; `columns` maps a column's name in any case to the payload's field.
 

@@ -19,20 +19,20 @@ DOCUMENT = {"text": "a harbor lantern", CONTENT: 7}
 def kept() -> PayloadCache:
     """A cache with one payload, of a point seen in version 3."""
     cache = PayloadCache(MIB, TTL)
-    cache.put("documents", [Seen("a", 3, 7)], {"a": DOCUMENT}, 0.0)
+    cache.put("documents", [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
     return cache
 
 
 @pytest.mark.parametrize(
     ("collection", "seen", "now"),
     [
-        ("others", Seen("a", 3, 7), 1.0),
-        ("documents", Seen("b", 3, 7), 1.0),
-        ("documents", Seen("a", 4, 7), 1.0),
-        ("documents", Seen("a", 2, 7), 1.0),
-        ("documents", Seen("a", None, 7), 1.0),
-        ("documents", Seen("a", 3, 8), 1.0),
-        ("documents", Seen("a", 3, 7), TTL),
+        ("others", ("a", 3, 7), 1.0),
+        ("documents", ("b", 3, 7), 1.0),
+        ("documents", ("a", 4, 7), 1.0),
+        ("documents", ("a", 2, 7), 1.0),
+        ("documents", ("a", None, 7), 1.0),
+        ("documents", ("a", 3, 8), 1.0),
+        ("documents", ("a", 3, 7), TTL),
     ],
     ids=["collection", "point", "later version", "earlier version", "no version", "content", "too old"],
 )
@@ -40,15 +40,15 @@ def test_a_payload_is_of_what_was_seen(collection: str, seen: Seen, now: float) 
     """Another collection, point, version or content has no payload here, and none is served when its time is over."""
     cache = kept()
     assert cache.known(collection, [seen], now) == {}
-    assert cache.known("documents", [Seen("a", 3, 7)], 1.0) == {"a": DOCUMENT}
+    assert cache.known("documents", [("a", 3, 7)], 1.0) == {"a": DOCUMENT}
 
 
 def test_a_search_that_read_no_fingerprint_goes_by_the_version() -> None:
     """Recipes that don't compare contents find the payload, too."""
-    assert kept().known("documents", [Seen("a", 3)], 1.0) == {"a": DOCUMENT}
+    assert kept().known("documents", [("a", 3, None)], 1.0) == {"a": DOCUMENT}
 
 
-@pytest.mark.parametrize("seen", [Seen("a", 3, 8), Seen("a", None, 7)], ids=["another content", "no version"])
+@pytest.mark.parametrize("seen", [("a", 3, 8), ("a", None, 7)], ids=["another content", "no version"])
 def test_what_is_not_as_it_was_seen_is_not_kept(seen: Seen) -> None:
     """A replica that lags behind, or a point that changed meanwhile, would be served to those who saw better."""
     cache = PayloadCache(MIB, TTL)
@@ -60,9 +60,9 @@ def test_what_was_kept_again_is_there_once() -> None:
     """A point's later payload takes the place of its earlier one, and its room."""
     cache = kept()
     before = cache.bytes
-    cache.put("documents", [Seen("a", 4, 7)], {"a": DOCUMENT}, 5.0)
+    cache.put("documents", [("a", 4, 7)], {"a": DOCUMENT}, 5.0)
     assert (len(cache), cache.bytes) == (1, before)
-    assert cache.known("documents", [Seen("a", 3, 7), Seen("a", 4, 7)], 6.0) == {"a": DOCUMENT}
+    assert cache.known("documents", [("a", 3, 7), ("a", 4, 7)], 6.0) == {"a": DOCUMENT}
 
 
 def test_the_longest_unused_leave_first() -> None:
@@ -70,11 +70,11 @@ def test_the_longest_unused_leave_first() -> None:
     cache = PayloadCache(8 * 1024, TTL)
     known = []
     for number in range(50):
-        cache.put("documents", [Seen(str(number), 1)], {str(number): {"text": "x" * 500}}, 0.0)
-        known.append(cache.known("documents", [Seen("0", 1)], 0.0))
+        cache.put("documents", [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
+        known.append(cache.known("documents", [("0", 1, None)], 0.0))
     assert all(known)
     assert len(cache) < 10
-    assert cache.known("documents", [Seen("1", 1), Seen("49", 1)], 0.0).keys() == {"49"}
+    assert cache.known("documents", [("1", 1, None), ("49", 1, None)], 0.0).keys() == {"49"}
 
 
 @settings(max_examples=15, deadline=None)
@@ -93,7 +93,7 @@ def test_it_takes_no_more_than_its_bound(texts: Sequence[str], fields: int) -> N
                 "list": [text[::2], number],
                 **{f"f{at}": number for at in range(fields)},
             }
-            cache.put("documents", [Seen(f"point {number}", number)], {f"point {number}": payload}, 0.0)
+            cache.put("documents", [(f"point {number}", number, None)], {f"point {number}": payload}, 0.0)
         grown = sum(each.size_diff for each in tracemalloc.take_snapshot().compare_to(before, "filename"))
     finally:
         tracemalloc.stop()
@@ -136,7 +136,7 @@ class Racing(RuleBasedStateMachine):
         self.searches.append(
             _Search(
                 {
-                    id_: Seen(id_, version, payload[CONTENT] if reads else None)
+                    id_: (id_, version, payload[CONTENT] if reads else None)
                     for id_, (version, payload) in self.points.items()
                 }
             )

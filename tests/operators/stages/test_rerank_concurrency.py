@@ -32,8 +32,8 @@ from operators.stages.rank import rank
 from operators.stages.rerank import Reranking, rerank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
-from tests.operators.runtime.test_async_io import looping
 from tests.operators.runtime.flowing import Batches
+from tests.operators.runtime.test_async_io import looping
 from tests.operators.samples import query
 
 TOP: Final = 50
