@@ -6,8 +6,8 @@ across queries is worth, and with `--faults` what a failing reranker costs. `cac
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
-pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice, something
-grew, or the semantic cache would answer another question; 2 usage.
+pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
+something grew, or the semantic cache would answer another question; 2 usage.
 """
 
 import argparse
@@ -63,6 +63,7 @@ def _arguments() -> argparse.Namespace:
         action="store_true",
         help="where time goes at the highest rate, in the first subject, in place of figures",
     )
+    command.add_argument("--flame", type=Path, metavar="PNG", help="with --profile: the busiest thread's flame graph")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("soak", help="load the search flow for long and look for growth")
     command.set_defaults(run=_soak)
@@ -123,7 +124,7 @@ def _flow(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         plan = QUICK
     if arguments.profile:
-        return profile(plan, arguments.subject[0], arguments.json)
+        return profile(plan, arguments.subject[0], arguments.json, arguments.flame)
     return flow(plan, arguments.subject, arguments.json, arguments.plot)
 
 

@@ -24,6 +24,7 @@ from bench import (
     reranking,
     scaling,
 )
+from bench.flame import draw
 from bench.machine import machine
 from bench.plot import plot
 from bench.profiling import sampling, thread_profiles
@@ -88,7 +89,7 @@ def soaked(plan: Soak, client: str, as_json: bool) -> int:
     return 0 if sound(figures) else 1
 
 
-def profile(plan: Plan, name: str, as_json: bool) -> int:
+def profile(plan: Plan, name: str, as_json: bool, picture: Path | None) -> int:
     """Profile a subject at the plan's highest rate; the exit code. Raises BenchError and BrokerError."""
     measured_on = machine()
     phase = plan.phase(max(plan.rates))
@@ -98,11 +99,14 @@ def profile(plan: Plan, name: str, as_json: bool) -> int:
         output = Path(scratch) / "stacks"
         with sampling(running.pid, plan.seconds, output):
             measurement = running.measure(phase)
-        threads = [each.report() for each in thread_profiles(output.read_text())]
+        stacks = output.read_text()
+    threads = [each.report() for each in thread_profiles(stacks)]
     if as_json:
         _emit({"machine": measured_on, "profile": {"rate": phase.rate, "threads": threads}})
     else:
         out.print(*report.profile_tables(threads))
+    if picture is not None:
+        draw(stacks, picture)
     return 0 if measurement.answered == measurement.sent else 1
 
 

@@ -3,7 +3,8 @@
 Rules
 -----
 - The engine's worker only queues records; it never waits for a broker.
-- A transaction starts at once if the last one began at least `interval` ago; else records queue until then.
+- A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
+  records queue until then. While more than BUSY records a second come, the interval is three times as long.
 - Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
 - A message's record and the dead letter that goes with it are delivered together, always.
 - A record that the broker refuses for its size is replaced by the smaller one that it knows `instead`, else by a dead
@@ -13,6 +14,7 @@ Rules
 - Before partitions are revoked, and at the end, the producer concludes: it commits their offsets for the last time.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -31,6 +33,13 @@ from operators.runtime.batching.bisection import divided
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
+
+SETTLES: Final = 0.003
+"""Seconds. The broker answers the end of a transaction before it has written it everywhere, and refuses the next one
+until then; librdkafka tries again after 20 ms."""
+
+BUSY: Final = 200.0
+"""Records a second. What a transaction costs is the same for one record as for many."""
 
 _RETRY: Final = 0.1
 
@@ -93,7 +102,8 @@ class Delivery:
         self._producer.close()
 
     def _run(self) -> None:
-        began = -self._interval
+        began = ended = -math.inf
+        interval = self._interval
         waiting: list[OutputRecord] = []
         try:
             while True:
@@ -101,13 +111,16 @@ class Delivery:
                     self._changed.wait_for(lambda: self._queue or self._ending)
                     if self._queue:
                         # More records queue until the interval has passed.
-                        left = began + self._interval - time.monotonic()
+                        left = max(began + interval, ended + SETTLES) - time.monotonic()
                         self._changed.wait_for(lambda: self._ending, left)
                     answers = waiting + list(self._queue)
                     self._queue.clear()
                 if answers:
-                    began = time.monotonic()
+                    before, began = began, time.monotonic()
+                    busy = len(answers) > BUSY * (began - before)
+                    interval = 3 * self._interval if busy else self._interval
                     waiting = self._deliver(answers)
+                    ended = time.monotonic()
                 with self._changed:
                     if self._queue or not self._ending:
                         continue

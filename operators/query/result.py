@@ -18,7 +18,6 @@ from schemas.timestamp import rfc3339
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
-_OWN_PLACE: Final = ("id", "text")
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
@@ -179,14 +178,16 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
+    payload = {name: value for name, value in fields.items() if not name.startswith("_")}
     # Other tools' collections may hold anything under these names: it stays in the payload.
-    own = {name: value for name in _OWN_PLACE if isinstance(value := fields.get(name), str)}
+    own_id = payload.pop("id") if isinstance(fields.get("id"), str) else id_
+    text = payload.pop("text") if isinstance(fields.get("text"), str) else None
     hit: dict[str, Any] = {
-        "id": own.get("id", id_),
+        "id": own_id,
         "rank": rank,
         "score": candidate.score,
-        "text": own.get("text"),
-        "payload": {name: value for name, value in fields.items() if name not in own and not name.startswith("_")},
+        "text": text,
+        "payload": payload,
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
     }
     if outcome.explanations is not None:

@@ -36,11 +36,13 @@ class Leg:
 
     def places(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
         """Rank, from 0, and score of each wanted id, None: of all; an id that the leg returned twice has its first."""
-        places: dict[str, tuple[int, float]] = {}
-        for rank, id_ in enumerate(self.ids):
-            if (wanted is None or id_ in wanted) and id_ not in places:
-                places[id_] = rank, self.scores[rank]
-        return places
+        ranked = zip(self.ids, enumerate(self.scores), strict=True)
+        if len(set(self.ids)) < len(self.ids):
+            first: dict[str, tuple[int, float]] = {}
+            for id_, place in ranked:
+                first.setdefault(id_, place)
+            ranked = zip(first, first.values(), strict=True)
+        return dict(ranked) if wanted is None else {id_: place for id_, place in ranked if id_ in wanted}
 
     def scored(self) -> dict[str, float]:
         """Each id's score, at its first rank."""

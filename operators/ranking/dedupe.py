@@ -25,7 +25,7 @@ def fingerprint(text: str) -> int | None:
 
 def content(payload: Payload) -> str:
     """The text columns that the payload has, joined as the index joins them."""
-    texts = [value for name in COLUMNS if isinstance(value := payload.get(name), str) and value]
+    texts = [value for value in map(payload.get, COLUMNS) if value and isinstance(value, str)]
     return texts[0] if len(texts) == 1 else "\n".join(texts)
 
 

@@ -164,7 +164,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         verdict = self.verdicts.known(text, documents) if self.verdicts is not None else None
         if verdict is not None:
             return verdict, {}
-        known = self.cache.known(text, documents) if self.cache is not None else {}
+        if self.cache is None:
+            return {}, documents
+        known = self.cache.known(text, documents)
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:

@@ -149,7 +149,7 @@ class Recipe:
         places = [index for index, stage in enumerate(self.stages) if isinstance(stage, Rerank)]
         return places[0] if places else len(self.stages)
 
-    @property
+    @cached_property
     def reranking(self) -> Rerank | None:
         """The stage `rerank`, if there is one."""
         stage = self.stage(Rerank)

@@ -154,9 +154,11 @@ class Connection(asyncio.Protocol):
 
 
 def _head(request: httpx.Request) -> bytes:
+    headers = request.headers.raw
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%b: %b" % header for header in request.headers.raw]
+    lines += [b"%b: %b" % header for header in headers]
     size = len(request.content)
-    if (size or request.method not in _WITHOUT_BODY) and "content-length" not in request.headers:
+    sized = any(name.lower() == b"content-length" for name, _ in headers)
+    if not sized and (size or request.method not in _WITHOUT_BODY):
         lines.append(b"content-length: %d" % size)
     return b"\r\n".join((*lines, b"", b""))

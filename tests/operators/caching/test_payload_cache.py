@@ -151,13 +151,13 @@ class Racing(RuleBasedStateMachine):
         known = self.cache.known("documents", seen.values(), self.now)
         for id_, payload in known.items():
             # To the bit: with one server, a version has one payload.
-            assert payload["written"] >= (seen[id_].version or 0)
-            assert seen[id_].content in (None, payload[CONTENT])
+            assert payload["written"] >= (seen[id_][1] or 0)
+            assert seen[id_][2] in (None, payload[CONTENT])
         missing = [each for id_, each in seen.items() if id_ not in known]
         self.cache.put(
             "documents",
             missing,
-            {each.id: self.points[each.id][1] for each in missing if each.id in self.points},
+            {id_: self.points[id_][1] for id_, _, _ in missing if id_ in self.points},
             self.now,
         )
 

@@ -162,8 +162,7 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         consumer.assign(FIRST, SECOND)
         got: list[list[Message]] = []
 
-        def answer(keyed: Messages) -> list[Message]:
-            _, batch = keyed
+        def answer(batch: Messages) -> list[Message]:
             reader.messages += batch
             origins = [message.origin for message in batch]
             answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]

@@ -54,6 +54,7 @@ def test_reads_recorded_batches(name: str) -> None:
             [point["id"] for point in result["points"]],
             [point["score"] for point in result["points"]],
             [{} for _ in result["points"]],
+            [point["version"] for point in result["points"]],
         )
         for result in exchange["response"]["result"]
     ]
