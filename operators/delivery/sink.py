@@ -4,7 +4,8 @@ Rules
 -----
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
-  records queue until then. While more than BUSY records a second come, the interval is three times as long.
+  records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
+  to LONGEST times as long: what a transaction costs is the same for one record as for many.
 - Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
 - A message's record and the dead letter that goes with it are delivered together, always.
 - A record that the broker refuses for its size is replaced by the smaller one that it knows `instead`, else by a dead
@@ -38,8 +39,10 @@ SETTLES: Final = 0.003
 """Seconds. The broker answers the end of a transaction before it has written it everywhere, and refuses the next one
 until then; librdkafka tries again after 20 ms."""
 
-BUSY: Final = 200.0
-"""Records a second. What a transaction costs is the same for one record as for many."""
+COMMON: Final = 100.0
+"""Records a second."""
+
+LONGEST: Final = 6.0
 
 _RETRY: Final = 0.1
 
@@ -117,8 +120,7 @@ class Delivery:
                     self._queue.clear()
                 if answers:
                     before, began = began, time.monotonic()
-                    busy = len(answers) > BUSY * (began - before)
-                    interval = 3 * self._interval if busy else self._interval
+                    interval = stretched(self._interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
                 with self._changed:
@@ -213,6 +215,11 @@ class Delivery:
         for record in transaction.records:
             if record.trace is not None:
                 record.trace.sent()
+
+
+def stretched(interval: float, rate: float) -> float:
+    """The seconds from one transaction to the next where `rate` records a second come."""
+    return interval * min(max(rate / COMMON, 1.0), LONGEST)
 
 
 def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:

@@ -3,8 +3,8 @@
 Rules
 -----
 - Only the consumer loop's thread calls the consumer; the engine's worker waits for nothing but the wake-up event.
-- Records beyond the credit wait here. While some wait, or when stopping, the partitions are paused and polling goes on,
-  so that the member stays in its group.
+- Records beyond the credit wait here. While AHEAD or more wait, until it is half as many, or when stopping, the
+  partitions are paused and polling goes on, so that the member stays in its group.
 - A newly assigned partition is read from the offset that the group has committed, never from an earlier position.
   Records of a partition that isn't, or no longer is, in the ledger are dropped: its owner reads them again.
 - Before a partition is revoked, the answered messages are committed, within _LAST_COMMIT seconds. The next owner of the
@@ -39,8 +39,16 @@ _SPARSE: Final = 0.008
 """Seconds from one poll to the next while records come closer than _SPARSE to one another: then the flow gets lists of
 them, and is not interrupted for each."""
 
+MOST_AT_ONCE: Final = 64
+"""Messages that the flow gets at a time at most: more would go through it in step, and leave it idle while all of them
+wait for the same backend."""
+
+AHEAD: Final = 512
+"""Records that wait for credit at most, but for what one poll brings. A client may drop what it has fetched when it is
+paused, and the flow would wait for it to be fetched again."""
+
 _IDLE_POLL: Final = 0.1
-_PAUSED_POLL: Final = 0.01
+_SHORT_POLL: Final = 0.01
 _FAILED_POLL: Final = 0.1
 _RETRY: Final = 0.5
 _LAST_COMMIT: Final = 0.5
@@ -107,7 +115,7 @@ class ConsumerLoop:
         return self._consumer.stable()
 
     def take(self) -> list[Message]:
-        """The messages read since the last call.
+        """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
 
         Raises StopIteration at the end, FatalDelivery after a failure.
         """
@@ -117,8 +125,10 @@ class ConsumerLoop:
         if self._drained:
             raise StopIteration
         messages: list[Message] = []
-        while self._batches:
+        while self._batches and len(messages) < MOST_AT_ONCE:
             messages += self._batches.popleft()
+        if self._batches:
+            self._wakeup.set()
         return messages
 
     def _run(self) -> None:
@@ -146,10 +156,10 @@ class ConsumerLoop:
         began = time.monotonic()
         self._take_over()
         self._find_place()
-        wanted = self._stop_at is None and self._ledger.credit > 0 and not self._ahead
+        wanted = self._stop_at is None and len(self._ahead) < (AHEAD // 2 if self._paused else AHEAD)
         self._gate(wanted)
         try:
-            self._ahead += self._consumer.poll(_IDLE_POLL if wanted else _PAUSED_POLL)
+            self._ahead += self._consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
         except RetriableDelivery as error:
             log.warning("consumer cannot poll", reason=str(error), retry_in_s=_FAILED_POLL)
             self._misplaced = True
@@ -160,12 +170,12 @@ class ConsumerLoop:
         now = time.monotonic()
         if messages := self._messages():
             self._arrived()
-            self._batches.append(messages)
+            self._batches.extend(messages[at : at + MOST_AT_ONCE] for at in range(0, len(messages), MOST_AT_ONCE))
             self._wakeup.set()
             dense = len(messages) > 1 or now - self._read_at < _SPARSE
             self._read_at = now
         else:
-            dense = not wanted
+            dense = bool(self._ahead)
         self._finish_if_drained()
         left = began + _PACE - time.monotonic()
         if dense and left > 0:

@@ -65,6 +65,11 @@ class Answers:
         """Queries under way that others may wait for."""
         return len(self._leading)
 
+    @property
+    def holding(self) -> bool:
+        """Whether any answer is cached. From any thread."""
+        return self._cache.holding
+
     def look_up(
         self, query: InFlight, watermark: Watermark | None, generation: int = 0, *, current: bool = True
     ) -> InFlight:
@@ -107,7 +112,7 @@ class Answers:
         self._identify(query, watermark, generation)
         if query.cache.key is None:
             return False
-        return self._cache.holding or self._leaders.of(query.cache.key) is not None
+        return self.holding or self._leaders.of(query.cache.key) is not None
 
     def _identify(self, query: InFlight, watermark: Watermark | None, generation: int) -> None:
         """Note the watermark, and the key of the answers that may serve the query then; None if none may."""

@@ -10,7 +10,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.errors import BytewaxRuntimeError
 from bytewax.testing import TestingSink, run_main
 
-from operators.delivery.source import MessageSource
+from operators.delivery.source import AHEAD, MOST_AT_ONCE, MessageSource
 from operators.query.message import Message
 from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -20,21 +20,55 @@ from tests.operators.samples import output_record
 
 
 def test_out_of_credit_it_pauses_and_keeps_polling() -> None:
-    """With `max_in_flight` handed over nothing more is, the partitions are paused, polling keeps the membership, and
-    what was fetched beyond the credit follows in order.
+    """With `max_in_flight` handed over nothing more is; the partitions are paused once AHEAD wait, until it is half as
+    many, polling keeps the membership, and what was fetched beyond the credit follows in order.
     """
-    consumer = ScriptedConsumer({FIRST: range(10)})
-    with reading(consumer, most=4) as reader:
+    everything = list(range(AHEAD + 64))
+    consumer = ScriptedConsumer({FIRST: everything})
+    with reading(consumer, most=64) as reader:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(lambda: FIRST in consumer.paused)
         polled(consumer)
-        assert reader.offsets() == [0, 1, 2, 3]
+        assert reader.offsets() == everything[:64]
+        reader.answer_all()
+        until(lambda: reader.offsets() == everything[:128])
+        polled(consumer)
+        assert FIRST in consumer.paused
+        while reader.offsets() != everything:
+            reader.answer_all()
+        until(lambda: FIRST not in consumer.paused)
+
+
+def test_a_few_records_beyond_the_credit_pause_nothing() -> None:
+    """They wait, and the client goes on fetching."""
+    consumer = ScriptedConsumer({FIRST: range(10)})
+    with reading(consumer, most=4) as reader:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(lambda: reader.offsets() == [0, 1, 2, 3])
+        polled(consumer)
+        assert not consumer.paused
         reader.answer(0, 1)
         until(lambda: reader.offsets() == [0, 1, 2, 3, 4, 5])
-        until(lambda: FIRST in consumer.paused)
-        reader.answer(2, 3, 4, 5)
-        until(lambda: reader.offsets() == list(range(10)))
+
+
+def test_many_records_reach_the_flow_in_parts() -> None:
+    """Each batch has at most MOST_AT_ONCE of them, and the wake-up event is set while more wait."""
+    consumer = ScriptedConsumer({FIRST: range(3 * MOST_AT_ONCE)})
+    reader = Reader(consumer, 1000, WITHIN)
+    reader.consumer_loop.start(reader.flush)
+    sizes: list[int] = []
+    try:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        until(reader.wakeup.wait)
+        while sum(sizes) < 3 * MOST_AT_ONCE:
+            sizes.append(len(reader.consumer_loop.take()))
+            assert sum(sizes) == 3 * MOST_AT_ONCE or reader.wakeup.wait()
+    finally:
+        reader.consumer_loop.close()
+    assert max(sizes) <= MOST_AT_ONCE
 
 
 def test_what_follows_the_index_hears_of_messages_first() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 
+from operators.delivery.source import AHEAD
 from operators.delivery.tracker import Commit, encode
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, polled, reading
@@ -122,7 +123,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:
 
 def test_a_partition_assigned_without_credit_is_paused_too() -> None:
     """Whatever a client does with a paused partition over a rebalance, one out of credit reads nothing."""
-    consumer = ScriptedConsumer({FIRST: range(4), SECOND: range(4)})
+    consumer = ScriptedConsumer({FIRST: range(AHEAD + 4), SECOND: range(4)})
     with reading(consumer, most=4) as reader:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
