@@ -1,7 +1,5 @@
-"""Backends of fixed latency and next to no CPU, as HTTP servers: stubs of Qdrant, a reranker and an embedder.
-
-What they answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
-
+"""Backends of fixed latency and next to no CPU, as HTTP servers: stubs of Qdrant, a reranker and an embedder. What they
+answer depends on the request alone. Each has a switch, `POST /control {"fault": ...}`, that makes it fail.
     python -m bench.stubs --qdrant-port 6333 --rerank-port 8080 --embed-port 8081 --rerank-latency-ms 30
 """
 

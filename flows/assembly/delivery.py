@@ -15,12 +15,12 @@ from flows.assembly.resources import Resources
 from operators.delivery import topics, versions
 from operators.delivery.acknowledged import AcknowledgedProducer
 from operators.delivery.client import Producer
+from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.fencing import FencedProducer
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
-from operators.delivery.source import ConsumerLoop
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.telemetry.metrics import producer_replacements

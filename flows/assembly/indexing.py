@@ -10,8 +10,8 @@ from flows.assembly import query
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
-from operators.delivery.source import ConsumerLoop
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread

@@ -10,7 +10,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.errors import BytewaxRuntimeError
 from bytewax.testing import TestingSink, run_main
 
-from operators.delivery.source import AHEAD, MOST_AT_ONCE, MessageSource
+from operators.delivery.consumer_loop import AHEAD, MOST_AT_ONCE
+from operators.delivery.source import MessageSource
 from operators.query.message import Message
 from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
