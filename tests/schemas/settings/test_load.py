@@ -40,7 +40,7 @@ def test_the_least_configuration(tmp_path: Path) -> None:
     settings = load(written(tmp_path, LEAST))
     assert settings.qdrant.url == "http://qdrant:6333"
     assert settings == load(None, LEAST)
-    assert (settings.delivery.mode, settings.delivery.max_in_flight) == ("exactly_once", 256)
+    assert (settings.delivery.mode, settings.delivery.max_in_flight) == ("exactly_once", 512)
 
 
 def test_the_environment_goes_over_the_file_and_the_file_over_the_overrides(
