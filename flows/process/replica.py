@@ -32,7 +32,7 @@ Build = Callable[[Settings, InProcess], "Replica"]
 class Replica:
     """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
 
-    `resources` are closed when the flow has ended. `arrived` is called whenever messages have been read.
+    `resources` are closed when the flow has ended.
     """
 
     def __init__(
@@ -42,14 +42,12 @@ class Replica:
         resources: Resources,
         watchdog: float,
         watermarks: WatermarkReader | None = None,
-        arrived: Callable[[], None] = lambda: None,
     ) -> None:
         self._replication = replication
         self._flow = flow
         self._resources = resources
         self._watchdog = watchdog
         self._watermarks = watermarks
-        self._arrived = arrived
 
     def run(self) -> None:
         """Feed the flow until `stop`. Raises what ended it otherwise."""
@@ -57,7 +55,9 @@ class Replica:
         if self._watermarks is not None:
             self._watermarks.start()
             self._resources.register("watermarks", self._watermarks.close)
-        loop.start(delivery.flush, self._arrived)
+            loop.start(delivery.flush, self._watermarks.ask)
+        else:
+            loop.start(delivery.flush)
         self._resources.register("consumer loop", loop.close)
         delivery.start()
         try:
@@ -100,14 +100,8 @@ def search_replica(
         member = replication(settings, kafka, topics.queries, writes, [topics.watermarks], dialect, provider, resources)
         clients.register(resources, member.calls, settings.qdrant.held)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
-        parts = search_assembly.parts(settings, clients, member, watermarks)
-
-        def arrived() -> None:
-            # Before the queries need to know it, which is only where an answer may serve them.
-            if parts.answers.holding:
-                watermarks.ask()
-
-        return Replica(member, search(parts), resources.kept(), settings.delivery.watchdog, watermarks, arrived)
+        flow = search(search_assembly.parts(settings, clients, member, watermarks))
+        return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
 
 
 def indexing_replica(

@@ -11,11 +11,6 @@ class AnswerCache:
         self._exact = exact
         self._semantic = semantic
 
-    @property
-    def holding(self) -> bool:
-        """Whether there is any answer."""
-        return bool(len(self._exact) or len(self._semantic))
-
     def lookup(self, key: bytes, now: float) -> bytes | None:
         """The cached answer to the identical query."""
         return self._exact.get(key, now)

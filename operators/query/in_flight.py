@@ -65,14 +65,11 @@ class CacheLookup:
     """What the caches need to know of a query, and what they gave.
 
     `watermark` is how far the query's namespace was indexed before retrieval, None if that is not known, and
-    `generation` the generation of the watermarks then; `current`: it is known not to have moved before the query was
-    read. `identified`: `scope` and `key` are those of that watermark. `leads`: the query does not wait for another's
-    answer; `waiters` wait for this one's. `likeness`: the answer to a query that is like this one serves it.
+    `generation` the generation of the watermarks then. `leads`: the query does not wait for another's answer; `waiters`
+    wait for this one's. `likeness`: the answer to a query that is like this one serves it.
     """
 
     scope: Scope
-    identified: bool = False
-    current: bool = False
     watermark: tuple[str, ...] | None = None
     generation: int = 0
     key: bytes | None = None

@@ -5,7 +5,6 @@ Rules
 - An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.
-- A query for which no answer is cached or under way need not wait until that is known.
 - A query that is identical to one under way, at the same watermark, waits for that one's answer if the leader has about
   as much time left: with much less the answer would lose what the query would not, with more it would come too late.
 - When a watermark has gone back, a new generation begins, and everything that was answered before is forgotten: the
@@ -65,35 +64,36 @@ class Answers:
         """Queries under way that others may wait for."""
         return len(self._leading)
 
-    @property
-    def holding(self) -> bool:
-        """Whether any answer is cached. From any thread."""
-        return self._cache.holding
-
-    def look_up(
-        self, query: InFlight, watermark: Watermark | None, generation: int = 0, *, current: bool = True
-    ) -> InFlight:
+    def look_up(self, query: InFlight, watermark: Watermark | None, generation: int = 0) -> InFlight:
         """Answer the query by a kept answer, let it follow one under way, or let it lead.
 
-        `generation` is how often watermarks had gone back when this one was read. Not `current`: it may have moved
-        before the query was read; no answer of another serves the query then. Raises InputError `cursor_expired`.
+        `generation` is how often watermarks had gone back when this one was read. Raises InputError `cursor_expired`.
         """
+        asked, cache = query.asked.canonical, query.cache
         if generation > self._generation:
             self._renew(generation)
-        self._identify(query, watermark, generation)
+        cache.watermark = watermark
+        cache.generation = generation
+        bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
+        retrieval = query.retrieval
+        cache.scope = replace(
+            cache.scope,
+            held=retrieval.capabilities.name,
+            watermark=watermark,
+            analyser=retrieval.analyser,
+            clock=bucket,
+        )
         self._check(query)
-        cache = query.cache
-        cache.current = current
-        if cache.key is None:
+        # Without a watermark nothing says when the namespace changes.
+        if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:
             return query
-        if current and "exact" in query.asked.plan.profile.caches:
+        cache.key = exact_key(cache.scope, asked.text, asked.vector)
+        if "exact" in query.asked.plan.profile.caches:
             cached = self._cache.lookup(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
         leader = self._leaders.of(cache.key)
-        if leader is not None and not current:
-            return query
         if leader is not None and self._patient(leader, query):
             cache.leads = False
             leader.cache.waiters.append(query)
@@ -103,35 +103,6 @@ class Answers:
             self._leading[query.message.origin] = query
         return query
 
-    def may_serve(self, query: InFlight, watermark: Watermark, generation: int) -> bool:
-        """Whether an answer may be there for the query at this watermark: one that is cached, or one under way.
-
-        A query that none can serve need not know whether the watermark has moved since: what is computed for it is as
-        new as that watermark, or newer, and serves others at that watermark alone.
-        """
-        self._identify(query, watermark, generation)
-        if query.cache.key is None:
-            return False
-        return self.holding or self._leaders.of(query.cache.key) is not None
-
-    def _identify(self, query: InFlight, watermark: Watermark | None, generation: int) -> None:
-        """Note the watermark, and the key of the answers that may serve the query then; None if none may."""
-        asked, cache, retrieval = query.asked.canonical, query.cache, query.retrieval
-        if cache.identified and (cache.watermark, cache.generation) == (watermark, generation):
-            return
-        cache.identified, cache.watermark, cache.generation = True, watermark, generation
-        bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
-        cache.scope = replace(
-            cache.scope,
-            held=retrieval.capabilities.name,
-            watermark=watermark,
-            analyser=retrieval.analyser,
-            clock=bucket,
-        )
-        # Without a watermark nothing says when the namespace changes.
-        passes = not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH
-        cache.key = None if passes else exact_key(cache.scope, asked.text, asked.vector)
-
     def semantic_lookup(self, query: InFlight) -> InFlight:
         """Answer the query by what was answered to a paraphrase of it."""
         cache = query.cache
@@ -139,9 +110,7 @@ class Answers:
         cache.likeness = _likeness(query) if cache.key is not None else None
         if cache.likeness is None:
             return query
-        cached = None
-        if cache.current:
-            cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
+        cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
         if cached is not None:
             self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)

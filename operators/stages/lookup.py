@@ -37,11 +37,6 @@ class Watermarks(Protocol):
         """Whether everything is read that the topic held at this moment of the monotonic clock."""
         ...
 
-    @property
-    def behind(self) -> bool:
-        """Whether it can't be known how far the index is: the topic couldn't be read when that was tried last."""
-        ...
-
     def of(self, collection: str, namespace: str) -> Watermark:
         """How far the namespace is indexed; empty if nothing says so."""
         ...
@@ -69,22 +64,16 @@ class Lookup:
         return Bounds(2 * self.timeout, _MOST, _CALLS)
 
     def wanted(self, query: InFlight) -> bool:
-        """Whether the query must wait for the watermarks: they aren't read as far as they were when it came, and there
-        is an answer that may serve it, or a cursor that may have expired.
+        """Whether the watermarks aren't read as far as they were when the query came: mostly they are, for the consumer
+        loop has them read.
         """
-        watermarks = self.watermarks
-        if watermarks.read_since(query.message.clock):
-            return False
-        if watermarks.behind or query.asked.canonical.cursor is not None:
-            return True
-        [marked] = self._marked([_namespace(query)])
-        return self.answers.may_serve(query, *marked)
+        return not self.watermarks.read_since(query.message.clock)
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
         """Ask how far the query's namespace is indexed."""
         return {_BATCH_KEY: _namespace(query)}
 
-    async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked]:
+    async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked | BackendError]:
         """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
         return self._marked(namespaces)
@@ -92,18 +81,16 @@ class Lookup:
     def take(self, finished: Finished[InFlight, Marked]) -> InFlight | None:
         """Look the answer up; None if the query waits for another's. Raises InputError `cursor_expired`."""
         query = finished.item
-        current = True
         if finished.outcomes:
             [outcome] = finished.outcomes.values()
         else:
             query.started = monotonic()
-            current = self.watermarks.read_since(query.message.clock)
-            outcome = self._marked([_namespace(query)])[0]
+            [outcome] = self._marked([_namespace(query)])
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
-        query = self.answers.look_up(query, mark, generation, current=current)
+        query = self.answers.look_up(query, mark, generation)
         return query if query.cache.leads else None
 
-    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked]:
+    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
         while True:
             generation = self.watermarks.generation
             marks = [self.watermarks.of(*namespace) for namespace in namespaces]

@@ -39,7 +39,6 @@ class Known:
     """A reader that knows at once."""
 
     generation = 0
-    behind = False
 
     async def caught_up(self, timeout: float) -> None:
         """Nothing is behind."""
@@ -106,26 +105,6 @@ def test_a_query_that_came_before_the_last_reading_waits_for_nothing() -> None:
     on, answered = looked_up(ReadAlready(), 60.0)
     assert not on
     assert len(answered) == 5
-
-
-def test_a_query_that_nothing_may_serve_waits_for_nothing() -> None:
-    """Without a cached answer and without a leader it goes on at once, at the watermark that is known."""
-    with looping() as calls:
-        looking = Lookup(answers(), Hanging(), 60.0)
-        [left] = items([[query(1)]], lambda up: lookup("lookup", up, looking, calls))
-    assert not left.answered
-    assert left.cache.watermark == MARK
-    assert not left.cache.current
-
-
-def test_a_query_waits_while_the_reader_is_behind() -> None:
-    """It goes on without a watermark: nothing says how far the index is."""
-    reader = Hanging()
-    reader.behind = True
-    with looping() as calls:
-        looking = Lookup(answers(), reader, 0.05)
-        [left] = items([[query(1)]], lambda up: lookup("lookup", up, looking, calls))
-    assert left.cache.watermark is None
 
 
 @pytest.fixture
