@@ -120,6 +120,7 @@ class OpenLoop:
         self.wakeup = wakeup
         self.answers: list[Answer] = []
         self._due: deque[InFlight] = deque()
+        self._sent = 0
         self._ended = threading.Event()
 
     def send(self, query: InFlight) -> None:
@@ -133,11 +134,12 @@ class OpenLoop:
         self.wakeup.set()
 
     def due(self) -> list[InFlight]:
-        """What was sent since. Raises StopIteration at the end."""
+        """What was sent since. Raises StopIteration at the end, when all is answered."""
         # Asked first: what is sent before the end must not be left.
         ended = self._ended.is_set()
         batch = [self._due.popleft() for _ in range(len(self._due))]
-        if ended and not batch:
+        self._sent += len(batch)
+        if ended and not batch and len(self.answers) == self._sent:
             raise StopIteration
         return batch
 

@@ -44,8 +44,8 @@ def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
     keys, levels = _shape(document)
     if levels > MAX_DEPTH:
         raise InputError(DeadLetterClass.NOT_JSON, f"{levels} levels of nesting, expected at most {MAX_DEPTH}")
-    # The parser silently takes the last of repeated keys, so the keys in the text are counted. As many colons as keys say
-    # as much, and most texts have no other colons.
+    # The parser silently takes the last of repeated keys, so the keys in the text are counted. Where there are as many
+    # colons as keys, which is nearly always so, no key is repeated.
     if value.count(b":") != keys and sum(map(bool, _STRINGS.findall(value))) != keys:
         raise InputError(DeadLetterClass.INVALID, "a key is repeated")
     return document

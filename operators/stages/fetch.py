@@ -41,12 +41,16 @@ class Fetching(BackendStage[list[str], Payloads]):
         missing = self._missing(query)
         if not missing or self.cache is None:
             return bool(missing)
+        query.started = monotonic()
         known = self.cache.known(query.retrieval.capabilities.name, _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
         for id_ in post_filter.forbidden(query.asked.access_filter, known.items()):
             del known[id_]
         query.outcome.payloads |= known
-        return len(known) < len(missing)
+        if len(known) < len(missing):
+            return True
+        query.passed(self.step, len(query.outcome.candidates))
+        return False
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
         """Ask for what is missing."""

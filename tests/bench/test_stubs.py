@@ -71,8 +71,8 @@ def test_retrieval_answers_the_ids_that_exist(stubs: Stubs) -> None:
     result = call(stubs.qdrant, "POST", "/collections/docs/points", body)["result"]
     assert [record["id"] for record in result] == [IDS[7], IDS[3]]
     assert [record["payload"] for record in result] == [
-        {"text": text(7), "id": "doc-7"},
-        {"text": text(3), "id": "doc-3"},
+        {"text": text(7), "id": "doc-7", "_content": 7},
+        {"text": text(3), "id": "doc-3", "_content": 3},
     ]
     assert 400 < len(text(7)) < 540
 
