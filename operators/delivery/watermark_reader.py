@@ -96,6 +96,11 @@ class WatermarkReader:
         """Whether all records are read that were in the topic at this moment of the monotonic clock."""
         return self._since >= moment and not self._behind
 
+    @property
+    def behind(self) -> bool:
+        """Whether the reader has failed to read the topic since it last reached its end."""
+        return self._behind
+
     async def caught_up(self, timeout: float) -> None:
         """Return once all records are read that were in the topic at the time of the call; on one event loop only.
 

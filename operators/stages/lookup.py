@@ -15,6 +15,7 @@ from operators.stages.backend_stage import Queries, query_io
 from schemas.errors import BackendError
 
 _BATCH_KEY: Final = "watermarks"
+_NONE: Final[Watermark] = ()
 _MOST: Final = 4096
 _CALLS: Final = 2
 """One call that hangs, and one that notices that it does."""
@@ -35,6 +36,11 @@ class Watermarks(Protocol):
 
     def read_since(self, moment: float) -> bool:
         """Whether everything is read that the topic held at this moment of the monotonic clock."""
+        ...
+
+    @property
+    def behind(self) -> bool:
+        """Whether the topic couldn't be read when that was tried last: what is known may be of any age."""
         ...
 
     def of(self, collection: str, namespace: str) -> Watermark:
@@ -64,10 +70,13 @@ class Lookup:
         return Bounds(2 * self.timeout, _MOST, _CALLS)
 
     def wanted(self, query: InFlight) -> bool:
-        """Whether the watermarks aren't read as far as they were when the query came: mostly they are, for the consumer
-        loop has them read.
+        """Whether the query must wait for the watermarks to be read as far as they were when it came: mostly they are,
+        for the consumer loop has them read. Where the namespace has none, nothing is cached that they would tell of.
         """
-        return not self.watermarks.read_since(query.message.clock)
+        watermarks = self.watermarks
+        if watermarks.read_since(query.message.clock):
+            return False
+        return watermarks.behind or bool(watermarks.of(*_namespace(query)))
 
     def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
         """Ask how far the query's namespace is indexed."""
@@ -85,10 +94,16 @@ class Lookup:
             [outcome] = finished.outcomes.values()
         else:
             query.started = monotonic()
-            [outcome] = self._marked([_namespace(query)])
+            [outcome] = self._known(query)
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
         query = self.answers.look_up(query, mark, generation)
         return query if query.cache.leads else None
+
+    def _known(self, query: InFlight) -> list[Marked | BackendError]:
+        if self.watermarks.read_since(query.message.clock):
+            return self._marked([_namespace(query)])
+        # One that came meanwhile may be older than the query.
+        return [(_NONE, self.watermarks.generation)]
 
     def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
         while True:

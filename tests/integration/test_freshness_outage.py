@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Known:
     """A reader that knows at once."""
 
     generation = 0
+    behind = False
 
     async def caught_up(self, timeout: float) -> None:
         """Nothing is behind."""
@@ -72,13 +73,16 @@ class Hanging(Known):
         await asyncio.Event().wait()
 
 
-def looked_up(watermarks: Watermarks, timeout: float) -> tuple[list[InFlight], list[InFlight]]:
+def looked_up(
+    watermarks: Watermarks, timeout: float, batches: Sequence[Sequence[InFlight]] | None = None
+) -> tuple[list[InFlight], list[InFlight]]:
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
     first = kept.look_up(query(100), MARK)
     kept.put(first, Answer(KEPT, Page(0.0)))
     kept.finish(first.message.origin)
-    batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
+    if batches is None:
+        batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
     with looping() as calls:
         left = items(batches, lambda up: lookup("lookup", up, Lookup(kept, watermarks, timeout), calls))
     assert kept.leading == 0
@@ -105,6 +109,34 @@ def test_a_query_that_came_before_the_last_reading_waits_for_nothing() -> None:
     on, answered = looked_up(ReadAlready(), 60.0)
     assert not on
     assert len(answered) == 5
+
+
+class Unindexed(Hanging):
+    """A reader that knows of no watermark of the namespace, until it is asked once more."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def of(self, collection: str, namespace: str) -> Watermark:
+        """At first none."""
+        self.asked += 1
+        return MARK if self.asked > 1 else ()
+
+
+def test_in_a_namespace_without_a_watermark_no_query_waits() -> None:
+    """Nothing is cached there: each goes on at once, and a watermark that comes meanwhile doesn't count for it."""
+    on, answered = looked_up(Unindexed(), 60.0, [[query(1)]])
+    assert [each.cache.watermark for each in on] == [()]
+    assert not answered
+
+
+def test_while_the_reader_is_behind_no_watermark_counts() -> None:
+    """A query goes on without one: that none is known doesn't say that there is none."""
+    reader = Unindexed()
+    reader.behind = True
+    on, answered = looked_up(reader, 0.05, [[query(1)]])
+    assert [each.cache.watermark for each in on] == [None]
+    assert not answered
 
 
 @pytest.fixture
