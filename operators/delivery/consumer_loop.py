@@ -120,7 +120,8 @@ class ConsumerLoop:
         if self._drained:
             raise StopIteration
         messages: list[Message] = []
-        while self._batches and len(messages) < MOST_AT_ONCE:
+        # Each of the batches has as many at most.
+        while self._batches and len(messages) + len(self._batches[0]) <= MOST_AT_ONCE:
             messages += self._batches.popleft()
         if self._batches:
             self._wakeup.set()

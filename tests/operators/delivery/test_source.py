@@ -56,7 +56,8 @@ def test_a_few_records_beyond_the_credit_pause_nothing() -> None:
 
 def test_many_records_reach_the_flow_in_parts() -> None:
     """Each batch has at most MOST_AT_ONCE of them, and the wake-up event is set while more wait."""
-    consumer = ScriptedConsumer({FIRST: range(3 * MOST_AT_ONCE)})
+    total = 3 * MOST_AT_ONCE + 1
+    consumer = ScriptedConsumer({FIRST: range(total)})
     reader = Reader(consumer, 1000, WITHIN)
     reader.consumer_loop.start(reader.flush)
     sizes: list[int] = []
@@ -64,9 +65,9 @@ def test_many_records_reach_the_flow_in_parts() -> None:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)
         until(reader.wakeup.wait)
-        while sum(sizes) < 3 * MOST_AT_ONCE:
+        while sum(sizes) < total:
             sizes.append(len(reader.consumer_loop.take()))
-            assert sum(sizes) == 3 * MOST_AT_ONCE or reader.wakeup.wait()
+            assert sum(sizes) == total or reader.wakeup.wait()
     finally:
         reader.consumer_loop.close()
     assert max(sizes) <= MOST_AT_ONCE
