@@ -94,16 +94,16 @@ class Lookup:
             [outcome] = finished.outcomes.values()
         else:
             query.started = monotonic()
-            [outcome] = self._known(query)
+            outcome = self._known(query)
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
         query = self.answers.look_up(query, mark, generation)
         return query if query.cache.leads else None
 
-    def _known(self, query: InFlight) -> list[Marked | BackendError]:
+    def _known(self, query: InFlight) -> Marked | BackendError:
         if self.watermarks.read_since(query.message.clock):
-            return self._marked([_namespace(query)])
+            return self._marked([_namespace(query)])[0]
         # One that came meanwhile may be older than the query.
-        return [(_NONE, self.watermarks.generation)]
+        return _NONE, self.watermarks.generation
 
     def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
         while True:
