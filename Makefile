@@ -8,9 +8,9 @@ PINNED := install --no-compile --no-deps --require-hashes
 # Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 # The demo has the user's own cache, as the command has without make: what was indexed once serves both.
-test check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
+test operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
-.PHONY: demo test check faults bench clean
+.PHONY: demo test operate check lint faults bench docs clean
 
 # What it takes to run: the demo needs no more.
 $(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
@@ -28,12 +28,17 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile -m "not operate"
 
-check: $(VENV)/dev
+operate: $(VENV)/dev
+	$(VENV)/bin/python -m pytest -m operate
+
+lint: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+
+check: lint
 	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 3 --hypothesis-profile quick
 
 faults: $(VENV)/dev
@@ -42,6 +47,12 @@ faults: $(VENV)/dev
 bench: $(VENV)/dev
 	$(VENV)/bin/python -m bench micro
 	$(VENV)/bin/python -m bench flow
+
+# A broken link or anchor is an error. The site needs no network, neither to be built nor to be read.
+docs: $(VENV)/dev
+	$(VENV)/bin/python -m docs.site
+	$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs/site -d .cache/doctrees . .cache/site
+	@echo "The documentation is in .cache/site/index.html"
 
 clean:
 	rm -rf $(VENV) .cache

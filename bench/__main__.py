@@ -7,7 +7,7 @@ one, rightly and wrongly. `recall`: what the vector leg finds of the nearest doc
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
-something grew, or the semantic cache would answer another question; 2 usage.
+something grew, a soak at saturation was not steady, or the semantic cache would answer another question; 2 usage.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from bench.commands import (
     ranked,
     recalled,
     reranked,
+    saturated,
     scaled,
     soaked,
     stderr,
@@ -70,6 +71,8 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--queries", type=_count, default=100_000)
     command.add_argument("--rate", type=_positive, default=200.0, help="queries a second; below saturation")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--at-once", action="store_true", help="the backends answer without delay")
+    command.add_argument("--saturated", action="store_true", help="in bursts, in place of a rate: as fast as it can")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("rank", help="measure ranking, by recipe and size of the pool")
     command.set_defaults(run=lambda arguments: ranked(arguments.rounds, arguments.json))
@@ -123,13 +126,18 @@ def _flow(arguments: argparse.Namespace) -> int:
     plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
     if arguments.quick:
         plan = QUICK
+    if arguments.flame and not arguments.profile:
+        stderr.print("--flame draws a profile: add --profile", style="red")
+        return 2
     if arguments.profile:
         return profile(plan, arguments.subject[0], arguments.json, arguments.flame)
     return flow(plan, arguments.subject, arguments.json, arguments.plot)
 
 
 def _soak(arguments: argparse.Namespace) -> int:
-    return soaked(Soak(arguments.queries, arguments.rate), arguments.client, arguments.json)
+    if arguments.saturated:
+        return saturated(arguments.queries, arguments.client, arguments.at_once, arguments.json)
+    return soaked(Soak(arguments.queries, arguments.rate), arguments.client, arguments.at_once, arguments.json)
 
 
 def _rerank(arguments: argparse.Namespace) -> int:

@@ -30,6 +30,7 @@ from bench.plot import plot
 from bench.profiling import sampling, thread_profiles
 from bench.rig import QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
+from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
@@ -72,13 +73,27 @@ def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) 
     return 1 if lost else 0
 
 
-def soaked(plan: Soak, client: str, as_json: bool) -> int:
+def saturated(queries: int, client: str, at_once: bool, as_json: bool) -> int:
+    """Soak the flow on a client at saturation; the exit code. Raises BenchError and BrokerError."""
+    measured_on = machine()
+    backends = dict.fromkeys(BACKENDS, 0) if at_once else BACKENDS
+    with rig(**backends) as started:
+        figures = saturate(started, RANKSTREAM[client], queries, stderr)
+    figures |= {"machine": measured_on, "backends": backends, "client": client}
+    _show(figures, as_json, report.bursts_table(figures), report.held_table(figures))
+    if not as_json:
+        out.print(f"{figures['sent']} sent, {figures['lost']} lost, {figures['twice']} twice: {figures['statuses']}")
+    return 0 if sound(figures) and figures["steady"] else 1
+
+
+def soaked(plan: Soak, client: str, at_once: bool, as_json: bool) -> int:
     """Soak the flow on a client; the exit code. Raises BenchError and BrokerError."""
     measured_on = machine()
-    with rig() as started:
+    backends = dict.fromkeys(BACKENDS, 0) if at_once else BACKENDS
+    with rig(**backends) as started:
         figures = soak(started, RANKSTREAM[client], plan, stderr)
     if as_json:
-        _emit({"machine": measured_on, "backends": BACKENDS, "client": client, **figures})
+        _emit({"machine": measured_on, "backends": backends, "client": client, **figures})
     else:
         out.print(report.windows_table(figures), report.held_table(figures))
         out.print(f"{figures['sent']} sent, {figures['lost']} lost, {figures['twice']} twice: {figures['statuses']}")

@@ -17,12 +17,12 @@ import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import run_main
-from opentelemetry.trace import NoOpTracer
 
 from bench.events import query_events
 from bench.figures import spread
 from bench.loops import ClosedLoop, Sink, Source
 from bench.ranking import FACTS, RECIPES, legs, model
+from bench.signals import SIGNALS
 from bench.stubs import qdrant_app, served
 from flows.assembly import query as assembly
 from flows.assembly.search import answers
@@ -94,7 +94,7 @@ def update(measured: Mapping[str, Any]) -> None:
 def _parts(qdrant: str) -> dict[str, Part]:
     servers = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "qdrant": {"url": qdrant}}
     settings = load(None, servers)
-    decode = assembly.decoder(settings, NoOpTracer())
+    decode = assembly.decoder(settings, SIGNALS)
     events = [
         Message(Origin("queries", 0, offset, 1), key, value, (), _READ_AT, _READ_AT, time.monotonic())
         for offset, (key, value) in enumerate(query_events("micro", _QUERIES))
@@ -111,6 +111,7 @@ def _parts(qdrant: str) -> dict[str, Part]:
         "asynchronous operator": lambda: _operator(decode, events),
         "transport call": lambda: asyncio.run(_transport(qdrant)),
         "tracker": _repeated(_tracker),
+        "metrics": _repeated(_counting(events[0])),
     }
 
 
@@ -127,6 +128,28 @@ def _rank(recipe: Recipe, found: Sequence[Leg], said: ModelScores | None) -> Non
     second_phase(recipe, first_phase(recipe, found, FACTS), said)
 
 
+def _counting(message: Message) -> Callable[[], None]:
+    """What a query with two legs, a page from the cache and a reranker has counted."""
+    metrics, trace = SIGNALS.metrics, SIGNALS.trace(message, (), {})
+    qdrant, reranker, load = metrics.backend("qdrant"), metrics.backend("reranker"), metrics.load("rerank", 16)
+
+    def counted() -> None:
+        metrics.received.inc()
+        for step in ("policy", "vector", "keyword", "hybrid_merge", "fetch", "rerank", "rank", "fetch"):
+            trace.passed(step, 0.01)
+        trace.looked_up("payload", 49, 1)
+        trace.looked_up("payload", 10, 0)
+        for backend in (qdrant, qdrant, reranker):
+            backend.answered(0.01)
+        load.began(50, 0.001)
+        load.under_way(1)
+        load.under_way(0)
+        trace.answered([("vector", "ok"), ("keyword", "ok")], removed=0, aged=False)
+        trace.sent()
+
+    return counted
+
+
 def _each(step: Callable[[Any], Any], items: Sequence[Any]) -> float:
     started = time.thread_time()
     for item in items:
@@ -141,7 +164,7 @@ def _repeated(step: Callable[[], Any]) -> Part:
 def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> Part:
     topics = settings.kafka.topics
     refusals = Refusals(
-        topics.results, topics.dead_letters, frozenset(), {}, "/bench", decode.normalise.config_hash, True, NoOpTracer()
+        topics.results, topics.dead_letters, frozenset(), {}, "/bench", decode.normalise.config_hash, True, SIGNALS
     )
     finaliser = Finaliser(Publisher(refusals, None, decode.normalise.cursors), answers(settings.cache))
 
@@ -157,8 +180,8 @@ def _ranked(query: InFlight) -> InFlight:
     outcome.rank(first_phase(recipe, found, FACTS))
     said = model(recipe, found)
     if said is not None:
-        outcome.rerank_scores = RerankScores("model", said.scores, selects=False)
-    outcome.rerank(recipe, 50)
+        outcome.rerank_scores = RerankScores("model", said.scores, said.top)
+    outcome.rerank(recipe)
     outcome.payloads = {each.id: each.payload for each in outcome.candidates[:50]}
     return query
 

@@ -215,6 +215,14 @@ def windows_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def bursts_table(report: Mapping[str, Any]) -> Table:
+    """A row a burst of a soak at saturation."""
+    shown = _table(f"Bursts, {'steady' if report['steady'] else 'not steady'}", "answered/s", "CPU ms/query")
+    for row in report["bursts"]:
+        shown.add_row(f"{row['answered_per_s']:.0f}", f"{row['cpu_ms_per_query']:.2f}")
+    return shown
+
+
 def held_table(report: Mapping[str, Any]) -> Table:
     """A row for each thing that a process of a soak holds; of the quarters the medians."""
     shown = _table("Held", "", "first", "last", "most", "2nd q.", "4th q.", "a million queries", "flat")

@@ -23,13 +23,13 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source as AnySource
 from bytewax.testing import run_main
-from opentelemetry.trace import NoOpTracer
 from tokenizers import Tokenizer
 
 from bench import random_bert
 from bench.figures import percentile, spread
 from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
+from bench.signals import SIGNALS
 from flows.assembly.query import decoder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
@@ -59,7 +59,7 @@ FOREVER: Final = math.inf
 def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InFlight]:
     """Fetched queries of six words, their documents of 5 to 30, all of them different."""
     servers = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "qdrant": {"url": "http://127.0.0.1:1"}}
-    decode = decoder(load(None, servers), NoOpTracer())
+    decode = decoder(load(None, servers), SIGNALS)
     chance = random.Random(seed)
     known = random_bert.words(VOCABULARY - 4)
 

@@ -152,12 +152,12 @@ class Rig:
 
 
 @contextlib.contextmanager
-def rig() -> Iterator[Rig]:
-    """The rig, until the block ends. Raises BrokerError and BenchError."""
+def rig(qdrant_ms: int = QDRANT_MS, rerank_ms: int = RERANK_MS) -> Iterator[Rig]:
+    """The rig, with backends that answer after so long, until the block ends. Raises BrokerError and BenchError."""
     with tempfile.TemporaryDirectory(prefix="rankstream-bench-") as scratch, Broker() as broker:
         directory = Path(scratch)
         command = [sys.executable, "-m", "bench.stubs"]
-        command += ["--qdrant-latency-ms", str(QDRANT_MS), "--rerank-latency-ms", str(RERANK_MS)]
+        command += ["--qdrant-latency-ms", str(qdrant_ms), "--rerank-latency-ms", str(rerank_ms)]
         with _child("stub backends", command, directory / "stubs.log", talk=True) as stubs:
             yield Rig(broker, stubs, directory)
 

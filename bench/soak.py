@@ -52,13 +52,6 @@ def soak(rig: Rig, subject: Subject, plan: Soak, console: Console) -> dict[str, 
 
 def report(measurement: Measurement, samples: Samples, rate: float) -> dict[str, Any]:
     """The figures and the verdicts. Raises BenchError for too few samples."""
-    held = {}
-    for name, values in samples.held.items():
-        growth = Growth.of(samples.seconds, values)
-        held[name] = growth.report(rate)
-        if criterion := CRITERIA.get(name):
-            flat = growth.flat_memory() if criterion == MEMORY_CRITERION else growth.flat_count()
-            held[name] |= {"flat": flat, "criterion": criterion}
     over_time = windows(measurement.latencies_ms, rate)
     return {
         "rate": rate,
@@ -72,6 +65,20 @@ def report(measurement: Measurement, samples: Samples, rate: float) -> dict[str,
         "windows": over_time,
         "steady": steady(over_time),
         "steady_criterion": STEADY_CRITERION,
+        **judged(samples, rate),
+    }
+
+
+def judged(samples: Samples, rate: float) -> dict[str, Any]:
+    """What the process held, whether it is flat, and the samples. Raises BenchError for too few."""
+    held = {}
+    for name, values in samples.held.items():
+        growth = Growth.of(samples.seconds, values)
+        held[name] = growth.report(rate)
+        if criterion := CRITERIA.get(name):
+            flat = growth.flat_memory() if criterion == MEMORY_CRITERION else growth.flat_count()
+            held[name] |= {"flat": flat, "criterion": criterion}
+    return {
         "held": held,
         "flat": all(held[name]["flat"] for name in CRITERIA),
         "samples": {"seconds": samples.seconds, **{name: _rounded(values) for name, values in samples.held.items()}},

@@ -1,9 +1,10 @@
 """The indexing flow, as its diagram:
 
-documents -> decode -> embed -> apply -> publish -> watermarks
-                                            +-----> dead letters
+documents -> decode -> embed -> apply -> context -> publish -> watermarks
+                                                       +-----> dead letters
 
-What a stage rejects passes by the stages behind it.
+What a stage rejects passes by the stages behind it. The stage `context` is built where documents are indexed together
+with their neighbours.
 """
 
 from bytewax import operators as op
@@ -13,6 +14,7 @@ from flows.assembly.indexing import IndexingParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
 from operators.indexing.apply import apply, embed_document
+from operators.indexing.context import write_context
 from operators.indexing.decode import decode_document
 from operators.indexing.watermark import publish_watermarks
 
@@ -26,6 +28,7 @@ def indexing(parts: IndexingParts) -> Dataflow:
     decoded = decode_document("decode", documents, p.decoder)
     embedded = embed_document("embed", decoded, p.embedder, p.calls)
     applied = apply("apply", embedded, p.writer, p.calls)
-    output_records = publish_watermarks("publish", applied, p.watermarks, p.dead_letters, p.tracer)
+    settled = write_context("context", applied, p.context, p.calls)
+    output_records = publish_watermarks("publish", settled, p.watermarks, p.dead_letters, p.signals)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

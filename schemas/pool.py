@@ -38,6 +38,10 @@ class CandidatePool(_Strict):
     legs: list[PoolLeg]
     skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
     rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
+    reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Candidates that the reranker read; missing: as many as the profile has reranked.",
+    )
 
     @model_validator(mode="after")
     def _each_leg_once(self) -> "CandidatePool":

@@ -118,7 +118,17 @@ class Degradation(_Strict):
     """A part of the answer that is missing, and the reason."""
 
     stage: Literal[
-        "queue", "embed", "temporal_expression", "vector", "keyword", "structured", "fetch", "rerank", "result"
+        "queue",
+        "embed",
+        "temporal_expression",
+        "vector",
+        "keyword",
+        "structured",
+        "keyword_context",
+        "vector_context",
+        "fetch",
+        "rerank",
+        "result",
     ]
     reason: Reason
 
@@ -222,6 +232,10 @@ class ResultEvent(_Strict):
     backends_used: list[str]
     reranked: Literal[True] | None = Field(
         default=None, description="Present if a model or a distance stage changed a score."
+    )
+    reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Candidates that the model read, the first in the order before it; missing: it read none.",
     )
     semantic_unavailable: bool
     legs: list[LegReport]

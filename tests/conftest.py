@@ -1,5 +1,6 @@
 """Fixtures of the whole test suite."""
 
+import fcntl
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,10 +31,13 @@ with warnings.catch_warnings():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `broker` every test that uses a real broker, before `-m` selects."""
+    """Mark as `broker` every test with a real broker, before `-m` selects; waiting for the machine is not timed."""
     for item in items:
-        if "broker_tools" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "broker_tools" in fixtures:
             item.add_marker(pytest.mark.broker)
+        if "machine" in fixtures:
+            item.add_marker(pytest.mark.timeout(func_only=True))
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +52,14 @@ def broker(broker_tools: None) -> Iterator[Broker]:
     """One real Kafka broker for the whole run."""
     with Broker() as running:
         yield running
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The machine as a whole: of the tests that load it, in whatever process of the run, one at a time."""
+    with (tmp_path_factory.getbasetemp().parent / "machine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

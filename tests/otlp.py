@@ -42,13 +42,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One exported value of a gauge."""
+    """One exported value of a gauge or a sum; of a histogram, how many samples it has. `exemplars`: their trace ids."""
 
     name: str
     unit: str
     value: int | float
     attributes: dict[str, Value]
     resource: dict[str, Value]
+    buckets: tuple[int, ...] = ()
+    exemplars: tuple[str, ...] = ()
 
 
 class Receiver(LoopbackServer):
@@ -141,20 +143,27 @@ def decode(content: bytes) -> list[Span]:
 
 
 def decode_points(content: bytes) -> list[Point]:
-    """The gauges' points of one export request; DecodeError for junk."""
+    """The points of one export request; DecodeError for junk."""
     request = ExportMetricsServiceRequest.FromString(content)
     return [
         Point(
             metric.name,
             metric.unit,
-            getattr(point, point.WhichOneof("value") or "as_int"),
+            point.count if histogram else getattr(point, point.WhichOneof("value") or "as_int"),
             _attributes(point.attributes),
             _attributes(resource_metrics.resource.attributes),
+            tuple(point.bucket_counts) if histogram else (),
+            tuple(exemplar.trace_id.hex() for exemplar in point.exemplars),
         )
         for resource_metrics in request.resource_metrics
         for scope_metrics in resource_metrics.scope_metrics
         for metric in scope_metrics.metrics
-        for point in metric.gauge.data_points
+        for histogram, points in (
+            (False, metric.gauge.data_points),
+            (False, metric.sum.data_points),
+            (True, metric.histogram.data_points),
+        )
+        for point in points
     ]
 
 

@@ -27,6 +27,7 @@ from bench.ports import free_port
 
 POM = Path(__file__).with_name("pom.xml")
 REPOSITORY = Path(__file__).parents[2]
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 
@@ -55,7 +56,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
-{security}"""
+{acls}{security}"""
 
 
 class BrokerError(Exception):
@@ -82,9 +83,9 @@ def missing_tools() -> list[str]:
 def jars() -> Path:
     """The directory of the broker's jars, downloaded once into the cache whoever asks first.
 
-    The cache is `.cache` in the repository, or RANKSTREAM_TEST_CACHE. Raises BrokerError when Maven fails.
+    The cache is `.cache` in the repository, or TEST_CACHE_DIR. Raises BrokerError when Maven fails.
     """
-    cache = Path(os.environ.get("RANKSTREAM_TEST_CACHE") or REPOSITORY / ".cache") / "kafka"
+    cache = Path(os.environ.get("TEST_CACHE_DIR") or REPOSITORY / ".cache") / "kafka"
     cache.mkdir(parents=True, exist_ok=True)
     target = cache / f"jars-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
     with (cache / "lock").open("w") as lock:
@@ -107,8 +108,8 @@ class Broker:
 
     `port` 0 chooses a free one; `secure` adds the listeners of `bench.kafka.listeners`, which need the command openssl;
     `proxied` adds one on its first port that sends clients to its second, where a proxy should be; `data` is the
-    directory of the logs; `transaction_version` is the level of that feature, None for the newest. Topics are never
-    created by themselves.
+    directory of the logs; `transaction_version` is the level of that feature, None for the newest; `acls` makes the
+    broker go by ACLs where there are any. Topics are never created by themselves.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Broker:
         proxied: tuple[int, int] | None = None,
         data: Path | None = None,
         transaction_version: int | None = None,
+        acls: bool = False,
     ) -> None:
         first = free_port(1 + len(Listeners.names()))  # One block: ports that are drawn apart may be the same.
         self.port = port or first
@@ -140,9 +142,9 @@ class Broker:
                 data=self._data,
                 listeners=(self._secure.addresses("127.0.0.1") if self._secure else "") + listener,
                 advertised=(self._secure.addresses(HOST) if self._secure else "") + proxy,
-                protocols=(self._secure.protocol_map() if self._secure else "")
-                + (",PROXIED:PLAINTEXT" * bool(proxied)),
+                protocols=(self._secure.protocol_map() if self._secure else "") + ",PROXIED:PLAINTEXT" * bool(proxied),
                 security=self._secure.properties(self._directory) if self._secure else "",
+                acls=f"authorizer.class.name={AUTHORIZER}\nallow.everyone.if.no.acl.found=true\n" * acls,
             )
         )
         self.log_path = self._directory / "broker.log"

@@ -1,7 +1,7 @@
 """The clients of the backends, made of the settings; nothing here connects."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol, Self
@@ -18,15 +18,19 @@ from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm.model import MiniLM
+from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.dialect import QDRANT
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
+from operators.indexing.suitability import searchable, vectors
 from operators.query.field_map import FieldMap
 from operators.runtime.event_loop import EventLoopThread
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import BackendError, ConfigError
-from schemas.settings import ChatSettings, RerankSettings, Settings
+from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
 from schemas.settings.section import Backend as Section
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -47,11 +51,19 @@ class Closable(Protocol):
 
 
 class InProcess:
-    """What a process has once, however many flows it runs: Qdrant's engine and the models in it, made on demand."""
+    """What a process has once, however many flows it runs: its metrics, and, made on demand, Qdrant's engine and the
+    models.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._resources = Resources()
+        self.instruments = Instruments()
+        """The process's metrics."""
+
+    def metrics(self, flow: str) -> FlowMetrics:
+        """What this flow counts."""
+        return FlowMetrics(self.instruments, flow)
 
     @cached_property
     def engine(self) -> Engine:
@@ -92,14 +104,14 @@ class Clients:
     chat: ChatModel | None
 
     @classmethod
-    def of(cls, settings: Settings, in_process: InProcess) -> Self:
+    def of(cls, settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
-        client = qdrant(settings, lambda: in_process.engine)
-        embeds = embedder(settings, lambda: in_process.minilm)
-        chat = chat_model(settings.chat)
+        client = qdrant(settings, lambda: in_process.engine, metrics)
+        embeds = embedder(settings, lambda: in_process.minilm, metrics)
+        chat = chat_model(settings.chat, metrics)
 
         def reranking_server(section: RerankSettings) -> Backend:
-            return _server("reranker", section, section.url, _bearer(_key("rerank", section)))
+            return _server("reranker", section, section.url, _bearer(_key("rerank", section)), metrics)
 
         reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
         return cls(client, embeds, reranks, chat)
@@ -116,22 +128,24 @@ class Clients:
         local = MiniLM | CrossEncoder
         return {name: each for name, each in opened.items() if each is not None and not isinstance(each, local)}
 
-    def register(self, resources: Resources, calls: EventLoopThread, collections: Sequence[str]) -> None:
-        """Have the connections closed on the loop that opens them, and Qdrant asked for these collections.
+    def register(self, resources: Resources, calls: EventLoopThread, settings: QdrantSettings) -> None:
+        """Have the connections closed on the loop that opens them, and Qdrant asked for the configured collections.
 
-        The key must open them all: a server that is up helps nobody whose collection is missing or forbidden.
+        The key must open them all, and their vectors must fit: a server that is up helps nobody whose collection is
+        missing, forbidden or of another dimension.
         """
+        needed = vectors(settings)
 
-        async def infos() -> None:
-            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in collections)
-            await asyncio.gather(*asked)
+        async def infos() -> list[CollectionInfo]:
+            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in settings.held)
+            return await asyncio.gather(*asked)
 
         def reachable() -> bool:
             try:
-                calls.run(infos(), 2 * _PROBE_TIMEOUT)
+                found = calls.run(infos(), 2 * _PROBE_TIMEOUT)
             except (BackendError, TimeoutError):
                 return False
-            return True
+            return all(searchable(needed, info) for info in found)
 
         for name, client in self.connections.items():
             close = partial(_close, client, calls)
@@ -146,18 +160,18 @@ def _key(name: str, section: Section) -> str | None:
     try:
         return section.key()
     except OSError as error:
-        raise ConfigError(f"{name}.api_key_file: {error.strerror}") from error
+        raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
 
 
 def _bearer(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _server(name: str, section: Section, url: str | None, headers: Mapping[str, str]) -> Backend:
+def _server(name: str, section: Section, url: str | None, headers: Mapping[str, str], metrics: FlowMetrics) -> Backend:
     assert url is not None
     # The stages bound the calls.
     transport = http_transport(max_connections=0, keep_alive=section.keep_alive)
-    return resilient(Endpoint(name, url, transport, headers))
+    return resilient(Endpoint(name, url, transport, headers), metrics=metrics.backend(name))
 
 
 def field_map(settings: Settings) -> FieldMap:
@@ -167,7 +181,7 @@ def field_map(settings: Settings) -> FieldMap:
     return FieldMap(section.fields, section.ids, namespace)
 
 
-def qdrant(settings: Settings, engine: Callable[[], Engine]) -> QdrantClient:
+def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetrics) -> QdrantClient:
     """The client of the server at `url`, or of the engine in this process."""
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
@@ -179,32 +193,31 @@ def qdrant(settings: Settings, engine: Callable[[], Engine]) -> QdrantClient:
     headers = {"api-key": key} if key else {}
     pooled = http_transport(keep_alive=section.keep_alive)
     endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
-    return QdrantClient(resilient(endpoint), fields=fields)
+    return QdrantClient(resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
 
-def embedder(settings: Settings, minilm: Callable[[], MiniLM]) -> Embedder | None:
+def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetrics) -> Embedder | None:
     """The embedder that the settings name; `minilm` gives the model in this process."""
     section = settings.embedder
     if section.kind == "none":
         return None
     if section.kind == "minilm":
         return minilm()
-    server = _server("embedder", section, section.url, _bearer(_key("embedder", section)))
+    server = _server("embedder", section, section.url, _bearer(_key("embedder", section)), metrics)
     dimension = settings.qdrant.dimension
     if section.kind == "openai":
         return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
     return TeiEmbedder(server, section.model, dimension, max_batch=section.max_batch)
 
 
-def chat_model(settings: ChatSettings) -> ChatModel | None:
+def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
     key = _key("chat", settings)
     if settings.kind == "openai":
-        server = _server("chat", settings, settings.url, _bearer(key))
+        server = _server("chat", settings, settings.url, _bearer(key), metrics)
         return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    return AnthropicChat(
-        _server("chat", settings, settings.url, headers), settings.model, max_tokens=settings.max_tokens
-    )
+    server = _server("chat", settings, settings.url, headers, metrics)
+    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)

@@ -71,7 +71,7 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
 @contextmanager
 def _asking(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
     calls = EventLoopThread(Wakeup())
-    client = clients.qdrant(settings, lambda: in_process.engine)
+    client = clients.qdrant(settings, lambda: in_process.engine, in_process.metrics("indexing"))
     try:
         yield lambda work, timeout: calls.run(work(client), timeout)
     finally:

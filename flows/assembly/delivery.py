@@ -1,11 +1,10 @@
 """The Kafka side of a flow, made of the settings: its consumer loop and delivery, and what runs beside them."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opentelemetry.metrics import Meter
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
@@ -23,14 +22,13 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.metrics import producer_replacements
-from operators.telemetry.provider import meter_provider, tracer_provider
+from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.provider import tracer_provider
+from operators.telemetry.signals import Signals
 from schemas.settings import KafkaSettings, Settings
 
 _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
-
-_METERS_TIMEOUT_MS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class Replication:
     max_bytes: dict[str, int]
     wakeup: Wakeup
     calls: EventLoopThread
-    tracer: Tracer
-    meter: Meter
+    signals: Signals
 
 
 def replication(
@@ -59,21 +56,22 @@ def replication(
     follows: Sequence[str],
     dialect: Dialect,
     provider: AnyTracerProvider | None,
+    metrics: FlowMetrics,
     resources: Resources,
 ) -> Replication:
     """The member of the group that reads `topic`; it starts only if every topic that it needs exists.
 
-    Dead letters may be larger than what is read. Raises ConfigError and DeliveryError.
+    Raises ConfigError and DeliveryError.
     """
     dead_letters = kafka.topics.dead_letters
     if dialect is KAFKA:
         topics.require(kafka, [topic, *follows, *writes, dead_letters])
-        topics.require_room(kafka, topic)
+        topics.warn_of_room(kafka, topic)
     # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
     bounded = list(writes) if kafka.compression else [*writes, dead_letters]
     defaults = dict.fromkeys(bounded, topics.DEFAULT_MAX)
     max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
-    tracer, meter = _telemetry(provider, resources)
+    signals = Signals(_tracer(provider, resources), metrics, kafka.group_id)
     wakeup = Wakeup()
     calls = EventLoopThread(wakeup)
     resources.register("calls", calls.close)
@@ -87,23 +85,23 @@ def replication(
         producer: Producer = FencedProducer(
             lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
             client.name,
-            producer_replacements(meter, client.name, topic),
+            metrics.replacements.inc,
         )
         consumer = client.consumer()
     else:
         consumer = client.consumer()
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
-    loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout)
+    loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
-    sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail)
-    return Replication(client, loop, sink, longest_try, max_bytes, wakeup, calls, tracer, meter)
+    sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail, metrics)
+    metrics.watch(
+        lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
+    )
+    return Replication(client, loop, sink, longest_try, max_bytes, wakeup, calls, signals)
 
 
-def _telemetry(provider: AnyTracerProvider | None, resources: Resources) -> tuple[Tracer, Meter]:
-    meters = meter_provider()
-    if isinstance(meters, MeterProvider):
-        resources.register("metrics", lambda: meters.shutdown(_METERS_TIMEOUT_MS))
+def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:
     traces = provider if provider is not None else tracer_provider()
     if isinstance(traces, TracerProvider):
         resources.register("traces", traces.force_flush)
-    return traces.get_tracer("rankstream"), meters.get_meter("rankstream")
+    return traces.get_tracer("rankstream")

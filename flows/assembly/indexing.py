@@ -4,18 +4,19 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from opentelemetry.trace import Tracer
-
 from flows.assembly import query
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
+from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
 from operators.indexing.apply import DocumentEmbedder, Writer
+from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
+from operators.telemetry.signals import Signals
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 60.0
@@ -29,29 +30,36 @@ class IndexingParts:
     delivery: Delivery
     wakeup: Wakeup
     calls: EventLoopThread
-    tracer: Tracer
+    signals: Signals
     decoder: DocumentDecoder
     embedder: DocumentEmbedder
     writer: Writer
+    context: ContextWriter | None
     watermarks: str
     dead_letters: str
 
 
 def parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
     """The parts of the indexing flow. Raises ConfigError and BackendError."""
-    catalogue = Catalogue(made.qdrant, settings.qdrant)
+    index = settings.qdrant
+    catalogue = Catalogue(made.qdrant, index)
     for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
         raise error
     asyncio.run_coroutine_threadsafe(catalogue.follow(_TIMEOUT), given.calls.loop)
+    if made.embedder is not None:
+        try_embedder(made.embedder, settings, given.calls)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
-        tracer=given.tracer,
+        signals=given.signals,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
-        writer=Writer(made.qdrant, settings.qdrant.vectors, catalogue, _TIMEOUT),
+        writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
+        context=ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT)
+        if index.context.on
+        else None,
         watermarks=settings.kafka.topics.watermarks,
         dead_letters=settings.kafka.topics.dead_letters,
     )

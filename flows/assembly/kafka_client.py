@@ -3,6 +3,7 @@
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.librdkafka import Librdkafka
+from operators.delivery.reach import reach
 from schemas.settings import KafkaSettings
 
 
@@ -11,3 +12,9 @@ def kafka_client(settings: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClie
     if settings.client == "kafka-python" or dialect is not KAFKA:
         return KafkaPython(settings, dialect)
     return Librdkafka(settings)
+
+
+def reached(settings: KafkaSettings) -> KafkaClient:
+    """The client for a command, which can't wait until there is a broker. Raises FatalDelivery if none answers."""
+    reach(settings.bootstrap_servers)
+    return kafka_client(settings)

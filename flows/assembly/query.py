@@ -1,7 +1,5 @@
 """What is decided about queries and documents before any backend is called, made of the settings."""
 
-from opentelemetry.trace import Tracer
-
 from operators.indexing.decode import DocumentDecoder
 from operators.query.cursor import CursorCodec
 from operators.query.destinations import Destinations
@@ -11,6 +9,7 @@ from operators.query.order import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
 from operators.stages.decode import Decoder
+from operators.telemetry.signals import Signals
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.cascade import MIN_SECRET
@@ -31,7 +30,14 @@ def searches(settings: QdrantSettings) -> Searches:
     names = settings.vectors
     by_namespace = settings.idf == "namespace"
     return Searches(
-        names.dense, names.sparse, by_namespace, destinations(settings), settings.indexes, settings.search.hnsw_ef
+        names.dense,
+        names.sparse,
+        by_namespace,
+        destinations(settings),
+        settings.indexes,
+        settings.search.hnsw_ef,
+        names.dense_context,
+        names.sparse_context,
     )
 
 
@@ -70,7 +76,7 @@ def normaliser(settings: Settings) -> Normaliser:
     )
 
 
-def decoder(settings: Settings, tracer: Tracer) -> Decoder:
+def decoder(settings: Settings, signals: Signals) -> Decoder:
     """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
     topics = settings.kafka.topics
     return Decoder(
@@ -78,7 +84,7 @@ def decoder(settings: Settings, tracer: Tracer) -> Decoder:
         frozenset((topics.results, *topics.reply_to)),
         settings.qdrant.dimension,
         settings.telemetry.record_content,
-        tracer,
+        signals,
         normaliser(settings),
     )
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-from opentelemetry.metrics import Meter
-
 from flows.assembly.query import selects
 from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
@@ -25,7 +23,7 @@ from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.runtime.dispatcher import Bounds
 from operators.stages.rerank import Reranking
-from operators.telemetry.metrics import rerank_in_flight
+from operators.telemetry.metrics import FlowMetrics
 from schemas.settings import RerankSettings, Settings
 
 _ENGINE_QUERIES: Final = 8
@@ -79,7 +77,7 @@ def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedd
     )
 
 
-def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Reranking | None:
+def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetrics) -> Reranking | None:
     """The rerank stage, if there is a reranker."""
     if reranker is None:
         return None
@@ -101,11 +99,11 @@ def reranking(settings: Settings, reranker: Reranker | None, meter: Meter) -> Re
         compares=compares,
         cache=ScoreCache(kept) if kept and lasting and not compares else None,
         verdicts=VerdictCache(kept) if kept and lasting else None,
-        report=rerank_in_flight(meter, "rerank", calls),
+        load=metrics.load("rerank", calls),
     )
 
 
-def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranking | None:
+def picking(settings: Settings, chat: ChatModel | None, metrics: FlowMetrics) -> Reranking | None:
     """The pick stage, if there is a chat model: for recipes with the stage `llm_rerank`."""
     if chat is None:
         return None
@@ -118,5 +116,5 @@ def picking(settings: Settings, chat: ChatModel | None, meter: Meter) -> Reranki
         selects=True,
         compares=True,
         verdicts=VerdictCache(settings.rerank.cache) if settings.rerank.cache else None,
-        report=rerank_in_flight(meter, "pick", calls),
+        load=metrics.load("pick", calls),
     )

@@ -10,6 +10,7 @@ import structlog
 from flows.assembly import query, rerankers
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
+from flows.assembly.suitability import CollectionLog, try_embedder
 from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
@@ -38,6 +39,7 @@ from operators.stages.refusals import Refusals
 from operators.stages.rerank import Reranking
 from operators.stages.retrieve import Retriever
 from operators.stages.temporal_expression import ByChatModel
+from operators.telemetry.metrics import FlowMetrics
 from schemas.settings import CacheSettings, Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -69,13 +71,15 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     """The parts of the search flow. Raises ConfigError."""
     _warn(settings)
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
-    decoder = query.decoder(settings, given.tracer)
-    catalogue = Catalogue(clients.qdrant, settings.qdrant)
+    decoder = query.decoder(settings, given.signals)
+    catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen)
     _read(catalogue, given.calls, settings.qdrant.timeout)
+    if clients.embedder is not None:
+        try_embedder(clients.embedder, settings, given.calls)
     cached = answers(settings.cache)
     kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
-    reranking = rerankers.reranking(settings, clients.reranker, given.meter)
-    picking = rerankers.picking(settings, clients.chat, given.meter)
+    reranking = rerankers.reranking(settings, clients.reranker, given.signals.metrics)
+    picking = rerankers.picking(settings, clients.chat, given.signals.metrics)
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     idf = TermIdf(clients.qdrant)
@@ -88,7 +92,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
         decoder.normalise.config_hash,
         settings.delivery.refusals == "result_and_dead_letter",
-        given.tracer,
+        given.signals,
     )
     embedder = clients.embedder.model if clients.embedder is not None else None
     publisher = Publisher(refusals, embedder, decoder.normalise.cursors)
@@ -103,9 +107,11 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         ),
         answers=cached,
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
-        embeddings=embeddings(settings, clients.embedder, tokens=tokens) if clients.embedder is not None else None,
+        embeddings=embeddings(settings, clients.embedder, given.signals.metrics, tokens=tokens)
+        if clients.embedder is not None
+        else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.tracer, qdrant, idf),
+        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.signals.tracer, qdrant, idf),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,
         page=Fetching(clients.qdrant, partial(shown, picking), qdrant, kept),
@@ -114,18 +120,20 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     )
 
 
-def embeddings(settings: Settings, embedder: Embedder, *, tokens: bool) -> Embeddings:
+def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, tokens: bool) -> Embeddings:
     """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
     cached = CachedEmbeddings(section.cache_mib * MIB) if section.cache_mib else None
     bounds = Bounds(section.timeout, section.max_batch, section.max_concurrency)
-    return Embeddings(embedder, settings.qdrant.dimension, tokens, bounds, cached)
+    load = metrics.load("embed", section.max_concurrency)
+    given = {} if section.kind == "minilm" else {"provider": section.kind}
+    return Embeddings(embedder, settings.qdrant.dimension, tokens, bounds, cached, load, **given)
 
 
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     """The stage that has the chat model read temporal expressions, one query a completion."""
     bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
-    return ByChatModel(ChatTemporalExtractor(chat), bounds)
+    return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
 
 
 def answers(settings: CacheSettings) -> Answers:

@@ -1,34 +1,42 @@
 """One result event, for people or as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.markup import escape
 from rich.table import Table
+from rich.tree import Tree
 
-from flows.cli.output import emit, out
-from schemas.errors import DeadLetterClass, InputError
+from flows.cli.output import emit, out, say, stderr
+
+UNANSWERED: Final = frozenset({"failed", "invalid"})
+"""Statuses of a query without an answer."""
 
 _SNIPPET: Final = 200
 _NAME_WIDTH: Final = 32
 
 
 def show(result: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print one result event."""
+    """Print one result event; a refusal is a line on standard error, too."""
     if as_json:
         emit(result)
-    else:
-        out.print(answer_table(result, text))
+    if (error := result.get("error")) is not None:
+        said = f"the query was refused ({error['class']}): {error['reason']}"
+        say(stderr, said, "red")
+    if as_json or error is not None:
+        return
+    out.print(answer_table(result, text))
+    for hit in result["results"]:
+        if "explanation" in hit:
+            out.print(explanation_tree(hit))
+    if "debug" in result:
+        out.print(debug_table(result["debug"]))
+    for warning in result["warnings"]:
+        say(stderr, f"warning: {warning}", "yellow")
 
 
-def refusal(error: Mapping[str, str]) -> InputError:
-    """The error of a result `invalid`, in the words of its dead letter."""
-    kind = DeadLetterClass(error["class"])
-    return InputError(kind, f"the query was refused ({kind}): {error['reason']}")
-
-
-def answer_table(result: dict[str, Any], query: str) -> Table:
-    """One result event for people."""
+def answer_table(result: Mapping[str, Any], query: str) -> Table:
+    """The results, as wide as the terminal."""
     legs = [leg["name"] for leg in result["legs"]]
     shown = Table(title=escape(query), title_justify="left", expand=True)
     names = [hit["id"] for hit in result["results"]]
@@ -43,10 +51,45 @@ def answer_table(result: dict[str, Any], query: str) -> Table:
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
         shown.add_row(str(hit["rank"]), escape(hit["id"]), f"{hit['score']:.3f}", *scores, escape(snippet))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
-    if "error" in result:
-        why = result["error"]["reason"]
     if "denied" in result:
         why = result["denied"]["reason"]
-    shown.caption = f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates"
+    shown.caption = escape(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     shown.caption_justify = "left"
     return shown
+
+
+def explanation_tree(hit: Mapping[str, Any]) -> Tree:
+    """How a score came about: the legs, and the stages from the first to the last, whose output is the score."""
+    told = hit["explanation"]
+    tree = Tree(escape(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
+    for name, leg in told["legs"].items():
+        parts = [f"{part} {leg[part]:.4f}" for part in ("score", "normalised", "weight", "contribution") if part in leg]
+        tree.add(escape(f"leg {name}: rank {leg['rank']}, {', '.join(parts)}"))
+    for stage in told["stages"]:
+        came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
+        branch = tree.add(escape(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
+        for kind in ("parameters", "values"):
+            for line in _lines(stage[kind], ""):
+                branch.add(escape(line))
+    return tree
+
+
+def debug_table(debug: Mapping[str, Any]) -> Table:
+    """The stages that the query passed."""
+    shown = Table(title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
+    shown.add_column("stage")
+    shown.add_column("candidates", justify="right")
+    shown.add_column("ms", justify="right")
+    counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
+    for name in debug["stages_hit"]:
+        time = f"{taken[name]:.1f}" if name in taken else ""
+        shown.add_row(escape(name), str(counts.get(name, "")), time)
+    return shown
+
+
+def _lines(values: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _lines(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}: {value:.4f}" if isinstance(value, float) else f"{path}{name}: {value}"

@@ -1,22 +1,49 @@
 """`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
 
-from typing import Final
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
+from flows.cli.clock_findings import clock
 from flows.cli.findings import Section, show
+from flows.cli.kafka_findings import kafka
 from flows.cli.model_findings import embedder, reranker
 from flows.cli.output import Config, Json
 from flows.cli.qdrant_findings import qdrant
 from flows.process import logs
 from schemas.settings import load
 
-SECTIONS: Final[tuple[Section, ...]] = (qdrant, embedder, reranker)
+
+class Part(StrEnum):
+    """What can be checked alone."""
+
+    KAFKA = "kafka"
+    QDRANT = "qdrant"
+    EMBEDDER = "embedder"
+    RERANKER = "reranker"
+    CLOCK = "clock"
 
 
-def check(config: Config = None, as_json: Json = False) -> None:
-    """Check the configured Qdrant collections, the embedder and the reranker. Exit code 1 if there is an error.
+SECTIONS: Final[Mapping[Part, Section]] = {
+    Part.KAFKA: kafka,
+    Part.QDRANT: qdrant,
+    Part.EMBEDDER: embedder,
+    Part.RERANKER: reranker,
+    Part.CLOCK: clock,
+}
+
+
+def check(
+    config: Config = None,
+    parts: Annotated[
+        list[Part] | None, typer.Option("--part", help="Check this part alone; may be repeated. Default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check Kafka, Qdrant's collections, the embedder, the reranker and the clocks. Exit code 1 if there is an error.
 
     Each line is ok, a warning or an error, and says what to do. Nothing is changed.
     """
@@ -25,8 +52,8 @@ def check(config: Config = None, as_json: Json = False) -> None:
     in_process = InProcess(settings)
     failed = False
     try:
-        for section in SECTIONS:
-            for finding in section(settings, in_process):
+        for part in parts or Part:
+            for finding in SECTIONS[part](settings, in_process):
                 show(finding, as_json=as_json)
                 failed = failed or finding.level == "error"
     finally:

@@ -7,7 +7,7 @@ import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import make, survey_collections
-from flows.cli.output import Config, Json, emit, out, stderr
+from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from schemas.settings import load
 
@@ -59,9 +59,7 @@ def collections(
         in_process.close()
     failed = [each for each in surveyed if each.error is not None]
     for each in failed:
-        stderr.print(
-            f"collection {each.name}: {each.error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
+        say(stderr, f"collection {each.name}: {each.error}", "red")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -141,11 +139,11 @@ def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
             emit(record(each))
         else:
             for line in lines(each):
-                out.print(line, markup=False, highlight=False, soft_wrap=True)
+                say(out, line)
 
 
 def _say(step: "Step", as_json: bool, *, done: bool) -> None:
     if as_json:
         emit({"collection": step.collection, "index": step.field, "schema": step.schema, "created": done})
     else:
-        out.print(f"{'created' if done else 'would create'} {step}", markup=False, highlight=False, soft_wrap=True)
+        say(out, f"{'created' if done else 'would create'} {step}")

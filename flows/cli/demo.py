@@ -1,10 +1,14 @@
-"""The demo: everything in this process, on the standard library's own documentation."""
+"""The demo: everything in this process, on the standard library's own documentation or on documents of the user's."""
 
+import hashlib
+import shlex
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
+import orjson
 import typer
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -15,15 +19,16 @@ from rich.console import Console
 from rich.tree import Tree
 
 from flows.cli import docstrings
-from flows.cli.answers import show
-from flows.cli.output import Json, out, stderr
+from flows.cli.answers import UNANSWERED, show
+from flows.cli.ingestion import read_jsonl
+from flows.cli.output import Json, out, say, stderr
 from flows.cli.progress import indexed
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded
 from flows.process.signals import StopSignals
 from schemas.query import MAX_LIMIT
-from schemas.settings import TelemetrySettings
+from schemas.settings import Settings, TelemetrySettings
 
 QUERIES: Final = (
     "parse a date from a string",
@@ -33,10 +38,33 @@ QUERIES: Final = (
 )
 
 _ANSWER_TIMEOUT: Final = 60.0
+_CONFIG: Final = "rankstream.yaml"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What the demo searches: documents by a name, and the namespace of the queries; None: the default one."""
+
+    name: str
+    documents: Callable[[], Iterable[Mapping[str, Any]]]
+    directory: str
+    namespace: str | None
+
+    @classmethod
+    def own(cls, path: Path) -> Self:
+        """A JSON Lines file."""
+        digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+        return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", None)
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """The documentation of Python's standard library."""
+        found = list(docstrings.docstrings())
+        return cls("the standard library's docstrings", lambda: found, "demo", docstrings.NAMESPACE)
 
 
 def demonstrate(
-    cache: Path, queries: Sequence[str], *, limit: int, serve: bool, console: Console
+    cache: Path, corpus: Corpus, queries: Sequence[str], *, limit: int, serve: bool, console: Console
 ) -> Iterator[dict[str, Any]]:
     """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal.
 
@@ -45,23 +73,24 @@ def demonstrate(
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    directory = cache / "demo"
+    directory = cache / corpus.directory
     with embedded(directory, provider=provider) as running:
-        corpus = list(docstrings.docstrings())
-        indexed(running, "the standard library's docstrings", lambda: corpus, directory, console)
+        indexed(running, corpus.name, corpus.documents, directory, console)
         kafka = running.settings.kafka
         asking = QueryClient.connected(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), asking as query_client:
             for number, text in enumerate(queries, 1):
                 spans.clear()
-                event = {"query_id": f"demo-{number}", "text": text, "namespace": docstrings.NAMESPACE, "limit": limit}
+                event = {"query_id": f"demo-{number}", "text": text, "limit": limit}
+                if corpus.namespace is not None:
+                    event["namespace"] = corpus.namespace
                 yield from query_client.ask([event], _ANSWER_TIMEOUT)
             if serve:
                 stopped = threading.Event()
                 StopSignals(stopped.set)
-                console.print(
-                    f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
-                )
+                served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
+                say(console, f"{served}; ask from another terminal:")
+                say(console, _command(_described(running.settings, directory), corpus))
                 stopped.wait()
     console.print(span_tree(spans.get_finished_spans()))
 
@@ -69,6 +98,12 @@ def demonstrate(
 def demo(
     query: Annotated[
         list[str] | None, typer.Option("--query", help="Query to send in place of the examples; may be repeated.")
+    ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="JSON Lines file of your own documents, in place of the documentation."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
     serve_on: Annotated[
@@ -79,13 +114,36 @@ def demo(
     ] = Path("~/.cache/rankstream"),
     as_json: Json = False,
 ) -> None:
-    """Search the documentation of Python's standard library; broker and index run in this process."""
+    """Search the documentation of Python's standard library, or your own documents, which need a --query.
+
+    Broker and index run in this process. Exit code 1 if a query is refused, or if no leg could be searched.
+    """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    queries = query or QUERIES
+    if documents is not None and not (query or serve_on):
+        raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
+    queries = query or (QUERIES if documents is None else ())
+    corpus = Corpus.shipped() if documents is None else Corpus.own(documents)
     cache = cache_dir.expanduser()
-    results = demonstrate(cache, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
+    results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
+    failed = False
     for result, text in zip(results, queries, strict=False):
         show(result, text, as_json)
+        failed = failed or result["status"] in UNANSWERED
+    raise typer.Exit(1 if failed else 0)
+
+
+def _described(settings: Settings, directory: Path) -> Path:
+    """A configuration file with which other commands reach the demo while it runs."""
+    config = directory / _CONFIG
+    kafka = {"bootstrap_servers": settings.kafka.bootstrap_servers, "client": "librdkafka"}
+    # JSON is YAML.
+    config.write_bytes(orjson.dumps({"kafka": kafka, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
+    return config
+
+
+def _command(config: Path, corpus: Corpus) -> str:
+    namespace = f"--namespace {corpus.namespace} " if corpus.namespace is not None else ""
+    return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'
 
 
 def span_tree(spans: Sequence[ReadableSpan]) -> Tree:

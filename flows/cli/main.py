@@ -1,39 +1,81 @@
 """The command line. Exit codes: 0 ok, 1 failure, 2 usage or configuration."""
 
+import importlib.metadata
+import sys
+from collections.abc import Callable
+from typing import Annotated, Final
+
 import typer
 
 from flows.cli.check import check
 from flows.cli.collections import collections
+from flows.cli.config import config
 from flows.cli.demo import demo
 from flows.cli.evaluate import evaluate
 from flows.cli.index import index
-from flows.cli.output import stderr
+from flows.cli.output import out, say, stderr
 from flows.cli.query import query
 from flows.cli.rank import rank
 from flows.cli.replay import replay
 from flows.cli.run import run
+from flows.cli.schema import schema
 from flows.cli.topics import topics
 from schemas.errors import ConfigError, RankstreamError
 
+_NAME: Final = "rankstream"
+_DEBUG: Final = "--debug"
+
 app = typer.Typer(
-    name="rankstream",
+    name=_NAME,
     help="Streaming search: queries from Kafka, ranked results from Qdrant back to Kafka, each exactly once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 
-for command in (run, index, query, demo, evaluate, rank, topics, collections, check, replay):
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(out, f"rankstream {importlib.metadata.version('rankstream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option(_DEBUG, help="Before the command: print the whole traceback of a failure.")
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (run, index, query, demo, evaluate, rank, topics, collections, check, config, schema, replay):
     app.command()(command)
 
 
 def main() -> None:
-    """Run the command line; errors of ours are one line each, not a traceback."""
+    """Run the command line; a failure is one line, not a traceback."""
     try:
-        app()
-    except ConfigError as error:
-        stderr.print(f"configuration: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        code = app(standalone_mode=False, prog_name=_NAME)
+    except typer.TyperException as error:
+        say(stderr, _usage(error), "red")
         raise SystemExit(2) from None
-    except RankstreamError as error:
-        stderr.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
-        raise SystemExit(1) from None
+    except (RankstreamError, OSError) as error:
+        # Behind the command it is an option of that.
+        if _DEBUG in sys.argv[1:2]:
+            raise
+        is_config = isinstance(error, ConfigError)
+        say(stderr, f"configuration: {error}" if is_config else str(error), "red")
+        raise SystemExit(2 if is_config else 1) from None
+    raise SystemExit(code)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the arguments, and where help is."""
+    said: Callable[[], str] = getattr(error, "format_message", error.__str__)
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else _NAME
+    return f"{' '.join(said().split())} (see {command} --help)"

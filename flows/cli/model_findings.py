@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from flows.assembly.clients import Clients, InProcess
+from flows.assembly.suitability import mismatch
 from flows.cli.findings import Finding
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
@@ -38,7 +39,7 @@ Work = Callable[[Settings, Clients], Awaitable[str | None]]
 
 def _asked(settings: Settings, in_process: InProcess, section: str, name: str, work: Work) -> Finding:
     async def ask() -> str | None:
-        made = Clients.of(settings, in_process)
+        made = Clients.of(settings, in_process, in_process.metrics("check"))
         try:
             return await work(settings, made)
         finally:
@@ -61,9 +62,7 @@ def _asked(settings: Settings, in_process: InProcess, section: str, name: str, w
 
 async def _embed(settings: Settings, made: Clients) -> str | None:
     assert made.embedder is not None
-    [embedding] = await made.embedder.embed([_TEXT], timeout=_TIMEOUT)
-    length, expected = len(embedding.vector), settings.qdrant.dimension
-    return None if length == expected else f"its vectors have {length} components, and qdrant.dimension is {expected}"
+    return await mismatch(made.embedder, settings.qdrant.dimension, _TIMEOUT)
 
 
 async def _score(settings: Settings, made: Clients) -> str | None:

@@ -17,6 +17,11 @@ Config = Annotated[
 ]
 
 
+def say(console: Console, line: str, style: str | None = None) -> None:
+    """Print one line as it is: neither wrapped nor coloured by what is in it."""
+    console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
 def emit(value: object) -> None:
     """Print one JSON object on a line of its own, whatever the terminal's width."""
     sys.stdout.write(orjson.dumps(value).decode() + "\n")

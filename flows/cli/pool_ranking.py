@@ -18,23 +18,25 @@ from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
 from operators.query.plan import Planner
 from operators.query.rerank_scores import RerankScores
-from operators.query.result import clock, page, result
+from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Leg, union
 from operators.ranking.pipeline import first_phase, in_order
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, Reason, invalid
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.leg import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
-from schemas.result import LegStatus
+from schemas.result import LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
 
 MAX_LINE: Final = 64 * 1024 * 1024
 DESTINATION: Final = "default"
+
+_NAMESPACE: Final = Defaults().namespace
 
 
 class ReadPool(NamedTuple):
@@ -43,6 +45,13 @@ class ReadPool(NamedTuple):
     pool: CandidatePool
     document: dict[str, Any]
     identity: str
+
+
+class RankedPool(NamedTuple):
+    """What a pool's query is answered with: its status, and documents with their scores, best first."""
+
+    status: Status
+    ranked: list[tuple[str, float]]
 
 
 @dataclass(frozen=True)
@@ -78,25 +87,15 @@ class PoolRanker:
         named = None if recipe is None else find(recipe, known)
         return replace(ranker, recipe=named, explain=explain)
 
-    def overridden(self, settings: Mapping[str, Any]) -> Self:
-        """The same with parameters of its recipe changed, by `stage.parameter`. Raises ConfigError."""
-        assert self.recipe is not None
-        overrides: dict[str, dict[str, Any]] = {}
-        for path, value in settings.items():
-            stage, _, parameter = path.partition(".")
-            overrides.setdefault(stage, {})[parameter] = value
-        try:
-            return replace(self, recipe=self.recipe.overridden(overrides))
-        except RecipeError as error:
-            raise ConfigError(str(error)) from error
-
     def __call__(self, line: bytes) -> dict[str, Any]:
         """The result event of one pool, written as JSON. Raises InputError."""
         return self.rank(self.read(line))
 
     def read(self, line: bytes) -> ReadPool:
-        """One pool, written as JSON. Raises InputError."""
+        """One pool, written as JSON, or the result that carries it. Raises InputError."""
         document = json_object(line, MAX_LINE)
+        if "result_id" in document:
+            document = _carried(document)
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
@@ -120,9 +119,14 @@ class PoolRanker:
             answer["pool"] = read.document
         return answer
 
+    def order(self, read: ReadPool) -> RankedPool:
+        """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
+        asked, outcome = self._ranked(read.pool.query, read.pool)
+        ranked = [(candidate.document, candidate.score) for candidate in outcome.candidates]
+        return RankedPool(status_of(asked, outcome), ranked)
+
     def _ranked(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
-        said = RerankScores("", pool.rerank, self.selects) if pool.rerank is not None else None
-        outcome = Outcome(rerank_scores=said)
+        outcome = Outcome()
         canonical = self._canonical(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
         canonical = plan.settled(canonical)
@@ -145,27 +149,39 @@ class PoolRanker:
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
-        self._by_model(asked, outcome)
+        self._by_model(asked, outcome, pool)
         return asked, outcome
 
-    def _by_model(self, asked: Query, outcome: Outcome) -> None:
+    def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
         """Rank on by what the recorded scores say, if the query's plan asks a model."""
-        plan, said = asked.plan, outcome.rerank_scores
+        plan, scores = asked.plan, pool.rerank
         picked = plan.picks(asked.canonical)
-        top = plan.reranks(asked.canonical) or picked
-        if min(top, len(outcome.candidates)) < 2:
-            # One candidate needs no model.
-            outcome.rerank_scores = None
-        elif said is not None and self.recipe is not None and not (picked or said.selects):
-            top = _read_first(outcome, said)
-        outcome.rerank(plan.recipe, top)
+        read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
+        # One candidate needs no model.
+        if scores is not None and read > 1:
+            if self.recipe is None:
+                read = min(read, pool.reranked_candidates or read)
+            elif picked:
+                read = len(outcome.candidates)
+            elif not self.selects and any(each.id not in scores for each in outcome.candidates[:read]):
+                read = _read_first(outcome, scores)
+            if read:
+                outcome.rerank_scores = RerankScores("", scores, read, self.selects)
+        outcome.rerank(plan.recipe)
         if plan.picking is not None and picked:
-            outcome.pick(plan.picking, len(outcome.candidates) if self.recipe is not None else top)
+            outcome.pick(plan.picking)
 
     def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
-        return canonical(event, event.source, self.destination, Defaults().namespace, now, earlier)
+        return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)
+
+
+def _carried(result: Mapping[str, Any]) -> dict[str, Any]:
+    pool = result.get("pool")
+    if not isinstance(pool, dict):
+        raise invalid("pool", "missing: the query of this result must ask with record: true", None)
+    return pool
 
 
 def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
@@ -181,15 +197,13 @@ def find(name: str, known: Mapping[str, Recipe]) -> Recipe:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _read_first(outcome: Outcome, said: RerankScores) -> int:
+def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
     """Put the candidates first that the reranker has scored, and count them.
 
     Another recipe may put candidates first that the reranker never read.
     """
-    read = [candidate for candidate in outcome.candidates if candidate.id in said.scores]
-    outcome.candidates = read + [candidate for candidate in outcome.candidates if candidate.id not in said.scores]
-    if not read:
-        outcome.rerank_scores = None
+    read = [candidate for candidate in outcome.candidates if candidate.id in scores]
+    outcome.candidates = read + [candidate for candidate in outcome.candidates if candidate.id not in scores]
     return len(read)
 
 
@@ -204,7 +218,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
-        used = name in wanted or name not in {VECTOR, KEYWORD, STRUCTURED}
+        used = name in wanted or name not in {*LEGS, *CONTEXT_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name])
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:

@@ -8,6 +8,8 @@ from flows.assembly.collections import survey_collections
 from flows.cli.findings import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
+from operators.indexing.inspection import named, shown
+from operators.indexing.suitability import CORRECT, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
 
@@ -52,10 +54,7 @@ def findings(settings: Settings, surveyed: "Sequence[Surveyed]") -> Iterator[Fin
         if each.error is not None:
             yield Finding("error", subject, str(each.error), _remedy(each.error))
         elif each.info is None:
-            correct = "orrect qdrant.destinations and qdrant.collections."
-            others = settings.qdrant.of_another_tool
-            remedy = f"C{correct}" if others else f"Run rankstream collections --create, or c{correct}"
-            yield Finding("error", subject, "the collection does not exist", remedy)
+            yield _finding(subject, absent(settings.qdrant))
         else:
             yield from _collection(settings, subject, each)
 
@@ -80,7 +79,9 @@ def _shards(subject: str, info: CollectionInfo) -> Iterator[Finding]:
         yield Finding("ok", subject, f"{several}: rankstream counts the rarity of a term over all of them")
     else:
         what = f"{several}, and Qdrant counts the rarity of a term in each of them, so {PER_SHARD}: {reason}"
-        yield Finding("warning", subject, what, "Let rankstream count terms, or use one shard: docs/collections.md.")
+        yield Finding(
+            "warning", subject, what, "Let rankstream count terms, or use one shard: docs/reference/collections.md."
+        )
 
 
 def _owner(subject: str, surveyed: "Surveyed") -> Finding:
@@ -94,30 +95,24 @@ def _owner(subject: str, surveyed: "Surveyed") -> Finding:
 
 
 def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator[Finding]:
-    from operators.indexing.inspection import named
-
-    lack = surveyed.lack
+    info, lack = surveyed.info, surveyed.lack
+    assert info is not None
     assert lack is not None
-    correct = "Correct qdrant.dimension and qdrant.vectors, or use another collection."
-    if all(each.mild for each in lack.dense) and lack.dense:
-        yield Finding("warning", subject, f"scores of the vector leg are no cosines: {named(lack.dense)}", correct)
-    elif lack.dense:
-        yield Finding("error", subject, f"the vector leg cannot search: {named(lack.dense)}", correct)
-    if lack.sparse:
-        finds = "ranks otherwise" if all(each.mild for each in lack.sparse) else "finds nothing"
-        yield Finding("warning", subject, f"the keyword leg {finds}: {named(lack.sparse)}", correct)
-    if lack.tokens and settings.rerank.kind == "late_interaction":
-        remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
-        yield Finding("warning", subject, f"late interaction is off here: {named(lack.tokens)}", remedy)
+    late_interaction = settings.rerank.kind == "late_interaction"
+    for problem in problems(vectors(settings.qdrant), info, late_interaction=late_interaction):
+        yield _finding(subject, problem)
     if lack.tokens and surveyed.owner is not None:
-        yield Finding("error", subject, f"rankstream index does not start: {named(lack.tokens)}", correct)
+        yield Finding("error", subject, f"rankstream index does not start: {named(lack.tokens)}", CORRECT)
     if not lack.dense and not lack.sparse and not lack.tokens:
         yield Finding("ok", subject, "the vectors fit the configuration")
 
 
+def _finding(subject: str, problem: Problem) -> Finding:
+    return Finding(problem.level, subject, problem.what, problem.remedy)
+
+
 def _indexes(subject: str, surveyed: "Surveyed") -> Iterator[Finding]:
     from operators.indexing.collection import remedy
-    from operators.indexing.inspection import shown
 
     info, lack = surveyed.info, surveyed.lack
     assert info is not None

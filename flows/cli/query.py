@@ -1,42 +1,97 @@
 """`rankstream query`: one query event and its result."""
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+import orjson
 import typer
 
-from flows.assembly.kafka_client import kafka_client
-from flows.cli.answers import refusal, show
-from flows.cli.output import Config, Json
+from flows.assembly.kafka_client import reached
+from flows.cli.answers import UNANSWERED, show
+from flows.cli.output import Config, Json, out, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.provider import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
 
+_EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
+
+
+class Condition(dict[str, Any]):
+    """A filter of a query event."""
+
+
+def condition(text: str) -> Condition:
+    """Read a JSON object as in a query event, or FIELD=VALUE. Raises typer.BadParameter."""
+    if text.lstrip().startswith("{"):
+        try:
+            return Condition(orjson.loads(text))
+        except orjson.JSONDecodeError as error:
+            raise typer.BadParameter(f"not JSON: {error.msg}") from None
+    field, equals, value = text.partition("=")
+    if not (field and equals):
+        raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {_EXAMPLE}")
+    try:
+        return Condition(field=field, op="eq", value=orjson.loads(value))
+    except orjson.JSONDecodeError:
+        return Condition(field=field, op="eq", value=value)
+
 
 def query(
-    text: Annotated[str, typer.Argument(help="Search text; it may be a keyword expression.")],
+    text: Annotated[
+        str | None, typer.Argument(help="Search text; it may be a keyword expression. None: a lookup by filters.")
+    ] = None,
     config: Config = None,
     namespace: Annotated[
         str | None, typer.Option(help="Namespace (tenant) to search. Default: defaults.namespace.")
     ] = None,
+    filters: Annotated[
+        list[Condition] | None,
+        typer.Option(
+            "--filter",
+            parser=condition,
+            metavar="FIELD=VALUE",
+            help="Condition on a field of the payload, or a filter as JSON, such as"
+            f" '{_EXAMPLE}'; may be repeated: all must hold.",
+        ),
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 30.0,
+    cursor: Annotated[
+        str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the stages that the query passed, with times.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to wait for the result.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Send one query to Kafka, wait for its result, and print it. Exit code 1 if the query is refused."""
+    """Send one query to Kafka, wait for its result, and print it.
+
+    Exit code 1 if the query is refused, or if no leg could be searched.
+    """
     settings = load(config)
     logs.configure(settings.telemetry)
-    event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "text": text, "limit": limit}
-    given = {"namespace": namespace, "profile": profile, "recipe": recipe}
+    event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
+    given = {
+        "text": text,
+        "namespace": namespace,
+        "filters": filters,
+        "profile": profile,
+        "recipe": recipe,
+        "cursor": cursor,
+        "explain": explain or None,
+        "debug": debug or None,
+    }
     event |= {name: value for name, value in given.items() if value is not None}
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
-    with QueryClient.connected(kafka_client(kafka), kafka.topics, tracer) as query_client:
-        for result in query_client.ask([event], timeout):
-            if as_json or "error" not in result:
-                show(result, text, as_json)
-            if "error" in result:
-                raise refusal(result["error"])
+    with QueryClient.connected(reached(kafka), kafka.topics, tracer) as query_client:
+        [result] = query_client.ask([event], timeout)
+    show(result, text or "", as_json)
+    if not as_json and result["status"] == "ok" and not result["results"]:
+        searched = namespace or settings.defaults.namespace
+        say(stderr, f"nothing was found in the namespace {searched}: --namespace searches another")
+    if not as_json and result["next_cursor"] is not None:
+        say(out, f"further results: --more {result['next_cursor']}")
+    raise typer.Exit(1 if result["status"] in UNANSWERED else 0)

@@ -1,4 +1,4 @@
-"""Asking: query events to the queries topic, and their results from the results topic.
+"""Asking: query events to the queries topic, and their results from the results topic, or else their dead letters.
 
 What a producing service does, as small as it gets: used by `query`, `demo` and `evaluate`.
 """
@@ -15,6 +15,7 @@ from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.replay import Letter
 from operators.delivery.standalone import BoundedReader, PlainProducer, PlainRecord
 from schemas.errors import FatalDelivery
 from schemas.settings import Topics
@@ -24,36 +25,46 @@ MAX_UNANSWERED: Final = 64
 
 _POLL: Final = 0.02
 
+_GRACE: Final = 0.5
+"""Seconds for which a dead letter waits for its result: both are visible at once, but read from two topics."""
+
 Event = Mapping[str, Any]
 
 
 class QueryClient:
     """Asks queries and reads their results, beside any other client that does the same."""
 
-    def __init__(self, producer: PlainProducer, reader: BoundedReader, queries: str, tracer: Tracer) -> None:
+    def __init__(
+        self, producer: PlainProducer, reader: BoundedReader, letters: BoundedReader, queries: str, tracer: Tracer
+    ) -> None:
         self._producer = producer
         self._reader = reader
+        self._letters = letters
         self._queries = queries
         self._tracer = tracer
 
     @classmethod
     @contextmanager
     def connected(cls, client: KafkaClient, topics: Topics, tracer: Tracer | None = None) -> Iterator[Self]:
-        """A query client that reads from the results' present end. Raises DeliveryError."""
+        """A query client that reads from the present end of results and dead letters. Raises DeliveryError."""
         with (
             closing(client.bounded_reader(topics.results, from_end=True)) as reader,
+            closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters,
             closing(client.plain_producer()) as producer,
         ):
-            yield cls(producer, reader, topics.queries, tracer if tracer is not None else NoOpTracer())
+            yield cls(producer, reader, letters, topics.queries, tracer if tracer is not None else NoOpTracer())
 
     def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
         """Send the events, at most `most` of them unanswered at a time, and yield each result as it comes.
 
-        The events' `query_id`s must differ. Raises FatalDelivery when no result came for `timeout` seconds, or for a
-        query that is too large for its topic, and RetriableDelivery if the broker doesn't answer.
+        A query that has a dead letter and no result yields `refused(...)`. The events' `query_id`s must differ.
+
+        Raises FatalDelivery when no result came for `timeout` seconds, or for a query that is too large for its topic,
+        and RetriableDelivery if the broker doesn't answer.
         """
         waiting: set[str] = set()
         rest = iter(events)
+        letters: dict[str, tuple[float, dict[str, Any]]] = {}
         heard = time.monotonic()
         while True:
             if sent := list(islice(rest, most - len(waiting))):
@@ -61,13 +72,19 @@ class QueryClient:
                 waiting.update(event["query_id"] for event in sent)
             if not waiting:
                 return
-            for result in self._results():
+            # Where there are both, the result is the answer.
+            alone = [letter for since, letter in letters.values() if time.monotonic() - since > _GRACE]
+            for result in (*self._results(), *alone):
                 # Others may be answered in envelopes.
                 if (query_id := result.get("query_id")) in waiting:
                     waiting.remove(query_id)
+                    letters.pop(query_id, None)
                     heard = time.monotonic()
                     yield result
-            if waiting and time.monotonic() - heard > timeout:
+            for letter in self._refused() if waiting else ():
+                if (query_id := letter["query_id"]) in waiting:
+                    letters.setdefault(query_id, (time.monotonic(), letter))
+            if waiting and not letters and time.monotonic() - heard > timeout:
                 raise FatalDelivery(
                     f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?"
                 )
@@ -89,3 +106,16 @@ class QueryClient:
         for record in self._reader.poll(_POLL):
             if record.value is not None:
                 yield orjson.loads(record.value)
+
+    def _refused(self) -> Iterator[dict[str, Any]]:
+        for record in self._letters.poll(0.0):
+            letter = Letter.read(record.key, record.value, record.headers or (), 0)
+            if letter is not None and letter.place.topic == self._queries and letter.key is not None:
+                yield refused(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
+
+
+def refused(query_id: str, kind: str, reason: str) -> dict[str, Any]:
+    """What is known of a query whose answer is a dead letter, in the shape of a result."""
+    nothing: dict[str, list[Any]] = {"results": [], "legs": [], "degraded": [], "warnings": []}
+    error = {"class": kind, "field": None, "reason": reason}
+    return {"query_id": query_id, "status": "invalid", **nothing, "total": 0, "next_cursor": None, "error": error}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.output import Config, emit, stderr
+from flows.cli.output import Config, emit, say, stderr
 from flows.cli.pool_ranking import PoolRanker
 from schemas.errors import InputError
 from schemas.settings import load
@@ -32,5 +32,5 @@ def rank(
             emit(ranker(line))
         except InputError as error:
             failed = True
-            stderr.print(f"line {number}: {error}", highlight=False, markup=False, soft_wrap=True)
+            say(stderr, f"line {number}: {error}")
     raise typer.Exit(1 if failed else 0)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.kafka_client import reached
 from flows.cli import replaying
-from flows.cli.output import Config, Json, emit, out, stderr
+from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.cli.replaying import moment
 from flows.process import logs
 from operators.delivery.replay import Filter, Position
@@ -50,7 +50,7 @@ def replay(
     settings = load(config)
     logs.configure(settings.telemetry)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
-    client, topics, tally = kafka_client(settings.kafka), settings.kafka.topics, replaying.Tally()
+    client, topics, tally = reached(settings.kafka), settings.kafka.topics, replaying.Tally()
     try:
         if dry_run:
             rows = replaying.rehearse(client, topics, wanted, limit, stderr, tally)
@@ -66,5 +66,5 @@ def replay(
             emit(tally.report())
         else:
             for line in tally.lines("would be sent" if dry_run else "sent"):
-                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
+                say(stderr, line)
     raise typer.Exit(1 if tally.refused else 0)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.cli.dead_letters import Moved, dead_letters
+from flows.cli.originals import Original, originals
 from operators.delivery.client import RecordTooLarge
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
@@ -35,9 +35,11 @@ RATE: Final = 100.0
 
 _PATIENCE: Final = 2.0
 _MESSAGE_CHARS: Final = 80
+_NAME_WIDTH: Final = 16
+_MESSAGE_WIDTH: Final = 18
 
 _SKIPPED: Final = {
-    Skip.NO_PAYLOAD: "without payload",
+    Skip.NO_PAYLOAD: "without payload and without an original",
     Skip.OTHER_TOPIC: "from a topic that isn't configured",
 }
 
@@ -80,7 +82,7 @@ def moment(text: str) -> float:
 
 
 def sendable(
-    letters: Iterable[Letter | None], topics: Topics, wanted: Filter, tally: Tally
+    letters: Iterable[Letter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
 ) -> Iterator[tuple[Letter, PlainRecord]]:
     """The wanted letters that can be replayed, with what they become; the others are tallied."""
     for letter in letters:
@@ -90,6 +92,7 @@ def sendable(
         if not wanted.matches(letter):
             continue
         tally.matched += 1
+        letter = original(letter)
         record = replayed(letter, topics.queries, topics.documents)
         if isinstance(record, Skip):
             tally.skipped[record] += 1
@@ -102,8 +105,12 @@ def replay(
 ) -> None:
     """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises DeliveryError."""
     throttle = Throttle(rate)
-    with _reading(client, topics, console) as letters, closing(client.plain_producer()) as producer:
-        for letter, record in islice(sendable(letters, topics, wanted, tally), limit):
+    with (
+        _reading(client, topics, console) as letters,
+        originals(client, topics) as original,
+        closing(client.plain_producer()) as producer,
+    ):
+        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
             time.sleep(throttle.wait(time.monotonic()))
             try:
                 producer.send([record])
@@ -118,8 +125,8 @@ def rehearse(
 ) -> Iterator[dict[str, Any]]:
     """A row for each letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
     now = time.time()
-    with _reading(client, topics, console) as letters:
-        for letter, record in islice(sendable(letters, topics, wanted, tally), limit):
+    with _reading(client, topics, console) as letters, originals(client, topics) as original:
+        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
             tally.sent += 1
             yield {
                 "class": _printable(letter.kind),
@@ -133,18 +140,27 @@ def rehearse(
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """The rows of a rehearsal for a terminal."""
-    shown = Table("class", "stage", "place")
+    """The rows of a rehearsal for a terminal of 80 columns or more."""
+    shown = Table(expand=True)
+    shown.add_column("rejected", overflow="fold", max_width=_NAME_WIDTH)
+    shown.add_column("place", overflow="fold", max_width=_NAME_WIDTH)
     shown.add_column("age", justify="right", no_wrap=True)
     shown.add_column("bytes", justify="right", no_wrap=True)
-    shown.add_column("message", overflow="ellipsis", no_wrap=True)
+    shown.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1, min_width=_MESSAGE_WIDTH)
     for row in rows:
-        # Whole seconds: 1 day, 2:03:04.
-        age = str(timedelta(seconds=max(round(row["age_s"]), 0)))
-        cells = (row["class"], row["stage"], row["place"], age, str(row["bytes"]), row["message"])
+        kind = f"{row['class']}\n{row['stage']}"
+        cells = (kind, row["place"], _age(row["age_s"]), str(row["bytes"]), row["message"])
         # What came with a message is text, not markup.
         shown.add_row(*map(Text, cells))
     return shown
+
+
+def _age(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit:.0f} {name}"
+    return f"{max(seconds, 0.0):.0f} s"
 
 
 def _printable(text: str) -> str:

@@ -1,27 +1,34 @@
-"""Tuning: a recipe's parameters chosen on one half of the queries, and judged on the other.
+"""Tuning: a recipe's parameters chosen on one half of the judged queries, and judged on the other.
 
-The pools are recorded once, through the real flow; every combination of values then ranks them offline.
+The pools are recorded once; every setting then ranks them offline, with the rerank scores that are recorded in them.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
-from rich.table import Table
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from flows.cli import comparing
 from flows.cli.evaluation import ANSWER_TIMEOUT, events
 from flows.cli.pool_ranking import PoolRanker, ReadPool
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded
-from operators.evaluation.metrics import TABLE, evaluate
-from operators.query.plan import Planner
+from operators.evaluation.comparison import Comparison, Verdict, compare
+from operators.evaluation.halves import By, Halves, JudgedQuery, halves
+from operators.evaluation.metrics import TABLE, by_query, mean, relevant
+from operators.evaluation.search import Found, coordinate_search, exhaustive
+from operators.evaluation.search_space import Dimension, Setting, Wanted, changed, dimensions
+from operators.ranking.dedupe import content, fingerprint
+from schemas.document import CONTENT
 from schemas.errors import ConfigError
-from schemas.recipes import Recipe
-from schemas.settings import Limits
-from schemas.settings.ranking import PROFILES
+from schemas.normalization import nfkc
+from schemas.recipes import Recipe, RecipeError
 
 _UNANSWERED: Final = 8
 """Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""
@@ -30,117 +37,235 @@ Judgements = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class Hyperparameter:
-    """One parameter of a recipe, and the values to try."""
+class Rules:
+    """How is tuned: for which metric, what is held out, by which seed, and by how many trials at most."""
 
-    stage: str
-    parameter: str
-    values: tuple[Any, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read `score.alpha=0.2,0.5,0.8`; values are JSON. Raises ValueError."""
-        path, _, listed = text.partition("=")
-        stage, _, parameter = path.partition(".")
-        if not (stage and parameter and listed.strip()):
-            raise ValueError(f"{text!r} is not STAGE.PARAMETER=VALUE,VALUE")
-        return cls(stage, parameter, tuple(orjson.loads(f"[{listed}]")))
+    metric: str = "nDCG@10"
+    hold_out: By = By.QUERIES
+    seed: int = 0
+    trials: int = 300
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best values on one half, and what recipe and tuned recipe reach on the other."""
+    """A tuned recipe: what was found on the tuning half, and what recipe and tuned recipe reach on the other.
 
-    recipe: str
-    values: Mapping[str, Any]
-    tried: int
-    chosen_on: int
-    judged_on: int
-    before: Mapping[str, float]
-    after: Mapping[str, float]
+    `own` is what the recipe reached on the tuning half; `reranked` counts the pools of both that hold rerank scores.
+    """
+
+    recipe: Recipe
+    rules: Rules
+    found: Found
+    own: float
+    halves: Halves
+    comparison: Comparison
+    reranked: int
 
     def report(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        compared = comparing.report(self.comparison)
+        return {
+            "recipe": self.recipe.name,
+            "values": dict(self.found.setting),
+            "tried": self.found.tried,
+            "complete": self.found.complete,
+            "hold_out": self.rules.hold_out,
+            "seed": self.rules.seed,
+            "chosen_on": len(self.halves.tuning),
+            "judged_on": len(self.comparison.moves),
+            "reranked": self.reranked,
+            "chosen": {"before": self.own, "after": self.found.figure},
+            "before": {metric: each.first for metric, each in self.comparison.means.items()},
+            "after": {metric: each.second for metric, each in self.comparison.means.items()},
+            **{name: compared[name] for name in ("metric", "verdict", "means", "confidence", "sign_test")},
+            "definition": self.recipe.definition,
+            "held_out": comparing.moves(self.comparison),
+        }
+
+    def verdict(self) -> str:
+        """What the held-out half says, in a sentence."""
+        metric = self.rules.metric
+        difference, (low, high) = self.comparison.means[metric][2:]
+        measured = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        if not self.found.setting:
+            return f"{self.recipe.name}: no value that was tried is better than the recipe's own."
+        if self.comparison.verdict is Verdict.BETTER:
+            return f"{self.recipe.name}: the tuned recipe is better on the held-out queries ({measured})."
+        if self.comparison.verdict is Verdict.WORSE or difference <= 0:
+            return f"{self.recipe.name}: the tuned recipe is NOT better on the held-out queries ({measured})."
+        return f"{self.recipe.name}: the tuned recipe is not shown to be better on the held-out queries ({measured})."
 
 
-def tuned(
-    running: Embedded,
-    queries: Path,
-    recipes: Iterable[Recipe],
-    hyperparameters: Sequence[Hyperparameter],
-    judged: Judgements,
-    metric: str,
-) -> Iterator[Tuned]:
-    """Tune each recipe that has the stages of all of them. Raises ConfigError if none has, or for no such metric."""
-    if metric not in TABLE:
-        raise ConfigError(f"metric {metric}: not one of {', '.join(TABLE)}")
-    wanted = {hyperparameter.stage for hyperparameter in hyperparameters}
-    fitting = [recipe for recipe in recipes if wanted <= recipe.written.keys()]
-    if not fitting:
-        raise ConfigError(f"no recipe has the stages {', '.join(sorted(wanted))}")
-    for recipe in fitting:
-        ranker = PoolRanker(Planner(PROFILES), Limits(), recipe=recipe)
-        yield tune(ranker, record(running, queries, recipe.name), hyperparameters, judged, metric)
+def parse(text: str) -> Wanted:
+    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5,0.8`, whose values are JSON.
+
+    Raises BadParameter.
+    """
+    path, equals, listed = text.partition("=")
+    stage, *rest = path.strip().split(".", 2)
+    if not all((stage, *rest)) or (equals and not (rest and listed.strip())):
+        said = "is not STAGE, STAGE.PARAMETER or STAGE.PARAMETER=VALUE,VALUE"
+        raise typer.BadParameter(f"{text!r} {said}")
+    values = None
+    if equals:
+        try:
+            values = tuple(orjson.loads(f"[{listed}]"))
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r}: the values are not JSON: {error}") from error
+    parameter, key = (*rest, None, None)[:2]
+    return Wanted(stage, parameter, key, values)
 
 
-def record(running: Embedded, queries: Path, recipe: str) -> list[bytes]:
-    """The candidate pool of every query, as JSON, in the order of their ids."""
-    pools = {}
+def space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
+    """What of this recipe is searched; what is listed goes before what is searched under the same path.
+
+    Raises RecipeError for what the recipe can't have.
+    """
+    found: dict[str, Dimension] = {}
+    for each in wanted:
+        for dimension in dimensions(recipe, each):
+            if dimension.listed or dimension.path not in found:
+                found[dimension.path] = dimension
+    for path, dimension in found.items():
+        for value in getattr(dimension.scale, "values", ()) if dimension.listed else ():
+            changed(recipe, {path: value})
+    return list(found.values())
+
+
+def fitting(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]:
+    """The recipes that have the stages of all that is wanted. Raises ConfigError if none has."""
+    found, wrong = [], []
+    for recipe in recipes:
+        if all(each.names(recipe) for each in wanted):
+            try:
+                space(recipe, wanted)
+            except RecipeError as error:
+                wrong.append(error)
+            else:
+                found.append(recipe)
+    if found:
+        return found
+    if wrong:
+        raise ConfigError(str(wrong[0])) from wrong[0]
+    raise ConfigError(f"no recipe has the stages {', '.join(sorted({each.stage for each in wanted}))}")
+
+
+def record(
+    running: Embedded, queries: Path, recipe: str, judged: Collection[str], ranker: PoolRanker
+) -> list[ReadPool]:
+    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
+    pools = []
     with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
-        asked = events(queries, recipe=recipe, rerank=False, record=True)
+        every = events(queries, recipe=recipe, rerank=True, record=True)
+        asked = (event for event in every if event["query_id"] in judged)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
-            pools[result["query_id"]] = orjson.dumps(result["pool"])
-    return [pools[query] for query in sorted(pools)]
+            # A pool is large: ranking doesn't need it as JSON, too.
+            pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+    return pools
 
 
 def tune(
     ranker: PoolRanker,
-    pools: Sequence[bytes],
-    hyperparameters: Sequence[Hyperparameter],
+    recipe: Recipe,
+    pools: Iterable[ReadPool],
+    wanted: Sequence[Wanted],
     judged: Judgements,
-    metric: str,
+    rules: Rules,
+    tried: Callable[[], None] = lambda: None,
 ) -> Tuned:
-    """The combination with the best `metric` on every second query, judged on the others.
+    """The setting with the best metric on the tuning half, judged on the other.
 
-    Of equals the first in the order of the values. Raises ConfigError for a parameter that the recipe lacks.
+    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
+    called for each setting. Raises ConfigError for what the recipe can't have, and for fewer queries than halves.
     """
-    read = [ranker.read(pool) for pool in pools]
-    chosen_on, judged_on = read[::2], read[1::2]
-    best: tuple[float, Mapping[str, Any]] | None = None
-    tried = 0
-    for values in itertools.product(*(hyperparameter.values for hyperparameter in hyperparameters)):
-        setting = {
-            f"{hyperparameter.stage}.{hyperparameter.parameter}": value
-            for hyperparameter, value in zip(hyperparameters, values, strict=True)
-        }
-        figure = _figures(ranker, chosen_on, setting, judged)[metric]
-        tried += 1
-        if best is None or figure > best[0]:
-            best = figure, setting
-    assert best is not None
-    before, after = (_figures(ranker, judged_on, setting, judged) for setting in ({}, best[1]))
-    assert ranker.recipe is not None
-    return Tuned(ranker.recipe.name, best[1], tried, len(chosen_on), len(judged_on), before, after)
+    graded = relevant(judged)
+    read = {each.pool.query.query_id: _fingerprinted(each) for each in pools if each.pool.query.query_id in graded}
+    split = halves(map(_belonging, read.values()), rules.hold_out, rules.seed)
+    if not (split.tuning and split.held_out):
+        raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
+    search = space(recipe, wanted)
+    metric = TABLE[rules.metric]
+
+    def figure(setting: Setting) -> float:
+        by = replace(ranker, recipe=changed(recipe, setting))
+        tried()
+        return mean([metric(_order(by, read[query]), graded[query]) for query in split.tuning])
+
+    def possible(setting: Setting) -> float | None:
+        try:
+            return figure(setting)
+        except RecipeError:
+            return None
+
+    try:
+        own = figure({})
+        listed = all(dimension.listed for dimension in search)
+        found = exhaustive(search, figure) if listed else coordinate_search(search, possible, rules.trials, rules.seed)
+        if found is None:
+            raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
+        tuned = changed(recipe, found.setting)
+    except RecipeError as error:
+        raise ConfigError(str(error)) from error
+    held_out = {query: graded[query] for query in split.held_out}
+    before, after = (
+        by_query({query: _order(replace(ranker, recipe=each), read[query]) for query in held_out}, held_out)
+        for each in (recipe, tuned)
+    )
+    comparison = compare(before, after, rules.metric, rules.seed)
+    reranked = sum(each.pool.rerank is not None for each in read.values())
+    return Tuned(tuned, rules, found, own, split, comparison, reranked)
 
 
-def table(tuned: Tuned) -> Table:
-    """What the other half says of the recipe and of its tuned form."""
-    shown = Table(f"{tuned.recipe}, {tuned.judged_on} queries", *tuned.before)
-    values = ", ".join(f"{path} {value}" for path, value in tuned.values.items())
-    for name, figures in (("as it is", tuned.before), (values, tuned.after)):
-        shown.add_row(name, *(f"{figure:.3f}" for figure in figures.values()))
-    return shown
+@contextmanager
+def counted(name: str, console: Console) -> Iterator[Callable[[], None]]:
+    """Gives what to call for each setting tried: a line on a terminal counts them."""
+    columns = (TextColumn("tuning {task.description}: {task.completed} settings"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda: progress.advance(task)
 
 
-def _figures(
-    ranker: PoolRanker, pools: Iterable[ReadPool], setting: Mapping[str, Any], judged: Judgements
-) -> Mapping[str, float]:
-    changed = ranker.overridden(setting)
-    order = {}
-    for pool in pools:
-        result = changed.rank(pool)
-        order[result["query_id"]] = [hit["id"] for hit in result["results"]]
-    return evaluate(order, {query: grades for query, grades in judged.items() if query in order})
+def shown(tuned: Tuned) -> Iterator[RenderableType]:
+    """What was found, for a terminal of 80 columns."""
+    found, rules, comparison = tuned.found, tuned.rules, tuned.comparison
+    values = ", ".join(f"{path} {orjson.dumps(value).decode()}" for path, value in found.setting.items())
+    ended = "" if found.complete else "; the search was not over: raise --trials"
+    yield f"{tuned.recipe.name}: {values or 'as it is'}"
+    yield (
+        f"chosen of {found.tried} settings on {len(tuned.halves.tuning)} queries:"
+        f" {rules.metric} {tuned.own:.3f} -> {found.figure:.3f}{ended}"
+    )
+    asked = len(tuned.halves.tuning) + len(tuned.halves.held_out)
+    if tuned.recipe.reranking is not None and tuned.reranked < asked:
+        yield f"{tuned.reranked} of {asked} pools hold rerank scores; the others are ranked without the model"
+    yield comparing.means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
+    yield comparing.signs(comparison, "tuned")
+    yield tuned.verdict()
+
+
+def _order(ranker: PoolRanker, read: ReadPool) -> list[str]:
+    return [document for document, _ in ranker.order(read).ranked]
+
+
+def _fingerprinted(read: ReadPool) -> ReadPool:
+    """The pool with fingerprints of its contents, which recorded payloads lack: `dedupe` then reads no texts."""
+    legs = [
+        leg.model_copy(
+            update={
+                "hits": [
+                    hit.model_copy(update={"payload": {CONTENT: fingerprint(content(hit.payload)), **hit.payload}})
+                    for hit in leg.hits
+                ]
+            }
+        )
+        for leg in read.pool.legs
+    ]
+    return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
+
+
+def _belonging(read: ReadPool) -> JudgedQuery:
+    query = read.pool.query
+    words = nfkc(query.text).casefold().split() if query.text else []
+    return JudgedQuery(query.query_id, query.namespace or "", " ".join(words) or f"\n{query.query_id}")

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from opentelemetry.trace import TracerProvider
@@ -18,9 +18,16 @@ from operators.delivery.embedded_broker import EmbeddedBroker
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
-from schemas.settings import Settings, load
+from schemas.settings import DeliverySettings, KafkaSettings, QdrantSettings, Settings, load
+from schemas.settings.section import Section
 
 log = structlog.stdlib.get_logger(__name__)
+
+_DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_interval": 0.005}
+"""The broker has no transactions."""
+
+_TIMEOUT: Final = 20.0
+"""Seconds: engine and models share the machine with everything else."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +85,45 @@ def embedded(
             None,
             {
                 "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-                "delivery": {"mode": "at_least_once", "transaction_interval": 0.005},
-                "qdrant": {"path": str(index), "timeout": 20},
-                "embedder": {"timeout": 20},
-                "rerank": {"timeout": 20},
+                "delivery": _DELIVERY,
+                "qdrant": {"path": str(index), "timeout": _TIMEOUT},
+                "embedder": {"timeout": _TIMEOUT},
+                "rerank": {"timeout": _TIMEOUT},
                 "limits": {"timeout": 60},
                 **(overrides or {}),
             },
         )
-        in_process = InProcess(settings)
-        topics = settings.kafka.topics
-        for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
-            broker.create_topic(topic)
-        try:
-            ensure_collections(settings, in_process)
-            yield Embedded(settings, in_process, provider)
-        finally:
-            in_process.close()
+        with _on(broker, settings, provider) as running:
+            ensure_collections(settings, running.in_process)
+            yield running
+
+
+@contextlib.contextmanager
+def configured(settings: Settings, index: Path | None) -> Iterator[Embedded]:
+    """Start a broker in place of the configured one; models, recipes and index are those of the settings.
+
+    `index`: an embedded index in this directory, in place of the configured one, which is only read. Raises ConfigError
+    and BackendError.
+    """
+    with EmbeddedBroker() as broker:
+        kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, topics=settings.kafka.topics)
+        own: dict[str, Section] = {"kafka": kafka, "delivery": DeliverySettings(**_DELIVERY)}
+        if index is not None:
+            asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", *settings.qdrant.secrets()})
+            own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
+        with _on(broker, settings.model_copy(update=own), None) as running:
+            if index is not None:
+                ensure_collections(running.settings, running.in_process)
+            yield running
+
+
+@contextlib.contextmanager
+def _on(broker: EmbeddedBroker, settings: Settings, provider: TracerProvider | None) -> Iterator[Embedded]:
+    topics = settings.kafka.topics
+    for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
+        broker.create_topic(topic)
+    in_process = InProcess(settings)
+    try:
+        yield Embedded(settings, in_process, provider)
+    finally:
+        in_process.close()

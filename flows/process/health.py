@@ -1,4 +1,4 @@
-"""The health port: `/livez` and `/readyz`, for probes."""
+"""The health port: `/livez` and `/readyz` for probes, and `/metrics` for Prometheus."""
 
 import logging
 import threading
@@ -7,6 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import orjson
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from schemas.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -17,24 +21,36 @@ _PATIENCE: Final = 5.0
 
 
 class Health:
-    """Answers probes: 200 while every check of the path holds, else 503, and which one doesn't."""
+    """Answers probes: 200 while every check of the path holds, else 503, and which one doesn't.
 
-    def __init__(self, host: str, port: int, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
-        """Listen on `port`, 0 for any free one. Raises OSError if it is taken."""
-        paths = {"/livez": live, "/readyz": {**live, **ready}}
+    Until `begin` the process is alive, and not ready. `/metrics` is what `registry` collects, in OpenMetrics with the
+    traces of samples for who asks for it, else in Prometheus's text format.
+    """
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
+        """Listen on `port`, 0 for any free one. Raises ConfigError if that is not possible."""
+        self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
+        health = self
 
         class Handler(BaseHTTPRequestHandler):
             timeout = _PATIENCE
 
             def do_GET(self) -> None:
-                checks = paths.get(self.path)
+                if self.path == "/metrics":
+                    encode, kind = choose_encoder(self.headers.get("accept", ""))
+                    self._answer(200, kind, encode(registry))
+                    return
+                checks = health._paths.get(self.path)
                 if checks is None:
                     self.send_error(404)
                     return
                 results = {name: _holds(name, check) for name, check in checks.items()}
                 body = orjson.dumps({"ok": all(results.values()), "checks": results})
-                self.send_response(200 if all(results.values()) else 503)
-                self.send_header("content-type", "application/json")
+                self._answer(200 if all(results.values()) else 503, "application/json", body)
+
+            def _answer(self, status: int, kind: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -42,11 +58,19 @@ class Health:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Probes are not news."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except OSError as error:
+            why = f"telemetry.port: cannot listen on {host}:{port} ({error.strerror})"
+            raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT") from None
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         """Where it listens."""
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+
+    def begin(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+        """Answer by these checks from now on."""
+        self._paths = {"/livez": live, "/readyz": {**live, **ready}}
 
     def close(self) -> None:
         """Listen no more."""

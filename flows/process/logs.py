@@ -8,6 +8,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from flows.process.repeats import Repeats
 from schemas.settings import TelemetrySettings
 
 PROPAGATORS: Final = (
@@ -16,6 +17,16 @@ PROPAGATORS: Final = (
     "opentelemetry.trace.span",
 )
 """Loggers whose warnings about a header quote it: it may hold anything, of any length."""
+
+CHATTER: Final = {
+    "kafka.cluster": logging.CRITICAL,
+    "kafka.net.selector": logging.ERROR,
+    "kafka.net.transport": logging.CRITICAL,
+    "kafka.protocol.parser": logging.CRITICAL,
+}
+"""Loggers of kafka-python below which level nothing helps an operator: requests for metadata that were cancelled,
+warnings about its own loop, such as a connection made on a busy machine, and the bytes of answers that it cannot read,
+for which the call fails, too."""
 
 
 def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -26,9 +37,14 @@ def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def configure(settings: TelemetrySettings) -> None:
-    """Send every log record of this process to standard error as the settings say."""
+def configure(settings: TelemetrySettings, replica: str | None = None) -> None:
+    """Send every log record of this process to standard error as the settings say; each names the replica, if given."""
+
+    def named(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        return event if replica is None else {"replica": replica, **event}
+
     shared: list[Processor] = [
+        named,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
@@ -58,6 +74,8 @@ def configure(settings: TelemetrySettings) -> None:
             ],
         )
     )
+    if settings.log_level != "debug":
+        handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
@@ -69,5 +87,5 @@ def configure(settings: TelemetrySettings) -> None:
         logging.getLogger(name).setLevel(
             logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
         )
-    # Its warnings are about its own loop: a connection made on a busy machine is one.
-    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR if root.level > logging.DEBUG else logging.NOTSET)
+    for name, level in CHATTER.items():
+        logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)

@@ -63,6 +63,7 @@ class Replica:
         try:
             with self._replication.calls.attended():
                 run_main(self._flow)
+            loop.check()
             delivery.close()
         finally:
             self._resources.close()
@@ -94,11 +95,13 @@ def search_replica(
 ) -> Replica:
     """A replica of the search flow. Raises ConfigError and DeliveryError."""
     kafka, topics = settings.kafka, settings.kafka.topics
-    clients = Clients.of(settings, in_process)
+    metrics = in_process.metrics("search")
+    clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
         writes = [topics.results, *topics.reply_to]
-        member = replication(settings, kafka, topics.queries, writes, [topics.watermarks], dialect, provider, resources)
-        clients.register(resources, member.calls, settings.qdrant.held)
+        follows = [topics.watermarks]
+        member = replication(settings, kafka, topics.queries, writes, follows, dialect, provider, metrics, resources)
+        clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         flow = search(search_assembly.parts(settings, clients, member, watermarks))
         return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
@@ -113,9 +116,11 @@ def indexing_replica(
     """
     ensure_collections(settings, in_process)
     kafka, topics = settings.kafka.indexing, settings.kafka.topics
-    clients = Clients.of(settings, in_process)
+    metrics = in_process.metrics("indexing")
+    clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        member = replication(settings, kafka, topics.documents, [topics.watermarks], [], dialect, provider, resources)
-        clients.register(resources, member.calls, settings.qdrant.held)
+        writes = [topics.watermarks]
+        member = replication(settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources)
+        clients.register(resources, member.calls, settings.qdrant)
         flow = indexing(indexing_assembly.parts(settings, clients, member))
         return Replica(member, flow, resources.kept(), settings.delivery.watchdog)

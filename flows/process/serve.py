@@ -1,18 +1,22 @@
-"""Serving: one replica until a signal, a failure or a stand-still.
+"""Serving: a replica of one flow, or of several, until a signal, a failure or a stand-still.
 
-Exit codes: 0 after SIGTERM or SIGINT and a drain, 1 after a failure or a stand-still, 130 at a second signal.
+Exit codes: 0 after SIGTERM, SIGINT or SIGHUP and a drain, 1 after a failure or a stand-still, 130 at a second signal.
 """
 
 import gc
+import threading
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
+from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
 from flows.process import watchdog
-from flows.process.health import Health
-from flows.process.replica import Build
+from flows.process.health import Check, Health
+from flows.process.replica import Build, Replica
 from flows.process.signals import StopSignals
+from operators.telemetry.provider import metric_export
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 
@@ -20,33 +24,68 @@ log = structlog.stdlib.get_logger(__name__)
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
+_EXPORT_TIMEOUT: Final = 1.0
+"""Seconds that the last metrics have to be sent."""
 
-def serve(settings: Settings, build: Build) -> int:
-    """Run one replica until it ends; the exit code. Raises ConfigError."""
+
+def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> int:
+    """Run a replica of each of these flows until all have ended; the exit code. Raises ConfigError.
+
+    They are built in their order. Whatever can be wrong on this machine is found before a replica fences another one of
+    its name.
+    """
+    # When each counter began is of no use: all did when the process did.
+    disable_created_metrics()
     in_process = InProcess(settings)
+    registry = in_process.instruments.registry
+    health = Health(settings.telemetry.host, port, registry) if port is not None else None
+    export = metric_export(in_process.instruments)
     try:
-        replica = build(settings, in_process)
+        replicas = {name: build(settings, in_process) for name, build in flows.items()}
     except (DeliveryError, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
     # What there is now stays: the collector needn't look at it again. What a query makes is freed without it.
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    StopSignals(replica.stop)
-    telemetry = settings.telemetry
-    live = {"worker": replica.live, "delivery": replica.delivering}
-    health = None
-    if telemetry.port is not None:
-        health = Health(telemetry.host, telemetry.port, live, {"group": replica.stable, **replica.pings})
+
+    def stop() -> None:
+        for replica in replicas.values():
+            replica.stop()
+
+    StopSignals(stop)
+    live: dict[str, Check] = {}
+    ready: dict[str, Check] = {}
+    joined: dict[str, Check] = {}
+    for name, replica in replicas.items():
+        # A process of one flow needn't say which.
+        of = f"{name}." if len(replicas) > 1 else ""
+        live |= {f"{of}worker": replica.live, f"{of}delivery": replica.delivering}
+        ready |= {f"{of}{what}": check for what, check in {"group": replica.stable, **replica.pings}.items()}
+        joined[f"{of}group"] = watchdog.lasting(replica.stable, settings.kafka.max_poll_interval)
+    if health is not None:
+        health.begin(live, ready)
         log.info("health port open", port=health.port)
-    watchdog.watch({**live, "group": watchdog.lasting(replica.stable, settings.kafka.max_poll_interval)})
-    try:
-        replica.run()
-    except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
-        log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
-        watchdog.end()
+    watchdog.watch(live | joined)
+    *beside, last = replicas.values()
+    threads = [threading.Thread(target=_run, args=(replica,), name="flow") for replica in beside]
+    for thread in threads:
+        thread.start()
+    _run(last)
+    for thread in threads:
+        thread.join()
+    if export is not None:
+        export.close(_EXPORT_TIMEOUT)
     if health is not None:
         health.close()
     in_process.close()
     log.info("drained")
     return 0
+
+
+def _run(replica: Replica) -> None:
+    try:
+        replica.run()
+    except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
+        log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+        watchdog.end()

@@ -15,6 +15,9 @@ Check = Callable[[], bool]
 
 _INTERVAL: Final = 0.5
 
+_LAST_WORDS: Final = 5.0
+"""Seconds that the log has to take the last lines."""
+
 
 def watch(checks: Mapping[str, Check]) -> None:
     """Look at these checks from a thread of its own until one does not hold; then end the process with 1."""
@@ -46,5 +49,9 @@ def _watch(checks: Mapping[str, Check]) -> None:
         time.sleep(_INTERVAL)
         for name, holds in checks.items():
             if not holds():
+                # A log that nobody reads any more would keep the process.
+                ending = threading.Timer(_LAST_WORDS, os._exit, (1,))
+                ending.daemon = True
+                ending.start()
                 log.error("watchdog: stood still for too long", part=name)
                 end()

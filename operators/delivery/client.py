@@ -124,6 +124,10 @@ class Consumer(Protocol):
         """The first offset that the partition still holds."""
         ...
 
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record of those partitions of which the client has heard it; asks nobody."""
+        ...
+
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, and no others, from these offsets.
 

@@ -23,10 +23,12 @@ from typing import Final
 import structlog
 
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
+from operators.delivery.lag import Lag
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
 from operators.runtime.wakeup import Wakeup
+from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -55,12 +57,22 @@ _LAST_COMMIT: Final = 0.5
 class ConsumerLoop:
     """Reads messages while there is credit. The process calls `start`, `stop` and `close`."""
 
-    def __init__(self, consumer: Consumer, ledger: Ledger, topic: str, wakeup: Wakeup, drain_timeout: float) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        ledger: Ledger,
+        topic: str,
+        wakeup: Wakeup,
+        drain_timeout: float,
+        metrics: FlowMetrics,
+    ) -> None:
         self._consumer = consumer
         self._ledger = ledger
         self._topic = topic
         self._wakeup = wakeup
         self._drain_timeout = drain_timeout
+        self._metrics = metrics
+        self._lag = Lag(consumer, ledger, metrics)
         self._batches: deque[list[Message]] = deque()
         self._ahead: deque[ConsumerRecord] = deque()
         self._lock = threading.Lock()
@@ -98,6 +110,13 @@ class ConsumerLoop:
         self._failure = self._failure or error
         self._wakeup.set()
 
+    def check(self) -> None:
+        """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
+        engine's, which would print its own stack.
+        """
+        if self._failure is not None:
+            raise FatalDelivery(str(self._failure)) from self._failure
+
     def close(self) -> None:
         """Leave the group and end the thread."""
         self._closing = True
@@ -112,12 +131,10 @@ class ConsumerLoop:
     def take(self) -> list[Message]:
         """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
 
-        Raises StopIteration at the end, FatalDelivery after a failure.
+        Raises StopIteration at the end, and after a failure, which `check` raises.
         """
         self.moved_at = time.monotonic()
-        if self._failure is not None:
-            raise FatalDelivery(str(self._failure)) from self._failure
-        if self._drained:
+        if self._failure is not None or self._drained:
             raise StopIteration
         messages: list[Message] = []
         # Each of the batches has as many at most.
@@ -164,7 +181,9 @@ class ConsumerLoop:
             # These are read again once the client's positions are right.
             self._ahead.clear()
         now = time.monotonic()
+        self._lag.look(now)
         if messages := self._messages():
+            self._metrics.received.inc(len(messages))
             self._arrived()
             self._batches.extend(messages[at : at + MOST_AT_ONCE] for at in range(0, len(messages), MOST_AT_ONCE))
             self._wakeup.set()
@@ -206,6 +225,7 @@ class ConsumerLoop:
             log.warning("drain timed out", queries_left=in_flight)
         if not in_flight or late:
             self._drained = True
+            self._metrics.drains["timed_out" if in_flight else "complete",].inc()
             self._wakeup.set()
 
     def _messages(self) -> list[Message]:
@@ -228,6 +248,7 @@ class ConsumerLoop:
         return messages
 
     def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._metrics.rebalances["assigned",].inc()
         with self._lock:
             self._assignments += 1
             for partition in partitions:
@@ -235,9 +256,14 @@ class ConsumerLoop:
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._flush(_LAST_COMMIT)
-        self._on_lost(partitions)
+        self._metrics.rebalances["revoked",].inc()
+        self._end(partitions)
 
     def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        self._metrics.rebalances["lost",].inc()
+        self._end(partitions)
+
+    def _end(self, partitions: Iterable[TopicPartition]) -> None:
         with self._lock:
             for partition in partitions:
                 self._assigned.pop(partition, None)

@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import Final
 
 import orjson
-from opentelemetry.trace import Tracer
 
 from operators.delivery.record_size import record_size
 from operators.query import cloud_event
-from operators.query.message import Message, OutputRecord, Rejected
-from operators.query.trace import Attributes, Headers, Trace
-from operators.telemetry.traces import QueryTrace
+from operators.query.message import Cause, Message, OutputRecord, Rejected
+from operators.query.trace import Headers, Trace
+from operators.telemetry.signals import Signals
+from operators.telemetry.traces import DEAD_LETTER
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 
@@ -31,19 +31,21 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
         message.value,
         message.headers + _why(rejected, trace_id),
         timestamp_ms=_timestamp_ms(message.timestamp),
+        cause=Cause(rejected.kind, rejected.stage, rejected.field),
     )
 
 
 def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
     """The record in place of one that is too large for its topic: without value, with headers that name the query."""
     origin = refused.origin
+    cause = Cause(DeadLetterClass.TOO_LARGE, "send")
     headers: Headers = (
         *_place(origin.topic, origin.partition, origin.offset),
-        (names.STAGE, b"send"),
-        (names.CLASS, DeadLetterClass.TOO_LARGE.encode()),
+        (names.STAGE, cause.stage.encode()),
+        (names.CLASS, cause.kind.encode()),
         (names.MESSAGE, too_large(refused.topic).encode()),
     )
-    return OutputRecord(origin, topic, short(refused.key) or b"", None, headers)
+    return OutputRecord(origin, topic, short(refused.key) or b"", None, headers, cause=cause)
 
 
 def short(key: bytes | None) -> bytes | None:
@@ -63,25 +65,20 @@ def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:
 
 
 def undeliverable(
-    rejected: Rejected, topic: str, tracer: Tracer, max_bytes: Mapping[str, int] = MappingProxyType({})
+    rejected: Rejected, topic: str, signals: Signals, max_bytes: Mapping[str, int] = MappingProxyType({})
 ) -> OutputRecord:
     """The dead letter of a message, in the message's trace; without payload if its topic takes no larger one."""
-    trace = rejected.trace if rejected.trace is not None else _trace(rejected.message, tracer)
+    trace = rejected.trace if rejected.trace is not None else _trace(rejected.message, signals)
     trace.rejected(rejected.kind)
     letter = dead_letter(rejected, topic, trace.trace_id)
-    trace.send(topic, "dead_letter")
+    trace.send(topic, DEAD_LETTER)
     return replace(letter if fits(letter, max_bytes) else without_payload(letter, topic), trace=trace)
 
 
-def _trace(message: Message, tracer: Tracer) -> Trace:
+def _trace(message: Message, signals: Signals) -> Trace:
     """The trace of a message that could not be read as a query."""
-    origin = message.origin
-    attributes: Attributes = {
-        "messaging.destination.partition.id": str(origin.partition),
-        "messaging.kafka.offset": origin.offset,
-    }
     headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
-    return QueryTrace(tracer, headers, origin.topic, message.received, attributes)
+    return signals.trace(message, headers, {})
 
 
 def _json(value: bytes | None) -> object:

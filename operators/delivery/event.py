@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from operators.query.message import Message
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.query import SCHEMA_VERSION
+from schemas.wording import worded
 
 E = TypeVar("E", bound=BaseModel)
 
@@ -62,12 +63,12 @@ def readable(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def explain(error: ValidationError) -> str:
-    """Every problem as `field: problem (value)`, with values cut short."""
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Every problem of what was to be a `model`, as `field: problem (value)`, with values cut short."""
     problems = []
     for item in error.errors(include_url=False):
-        field = ".".join(str(part) for part in item["loc"])
-        problems.append(problem(field, item["msg"], item["input"]) if field else item["msg"])
+        field, what = ".".join(str(part) for part in item["loc"]), worded(item, model)
+        problems.append(problem(field, what, item["input"]) if field else what)
     return "; ".join(problems)
 
 
@@ -76,7 +77,7 @@ def validated(model: type[E], document: dict[str, Any]) -> E:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise InputError(DeadLetterClass.INVALID, explain(error), _wrong(error)) from error
+        raise InputError(DeadLetterClass.INVALID, explain(error, model), _wrong(error)) from error
 
 
 def _wrong(error: ValidationError) -> str | None:

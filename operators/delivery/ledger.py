@@ -81,6 +81,11 @@ class Ledger:
         with self._lock:
             return {partition: assignment.tracker.next_offset for partition, assignment in self._assignments.items()}
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset that is committed, by partition."""
+        with self._lock:
+            return {partition: assignment.tracker.position for partition, assignment in self._assignments.items()}
+
     def assign(self, partition: TopicPartition, committed: Commit) -> int:
         """Start an epoch of `partition` at the offset that its last owner committed, and return the epoch."""
         with self._lock:

@@ -5,7 +5,8 @@ Rules
 - A letter becomes the original message, byte for byte: its key, its value and its own headers.
 - A query gets a new timestamp, since with the old one it would expire at once. A document has its old timestamp, which
   is its version if the event names none: a replayed document must not overwrite a later one.
-- A letter without payload, or of a topic that neither flow reads, can't be replayed.
+- A letter without payload, whose original isn't to be had any more, or of a topic that neither flow reads, can't be
+  replayed.
 """
 
 import math

@@ -5,13 +5,15 @@ Rules
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
-  to LONGEST times as long: what a transaction costs is the same for one record as for many.
+  to LONGEST: what a transaction costs is the same for one record as for many.
 - Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
 - A message's record and the dead letter that goes with it are delivered together, always.
 - A record that the broker refuses for its size is replaced by the smaller one that it knows `instead`, else by a dead
   letter without payload, and the others are tried again. Where the broker doesn't say which of several it is, each half
   of them is tried alone.
-- A retriable failure is retried without end; any other failure ends the process.
+- Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
+- A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
+  is read again. Any other failure ends the process.
 - Before partitions are revoked, and at the end, the producer concludes: it commits their offsets for the last time.
 """
 
@@ -27,10 +29,12 @@ import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.delivery.client import Consumer, Producer, ProducerRecord, RecordTooLarge
+from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.dead_letters import without_payload
 from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
 from operators.runtime.batching.bisection import divided
+from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import FatalDelivery, RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -42,7 +46,8 @@ until then; librdkafka tries again after 20 ms."""
 COMMON: Final = 100.0
 """Records a second."""
 
-LONGEST: Final = 6.0
+LONGEST: Final = 0.06
+"""Seconds."""
 
 _RETRY: Final = 0.1
 
@@ -58,13 +63,16 @@ class Delivery:
         dead_letters: str,
         interval: float,
         failed: Callable[[BaseException], None],
+        metrics: FlowMetrics,
     ) -> None:
         self._producer = producer
         self._consumer = consumer
         self._ledger = ledger
         self._dead_letters = dead_letters
+        self._log = DeadLetterLog()
         self._interval = interval
         self._failed = failed
+        self._metrics = metrics
         self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -96,12 +104,13 @@ class Delivery:
         return time.monotonic() - began if began is not None else 0.0
 
     def close(self) -> None:
-        """Deliver the queued records, then end the thread."""
+        """Deliver the queued records, if that is possible now, then end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
+        self._log.end()
         self._producer.close()
 
     def _run(self) -> None:
@@ -111,7 +120,8 @@ class Delivery:
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: self._queue or self._ending)
+                    # A count of dead letters is told although nothing comes.
+                    self._changed.wait_for(lambda: self._queue or self._ending, self._log.due(time.monotonic()))
                     if self._queue:
                         # More records queue until the interval has passed.
                         left = max(began + interval, ended + SETTLES) - time.monotonic()
@@ -123,6 +133,7 @@ class Delivery:
                     interval = stretched(self._interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
+                self._log.tell(time.monotonic())
                 with self._changed:
                     if self._queue or not self._ending:
                         continue
@@ -150,6 +161,8 @@ class Delivery:
     def _deliver(self, answers: Sequence[OutputRecord]) -> list[OutputRecord]:
         while True:
             if not self._prepared():
+                if self._closing:
+                    return []
                 continue
             transaction = self._ledger.committable(answers, self._consumer)
             if transaction.dropped:
@@ -157,7 +170,8 @@ class Delivery:
                 answers = [*transaction.records, *transaction.waiting]
             if not transaction.records:
                 return list(transaction.waiting)
-            self._began = time.monotonic()
+            began = self._began = time.monotonic()
+            committed = False
             try:
                 records = [part for record in compacted(transaction.records) for part in record.together]
                 self._producer.deliver(records, transaction.commits, transaction.group)
@@ -173,12 +187,17 @@ class Delivery:
                 answers = [self._smaller(answer, error.records) for answer in answers]
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
+                if self._closing:
+                    return []
                 time.sleep(_RETRY)
             else:
+                committed = True
                 self._confirm(transaction)
                 return list(transaction.waiting)
             finally:
                 self._began = None
+                self._metrics.transactions["committed" if committed else "failed",].inc()
+                self._metrics.transaction_duration.observe(time.monotonic() - began)
 
     def _prepared(self) -> bool:
         self._began = time.monotonic()
@@ -195,6 +214,7 @@ class Delivery:
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("delivery dropped records of partitions that were taken away", records=len(answers))
+        self._metrics.abandoned.inc(len(answers))
         for answer in answers:
             if answer.trace is not None:
                 answer.trace.abandoned()
@@ -215,11 +235,17 @@ class Delivery:
         for record in transaction.records:
             if record.trace is not None:
                 record.trace.sent()
+            if (letter := record.letter or record).cause is not None:
+                self._metrics.dead_letters[letter.cause.kind.value, letter.cause.stage].inc()
+        # Only watermarks compact: each stands for a document that is in the index.
+        if applied := sum(record.compacts for record in transaction.records):
+            self._metrics.applied.inc(applied)
+        self._log.delivered(transaction.records, time.monotonic())
 
 
 def stretched(interval: float, rate: float) -> float:
     """The seconds from one transaction to the next where `rate` records a second come."""
-    return interval * min(max(rate / COMMON, 1.0), LONGEST)
+    return max(interval, min(interval * (rate / COMMON), LONGEST))
 
 
 def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:

@@ -53,3 +53,7 @@ class BoundedReader(Tail, Protocol):
         Raises RetriableDelivery.
         """
         ...
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read on from this offset of a partition, or from the first one behind it. Raises RetriableDelivery."""
+        ...

@@ -3,11 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import structlog
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from operators.delivery.kafka_python.admin import Admin
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
+
+log = structlog.stdlib.get_logger(__name__)
+
+MAX: Final = "max.message.bytes"
 
 DEFAULT_MAX: Final = 1_048_588
 """Kafka's default `max.message.bytes`."""
@@ -24,15 +29,24 @@ def require(settings: KafkaSettings, names: Sequence[str]) -> None:
         raise FatalDelivery(f"topics that don't exist: {', '.join(missing)}; `rankstream topics` creates them")
 
 
-def require_room(settings: KafkaSettings, topic: str) -> None:
-    """Raise FatalDelivery if the dead-letter topic doesn't take more than `topic`, whose messages it must hold."""
+def warn_of_room(settings: KafkaSettings, topic: str) -> None:
+    """Warn if the dead-letter topic doesn't take more than `topic`, whose messages it is to hold.
+
+    Raises FatalDelivery.
+    """
     letters = settings.topics.dead_letters
     sizes = max_message_bytes(settings, [letters, topic])
-    if sizes[letters] <= sizes[topic]:
-        raise FatalDelivery(
-            f"topic {letters}: {_MAX} is {sizes[letters]}, expected more than the {sizes[topic]} of {topic}, "
-            "since a dead letter holds the message and more headers"
+    if sizes[letters] < (wanted := room_wanted(sizes[topic])):
+        log.warning(
+            "the dead letter of a message of the largest size is kept without the message",
+            topic=letters,
+            remedy=f"set {MAX} of {letters} to {wanted} or more",
         )
+
+
+def room_wanted(max_bytes: int) -> int:
+    """What the dead-letter topic must take to hold every message of a topic that takes `max_bytes`."""
+    return max_bytes + DEAD_LETTER_ROOM
 
 
 def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str, int]:
@@ -41,24 +55,25 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
         return _max_message_bytes(admin, names)
 
 
+def described(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
+    """The configuration of every topic of the settings, None where it does not exist. Raises FatalDelivery."""
+    names = [*_wanted(settings)]
+    with Admin(settings) as admin:
+        there = set(admin.list_topics())
+        configs = _configs(admin, [name for name in names if name in there])
+    return {name: configs.get(name) for name in names}
+
+
 def create(settings: KafkaSettings) -> list[str]:
     """Create the missing topics, each as its role needs it, and return their names. Raises FatalDelivery."""
-    roles = settings.topics
-    wanted: dict[str, dict[str, str]] = {
-        roles.queries: {},
-        roles.results: {},
-        **{name: {} for name in roles.reply_to},
-        roles.documents: {},
-        roles.dead_letters: {},
-        roles.watermarks: _COMPACTED,
-    }
+    roles, wanted = settings.topics, _wanted(settings)
     with Admin(settings) as admin:
         there = set(admin.list_topics())
         if missing := [name for name in wanted if name not in there]:
             if roles.dead_letters in missing:
                 read = [name for name in (roles.queries, roles.documents) if name in there]
                 largest = max(_max_message_bytes(admin, read).values(), default=DEFAULT_MAX)
-                wanted[roles.dead_letters] = {_MAX: str(largest + DEAD_LETTER_ROOM)}
+                wanted[roles.dead_letters] = {MAX: str(room_wanted(largest))}
             admin.create_topics(
                 {
                     name: {
@@ -73,7 +88,18 @@ def create(settings: KafkaSettings) -> list[str]:
     return missing
 
 
-_MAX: Final = "max.message.bytes"
+def _wanted(settings: KafkaSettings) -> dict[str, dict[str, str]]:
+    """Every topic, with what its role needs beside the broker's defaults."""
+    roles = settings.topics
+    return {
+        roles.queries: {},
+        roles.results: {},
+        **{name: {} for name in roles.reply_to},
+        roles.documents: {},
+        roles.dead_letters: {},
+        roles.watermarks: _COMPACTED,
+    }
+
 
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
@@ -84,11 +110,15 @@ _COMPACTED: Final = {
 
 
 def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
+    return {name: int(config[MAX]) for name, config in _configs(admin, names).items()}
+
+
+def _configs(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in dict.fromkeys(names)]
     if not resources:
         return {}
-    described = admin.describe_configs(resources, config_filter="all")["topic"]
+    told = admin.describe_configs(resources, config_filter="all")["topic"]
     # A broker that has just started may leave out what it does not know yet.
-    if unknown := [resource.name for resource in resources if _MAX not in described.get(resource.name, {})]:
-        raise FatalDelivery(f"topics whose {_MAX} the broker did not tell: {', '.join(unknown)}")
-    return {name: int(config[_MAX]["value"]) for name, config in described.items()}
+    if unknown := [resource.name for resource in resources if MAX not in told.get(resource.name, {})]:
+        raise FatalDelivery(f"topics whose {MAX} the broker did not tell: {', '.join(unknown)}")
+    return {topic: {name: each["value"] for name, each in config.items()} for topic, config in told.items()}

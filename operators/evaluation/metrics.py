@@ -1,7 +1,7 @@
-"""Metrics of ranked retrieval, each averaged over the judged queries. Pure."""
+"""Metrics of ranked retrieval, of each judged query and averaged over them. Pure."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 Judgements = Mapping[str, int]
 """Document -> grade; above 0 is relevant."""
@@ -59,15 +59,31 @@ TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
 """The metrics that are reported, by name."""
 
 
+def by_query(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, dict[str, float]]:
+    """Each metric of each query with a relevant document: metric -> query -> value; a query without a ranking has 0.
+
+    Source: own; as trec_eval's option `-q`.
+    """
+    judged = relevant(qrels)
+    return {
+        name: {query: metric(run.get(query, ()), grades) for query, grades in judged.items()}
+        for name, metric in TABLE.items()
+    }
+
+
+def relevant(qrels: Mapping[str, Judgements]) -> dict[str, Judgements]:
+    """The judgements of the queries with a relevant document: the others can't tell rankings apart."""
+    return {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+
+
+def mean(values: Collection[float]) -> float:
+    """The mean, which doesn't depend on the order of the values; 0 of none. Source: own."""
+    return math.fsum(values) / len(values) if values else 0.0
+
+
 def evaluate(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
     """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0.
 
     Source: trec_eval's averages with its option `-c`.
     """
-    judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
-    if not judged:
-        return dict.fromkeys(TABLE, 0.0)
-    return {
-        name: sum(metric(run.get(query, ()), grades) for query, grades in judged.items()) / len(judged)
-        for name, metric in TABLE.items()
-    }
+    return {name: mean(values.values()) for name, values in by_query(run, qrels).items()}

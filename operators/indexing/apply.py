@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -28,6 +29,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
+from schemas.settings.context import ContextSettings
 from schemas.settings.qdrant import Vectors
 
 log = structlog.stdlib.get_logger(__name__)
@@ -123,9 +125,12 @@ class Writer:
     The terms of a collection are made by that collection's analyser.
     """
 
-    def __init__(self, qdrant: QdrantClient, names: Vectors, catalogue: Catalogue, timeout: float) -> None:
+    def __init__(
+        self, qdrant: QdrantClient, names: Vectors, context: ContextSettings, catalogue: Catalogue, timeout: float
+    ) -> None:
         self._qdrant = qdrant
         self._names = names
+        self._context = context
         self._catalogue = catalogue
         self._timeout = timeout
 
@@ -144,7 +149,8 @@ class Writer:
             async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
                 bm25 = self._catalogue.analyser(collection)
                 counted = self._catalogue.of(collection).shards > 1
-                points = [point(document, self._names, bm25, counted=counted) for document in batch]
+                made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
+                points = list(map(made, batch))
                 held = self._held(collection, batch)
                 await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
 
@@ -187,7 +193,7 @@ def embed_document(
     step_id: str, up: Stream[Batch[DocumentInFlight]], embedder: DocumentEmbedder, calls: EventLoopThread
 ) -> Stream[Batch[DocumentInFlight]]:
     """Documents in and on, with their vectors; what the embedder refuses rejected."""
-    return async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER, _taken("embed", embedded))
+    return async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER, taken("embed", embedded))
 
 
 @operator
@@ -195,10 +201,11 @@ def apply(
     step_id: str, up: Stream[Batch[DocumentInFlight]], writer: Writer, calls: EventLoopThread
 ) -> Stream[Batch[DocumentInFlight]]:
     """Documents in; on once every search sees them, rejected if Qdrant refuses them."""
-    return async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, _taken("apply", applied))
+    return async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, taken("apply", applied))
 
 
-def _taken(
+def taken(
     name: str, take: Callable[[Finished[DocumentInFlight, R]], DocumentInFlight]
 ) -> Callable[[Sequence[Finished[DocumentInFlight, R]]], list[DocumentInFlight | Rejected]]:
+    """Takes over what a call gave for each document of a stage of this name; what it raises rejects the document."""
     return lambda finished: stage.applied(name, finished, take, lambda done: done.item.message)

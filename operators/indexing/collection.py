@@ -1,7 +1,7 @@
 """The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -11,12 +11,17 @@ from qdrant_client.http import models
 from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
+from operators.indexing.suitability import vectors
 from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
     CREATED,
+    GROUP,
     INDEXED,
+    LEFT,
     NAMESPACE,
+    NEIGHBOURS,
+    ORDER,
     TERMS,
     TIMES,
     TOKEN_IDS,
@@ -66,28 +71,27 @@ _QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
 
 
 def configuration(settings: QdrantSettings) -> models.CreateCollection:
-    """A cosine vector, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
-    names, create = settings.vectors, settings.create
-    dense = models.VectorParams(
-        size=settings.dimension,
-        distance=models.Distance.COSINE,
-        on_disk=create.on_disk,
-        hnsw_config=_hnsw(create),
-        quantization_config=_QUANTIZATIONS.get(create.quantization),
-    )
-    vectors = {names.dense: dense}
+    """Cosine vectors, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
+    names, create, needed = settings.vectors, settings.create, vectors(settings)
+    made = {
+        name: models.VectorParams(
+            **needed.vectors[name],
+            on_disk=create.on_disk,
+            hnsw_config=_hnsw(create),
+            quantization_config=_QUANTIZATIONS.get(create.quantization),
+        )
+        for name in (names.dense, *needed.vectors.keys() & {names.dense_context})
+    }
     if names.tokens is not None:
-        vectors[names.tokens] = models.VectorParams(
-            size=settings.dimension,
-            distance=models.Distance.DOT,
-            multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+        made[names.tokens] = models.VectorParams(
+            **needed.vectors[names.tokens],
             hnsw_config=models.HnswConfigDiff(m=0),
             datatype=models.Datatype(names.tokens_datatype),
             on_disk=create.on_disk,
         )
-    sparse = {} if names.sparse is None else {names.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    sparse = {name: models.SparseVectorParams(**params) for name, params in needed.sparse_vectors.items()}
     return models.CreateCollection(
-        vectors=vectors,
+        vectors=made,
         sparse_vectors=sparse,
         shard_number=create.shards,
         replication_factor=create.replication_factor,
@@ -120,23 +124,23 @@ def indexes() -> dict[str, "IndexSchema"]:
     }
 
 
+def context_indexes() -> dict[str, "IndexSchema"]:
+    """The payload indexes by which the indexing flow finds the neighbours of a document."""
+    order = models.FloatIndexParams(type=models.FloatIndexType.FLOAT)
+    return {GROUP: _keyword(), ORDER: order, NEIGHBOURS: _keyword(), LEFT: _keyword()}
+
+
 def wanted(settings: QdrantSettings) -> Wanted:
     """What rankstream needs of each collection; of another tool's, by its names, what every query filters by."""
-    names, made = settings.vectors, configuration(settings).model_dump(mode="json", exclude_none=True)
-    return Wanted(
-        names.dense,
-        names.sparse,
-        names.tokens,
-        made["vectors"],
-        made["sparse_vectors"],
-        {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in _schemas(settings).items()},
-    )
+    schemas = _schemas(settings).items()
+    indexed = {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in schemas}
+    return replace(vectors(settings), indexes=indexed)
 
 
 def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
     configured = {settings.place(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
     if not settings.of_another_tool:
-        return configured | indexes()
+        return configured | indexes() | (context_indexes() if settings.context.on else {})
     return configured if settings.namespaces == "none" else configured | {settings.place(NAMESPACE): _tenant()}
 
 
@@ -242,6 +246,7 @@ def remedy(collection: str, difference: Difference) -> str:
     if difference.field is None:
         return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
     path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"
-    configured = "" if difference.field in indexes() else "Correct qdrant.indexes, or make the index anew: "
+    own = indexes() | context_indexes()
+    configured = "" if difference.field in own else "Correct qdrant.indexes, or make the index anew: "
     first = "delete" if configured else "Delete"
     return f"{configured}{first} it (DELETE {path}), then run rankstream collections --add-indexes."

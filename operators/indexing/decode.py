@@ -6,6 +6,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.delivery.event import check_dimension, check_headers, parse, validated
 from operators.indexing.document import DocumentInFlight
+from operators.indexing.tombstone import tombstone
 from operators.query.destinations import Destinations
 from operators.query.message import Message
 from operators.runtime.stage import Batch, Messages, entry
@@ -25,7 +26,8 @@ class DocumentDecoder:
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
         check_headers(message)
-        event = validated(DocumentEvent, parse(message.value, self.max_bytes))
+        document = tombstone(message.key) if message.value is None else parse(message.value, self.max_bytes)
+        event = validated(DocumentEvent, document)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)

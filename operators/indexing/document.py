@@ -8,6 +8,7 @@ import numpy as np
 
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.rerankers.max_sim import DECIMALS
+from operators.indexing.neighbourhood import place
 from operators.query.embedding import Embedding
 from operators.query.message import Message
 from operators.query.syntax.words import words
@@ -16,7 +17,9 @@ from schemas.document import (
     CONTENT,
     CREATED,
     DESTINATION,
+    GROUP,
     NAMESPACE,
+    ORDER,
     TERMS,
     TOKEN_IDS,
     VERSION,
@@ -24,11 +27,13 @@ from schemas.document import (
     WORDS,
     DocumentEvent,
 )
+from schemas.settings.context import ContextSettings
 from schemas.settings.qdrant import Vectors
 from schemas.timestamp import rfc3339
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}
+_ALONE = ContextSettings()
 
 
 @dataclass(slots=True)
@@ -61,8 +66,11 @@ def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
     return list(kept.values())
 
 
-def payload(document: DocumentInFlight) -> dict[str, Any]:
-    """What the index keeps of a document beside its vectors: its fields, and the index's own with an underscore."""
+def payload(document: DocumentInFlight, context: ContextSettings = _ALONE) -> dict[str, Any]:
+    """What the index keeps of a document beside its vectors: its fields, and the index's own with an underscore.
+
+    `context` says where it has its place among its neighbours.
+    """
     event = document.event
     fields = event.model_dump(exclude=_NOT_PAYLOAD, exclude_none=True)
     for name in _TIMES:
@@ -81,10 +89,19 @@ def payload(document: DocumentInFlight) -> dict[str, Any]:
             fields[key] = sorted(set(held))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
+    if (found := place(context, document.destination, document.namespace, fields)) is not None:
+        fields[GROUP], fields[ORDER] = found
     return fields
 
 
-def point(document: DocumentInFlight, names: Vectors, bm25: Bm25, *, counted: bool = False) -> dict[str, Any]:
+def point(
+    document: DocumentInFlight,
+    names: Vectors,
+    bm25: Bm25,
+    *,
+    counted: bool = False,
+    context: ContextSettings = _ALONE,
+) -> dict[str, Any]:
     """The point of an upsert: id, payload, and each vector that there is; `counted`: with its terms in the payload."""
     vectors: dict[str, Any] = {}
     if document.event.vector is not None:
@@ -94,7 +111,7 @@ def point(document: DocumentInFlight, names: Vectors, bm25: Bm25, *, counted: bo
         tokens = document.embedding.tokens
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)
-    fields = payload(document)
+    fields = payload(document, context)
     terms = bm25.document(document.event.content)
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}

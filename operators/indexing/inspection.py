@@ -43,7 +43,10 @@ _NO_STEMMER: Final = {"type": "none"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them."""
+    """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
+
+    `context` names the dense and the sparse vector of documents with their neighbours, None where there are none.
+    """
 
     dense: str
     sparse: str | None
@@ -51,6 +54,7 @@ class Wanted:
     vectors: Mapping[str, Schema]
     sparse_vectors: Mapping[str, Schema]
     indexes: Mapping[str, Schema]
+    context: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,13 @@ class Difference:
     """Something that is there and is not as it is needed; `mild`: what matches is found, later or in another order.
 
     `field` is that of the index; None for a vector. A vector that isn't there differs, too: none can be added.
+    `refused`: Qdrant refuses every search by this vector.
     """
 
     what: str
     field: str | None = None
     mild: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +78,14 @@ class Lack:
     dense: list[Difference]
     sparse: list[Difference]
     tokens: list[Difference]
+    context: list[Difference]
     indexes: list[Difference]
     missing: Mapping[str, Schema]
 
     @property
     def differences(self) -> list[Difference]:
         """All that can't be added."""
-        return [*self.dense, *self.sparse, *self.tokens, *self.indexes]
+        return [*self.dense, *self.sparse, *self.tokens, *self.context, *self.indexes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +105,16 @@ class Step:
 def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
     """What the collection lacks."""
     tokens = [] if wanted.tokens is None else _vector(wanted.tokens, wanted.vectors[wanted.tokens], info.vectors)
+    context = []
+    if wanted.context is not None:
+        dense, sparse = wanted.context
+        context += _vector(dense, wanted.vectors[dense], info.vectors)
+        context += _sparse(sparse, wanted.sparse_vectors, info.sparse_vectors)
     return Lack(
         dense=_vector(wanted.dense, wanted.vectors[wanted.dense], info.vectors),
         sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
         tokens=tokens,
+        context=context,
         indexes=[
             difference
             for field, schema in wanted.indexes.items()
@@ -165,13 +178,14 @@ def _word(value: object) -> str:
 
 def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Difference]:
     if name not in there:
-        return [Difference(f"{_vector_name(name)} isn't there")]
+        return [Difference(f"{_vector_name(name)} isn't there", refused=True)]
     has = there[name]
     found = [
         Difference(
             f"{_vector_name(name)} has {parameter} {has.get(parameter)}, and should have {wanted[parameter]}",
             # An inner product is searched and ranked like a cosine, though it is none: more is nearer.
             mild=has.get(parameter) in _PRODUCTS,
+            refused=parameter == "size",
         )
         for parameter in ("size", "distance")
         if has.get(parameter) != wanted[parameter]
@@ -184,7 +198,7 @@ def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Diff
 
 def _sparse(name: str, wanted: Mapping[str, Schema], there: Mapping[str, Schema]) -> list[Difference]:
     if name not in there:
-        return [Difference(f"the sparse vector {name} isn't there")]
+        return [Difference(f"the sparse vector {name} isn't there", refused=True)]
     has, needed = there[name].get("modifier") or "none", wanted[name].get("modifier") or "none"
     if has == needed:
         return []

@@ -2,12 +2,12 @@
 
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
-from opentelemetry.trace import Tracer
 
 from operators.delivery.dead_letters import undeliverable
 from operators.indexing.document import DocumentInFlight
 from operators.query.message import OutputRecord, Rejected
 from operators.runtime.stage import Batch
+from operators.telemetry.signals import Signals
 
 
 def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
@@ -22,13 +22,13 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
 
 @operator
 def publish_watermarks(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], watermarks: str, dead_letters: str, tracer: Tracer
+    step_id: str, up: Stream[Batch[DocumentInFlight]], watermarks: str, dead_letters: str, signals: Signals
 ) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
     def ended(item: DocumentInFlight | Rejected) -> OutputRecord:
         if isinstance(item, Rejected):
-            return undeliverable(item, dead_letters, tracer)
+            return undeliverable(item, dead_letters, signals)
         return watermark(item, watermarks)
 
     def written(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:

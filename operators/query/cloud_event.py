@@ -70,6 +70,13 @@ def content_mode(headers: Headers) -> Mode | None:
     return Mode.BINARY if binary else None
 
 
+def check_plain(document: Mapping[str, Any]) -> None:
+    """Raise InputError `invalid` for an envelope without the header that would say that it is one."""
+    if "specversion" in document:
+        missing = f"missing: an event with a specversion is read by its header {names.CONTENT_TYPE}: {names.ENVELOPE}"
+        raise InputError(DeadLetterClass.INVALID, f"{names.CONTENT_TYPE}: {missing}", names.CONTENT_TYPE)
+
+
 def from_headers(headers: Headers) -> CloudEvent:
     """What the headers of a binary event say. Raises InputError `invalid` or `unsupported_version`."""
     attributes: dict[str, Any] = {}

@@ -120,9 +120,11 @@ class InFlight:
     started: float = 0.0
 
     def passed(self, step: str, candidates: int | None = None) -> None:
-        """Note a step that the query has passed since `started`, if it is to be debugged."""
+        """Count a step that the query has passed since `started`, and note it if the query is to be debugged."""
+        seconds = time.monotonic() - self.started
+        self.trace.passed(step, seconds)
         if self.asked.canonical.debug:
-            self.steps.append(Step(step, (time.monotonic() - self.started) * 1000, candidates))
+            self.steps.append(Step(step, seconds * 1000, candidates))
 
     def lose(self, stage: str, reason: Reason) -> None:
         """Note that a part of the answer is lost, in the answer and in the trace."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass
@@ -45,10 +45,19 @@ class Message:
         return max(0.0, self.received - self.sent)
 
 
+class Cause(NamedTuple):
+    """Why a message became a dead letter: its class, the stage that rejected it, and the field that is wrong."""
+
+    kind: DeadLetterClass
+    stage: str
+    field: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
     """The record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key.
 
+    `cause` is a dead letter's; None: it is none.
     `letter` is the dead letter of a message whose sender is told of it by this record: both go in one transaction.
     `instead` makes of this record what goes in its place if its topic refuses it; by default a dead letter.
     """
@@ -61,6 +70,7 @@ class OutputRecord:
     trace: Trace | None = None
     timestamp_ms: int | None = None
     compacts: bool = False
+    cause: Cause | None = None
     letter: "OutputRecord | None" = None
     instead: "Callable[[OutputRecord], OutputRecord] | None" = field(default=None, compare=False, repr=False)
 

@@ -39,19 +39,20 @@ class Outcome:
         self.ranked = ranked
         self.candidates = ranked.candidates
 
-    def rerank(self, recipe: Recipe, top: int) -> None:
-        """Rank on, by what the reranker said of the first `top` candidates, if it was asked and not lost."""
+    def rerank(self, recipe: Recipe) -> None:
+        """Rank on, by what the reranker said of the first candidates, if it was asked and not lost."""
         if self.ranked is None:
             return
         said = self.rerank_scores
-        model = ModelScores(said.scores, top, said.selects) if said is not None else None
+        model = ModelScores(said.scores, said.read, said.selects) if said is not None else None
         self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model))
 
-    def pick(self, stage: LlmRerank, top: int) -> None:
-        """Put the candidate first that the chat model selected of the first `top`."""
-        if self.ranked is None or self.rerank_scores is None:
+    def pick(self, stage: LlmRerank) -> None:
+        """Put the candidate first that the chat model selected of those that it read."""
+        said = self.rerank_scores
+        if self.ranked is None or said is None:
             return
-        model = ModelScores(self.rerank_scores.scores, top, selects=True)
+        model = ModelScores(said.scores, said.read, selects=True)
         self.candidates = pick(self.candidates, model, stage, self.ranked.run)
 
     @property
@@ -63,6 +64,11 @@ class Outcome:
     def reranked(self) -> bool:
         """Whether a model or a distance stage changed a score."""
         return self.ranked is not None and self.ranked.run.reranked
+
+    @property
+    def aged(self) -> bool:
+        """Whether a stage of the ranking read how old candidates are."""
+        return self.ranked is not None and self.ranked.run.aged
 
     @property
     def backends(self) -> Sequence[str]:

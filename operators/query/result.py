@@ -37,7 +37,8 @@ def status_of(asked: Query, outcome: Outcome) -> Status:
         return Status.FAILED
     if not outcome.degraded:
         return Status.OK
-    return Status.UNRANKED if all(stage == "rerank" for stage, _ in outcome.degraded) else Status.PARTIAL
+    unread = outcome.rerank_scores is None and all(stage == "rerank" for stage, _ in outcome.degraded)
+    return Status.UNRANKED if unread else Status.PARTIAL
 
 
 def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
@@ -109,6 +110,8 @@ def result(
         answer["denied"] = asked.denial._asdict()
     if outcome.reranked:
         answer["reranked"] = True
+    if outcome.rerank_scores is not None:
+        answer["reranked_candidates"] = outcome.rerank_scores.read
     return answer
 
 
@@ -150,6 +153,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
         recorded["skip"] = asked.canonical.skip
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
+        recorded["reranked_candidates"] = outcome.rerank_scores.read
     return recorded
 
 

@@ -25,7 +25,7 @@ from schemas.document import (
     TEXT,
     TYPE,
 )
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.leg import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
@@ -93,6 +93,8 @@ class Searches:
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
     hnsw_ef: int | None = None
+    dense_context: str = "dense_context"
+    sparse_context: str = "bm25_context"
 
     def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
@@ -101,30 +103,34 @@ class Searches:
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
-            if not _askable(query, leg) or (leg == VECTOR and not capabilities.similar):
+            if not askable(query, leg) or (leg == VECTOR and not capabilities.similar):
                 continue
-            if leg == VECTOR:
-                body = {"query": vector_of(query), **_using(self.dense), "filter": seen, **common}
+            if leg in {VECTOR, VECTOR_CONTEXT}:
+                using = self.dense if leg == VECTOR else self.dense_context
+                body = {"query": vector_of(query), **_using(using), "filter": seen, **common}
                 if query.asked.canonical.reflections_only and capabilities.exact:
                     body["params"] = {"exact": True}
                 elif self.hnsw_ef is not None:
                     body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
                 searches[leg] = Search(body, query.trace)
-            elif leg == KEYWORD:
-                searches[leg] = self._keyword(query, seen, common)
+            elif leg in {KEYWORD, KEYWORD_CONTEXT}:
+                searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == STRUCTURED:
                 searches[leg] = self._structured(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
-    def _keyword(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search | Unfinished:
+    def _keyword(
+        self, query: InFlight, leg: str, seen: Mapping[str, Any], common: Mapping[str, Any]
+    ) -> Search | Unfinished:
+        searched = self._by_keywords if leg == KEYWORD else self._by_context_keywords
         parsed = query.retrieval.parsed
         if parsed is None or parsed.expression is None:
-            return self._by_keywords(query, seen, common)
+            return searched(query, seen, common)
         expression = parsed.expression
 
         def finished(endings: Endings) -> Search:
             matching = keyword_conditions(expression, COLUMNS, endings)
-            return self._by_keywords(query, _narrowed(seen, matching), common)
+            return searched(query, _narrowed(seen, matching), common)
 
         wanted = {ending: _narrowed(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
         if not wanted:
@@ -153,6 +159,14 @@ class Searches:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
                 corpus = Corpus(place, query.cache.watermark if place is not None else None)
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
+
+    def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
+        assert query.retrieval.terms is not None
+        terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
+        body = {"query": terms, "using": self.sparse_context, "filter": seen, **common}
+        if self.idf_of_namespace:
+            body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
+        return Search(body, query.trace)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
@@ -207,16 +221,24 @@ def legs(query: InFlight) -> tuple[str, ...]:
         return (STRUCTURED,)
     if asked.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
-    nothing = not any(_askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
+    nothing = not any(askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
     return fusion.unasked or fusion.legs if nothing else fusion.legs
 
 
-def _askable(query: InFlight, leg: str) -> bool:
-    if leg == VECTOR:
-        return vector_of(query) is not None
-    if leg != KEYWORD:
-        return True
-    return query.retrieval.capabilities.keywords and (query.retrieval.terms is not None or query.retrieval.uncovered)
+def askable(query: InFlight, leg: str) -> bool:
+    """Whether the query has something that the leg could search by, and the collection what it would search."""
+    retrieval = query.retrieval
+    able = retrieval.capabilities
+    match leg:
+        case "vector":
+            return vector_of(query) is not None
+        case "vector_context":
+            return able.dense_context and vector_of(query) is not None
+        case "keyword":
+            return able.keywords and (retrieval.terms is not None or retrieval.uncovered)
+        case "keyword_context":
+            return able.sparse_context and retrieval.terms is not None
+    return True
 
 
 def depth(query: InFlight) -> int:

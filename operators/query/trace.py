@@ -1,6 +1,8 @@
-"""The trace of a query in flight: what the stages tell it. OpenTelemetry's own types stay behind it."""
+"""The trace of a query in flight: what the stages tell of it, in spans and in what is counted. OpenTelemetry's and
+Prometheus's own types stay behind it.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -10,7 +12,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 class Trace(Protocol):
-    """One query's spans. Every method is cheap and harmless when the trace is not recorded."""
+    """One query's spans and counts. Every method is cheap, and makes no span when the trace is not recorded."""
 
     @property
     def recording(self) -> bool:
@@ -35,8 +37,22 @@ class Trace(Protocol):
         """Record what ran from `started`, on the monotonic clock, until now; `link` and `kind` are OpenTelemetry's."""
         ...
 
+    def passed(self, step: str, seconds: float) -> None:
+        """Count a step of the query, which took so long."""
+        ...
+
+    def looked_up(self, cache: str, hits: int, misses: int) -> None:
+        """Count what was looked up in a cache, and found there or not."""
+        ...
+
     def degraded(self, stage: str, reason: str) -> None:
         """Note that a part of the answer was lost."""
+        ...
+
+    def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
+        """Count what an answer was made from: each leg with what became of it, the documents that the post-filter check
+        removed, and whether age was a part of the ranking.
+        """
         ...
 
     def rejected(self, kind: str) -> None:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from operators.ranking.candidate import Candidate, Leg, in_order, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.leg import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, OneLeg, Rrf, Score
 from schemas.recipes.parameters import FusionStage
 from schemas.result import LegStatus
@@ -75,7 +75,7 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 def _weight(weights: Weights, leg: str) -> float:
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
-    return weights.get(leg, 0.0 if leg == STRUCTURED else 1.0)
+    return weights.get(leg, 0.0 if leg in {STRUCTURED, *CONTEXT_LEGS} else 1.0)
 
 
 def _normalised(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:

@@ -101,13 +101,14 @@ class Run:
     """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `reranked`: a model or a distance stage changed a
-    score. `backends` are those beside the legs.
+    score. `aged`: a stage read how old candidates are. `backends` are those beside the legs.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
     reranked: bool = False
+    aged: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)
 
@@ -146,6 +147,7 @@ class Run:
 
         A stamp after `now` is counted for the warnings.
         """
+        self.aged = True
         found: list[float | None] = []
         for candidate in candidates:
             age = None

@@ -10,6 +10,7 @@ from operators.query.message import Rejected
 from operators.runtime.batching.policy import BatchingPolicy, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.load import Load
 from operators.runtime.stage import Batch, I, parted
 from schemas.errors import BackendError
 
@@ -58,23 +59,23 @@ def async_io(
     take: Take[I, R],
     wanted: Callable[[I], bool] = lambda _: True,
     batching: BatchingPolicy[Q, R] | None = None,
-    in_flight: Callable[[BatchKey, int], None] | None = None,
+    load: Load | None = None,
 ) -> Stream[Batch[I]]:
     """Make each item's requests, batched by key, and pass on what `take` makes of their outcomes; order is not kept.
 
     `requests` maps an item to its requests by batch key; an item that isn't `wanted` has none, and passes at once.
     `call` makes one call for many requests of a batch key, within the given seconds. `deadline` gives an item's
     deadline on the monotonic clock. `batching` decides which requests a call carries; default: up to
-    `bounds.max_batch`. `in_flight` is called with a batch key and its calls under way whenever their number changes.
+    `bounds.max_batch`. `load` is told when a call begins, and how many are under way whenever that changes.
 
     What has finished leaves with the next batch, so the source sends one, perhaps empty, whenever it is woken, and ends
     only when nothing is on its way any more.
 
-    Threads: `requests`, `call`, `deadline`, `batching` and `in_flight` are called on the event-loop thread of `calls`
+    Threads: `requests`, `call`, `deadline`, `batching` and `load` are called on the event-loop thread of `calls`
     only, so none of them may block, and they need no locks among themselves. The engine's worker calls `take` and
     `wanted`. What `requests` raises is raised on the worker, where `take` reads the item's outcomes.
     """
 
     select = batching if batching is not None else Whole(bounds.max_batch)
-    dispatcher = Dispatcher(calls, requests, call, deadline, bounds, select, in_flight)
+    dispatcher = Dispatcher(calls, requests, call, deadline, bounds, select, load)
     return op.flat_map_batch("calls", up, _Asking(dispatcher, take, wanted).swept)

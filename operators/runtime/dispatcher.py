@@ -11,6 +11,8 @@ Rules
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
   DeadlinePassed if the item's own time is over. No call is made for it afterwards; a call is cancelled with its last
   request.
+- A divided request ends with the units before the first that is late, not sent or failed, if its batching policy makes
+  an outcome of these; otherwise with the error.
 - An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
   is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `requests` raises
   for an item is raised where its outcomes are read.
@@ -19,21 +21,20 @@ Rules
 
 import asyncio
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-import structlog
-
-from operators.runtime.batching.backlog import Backlog, Request, Slice
+from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import BatchingPolicy
+from operators.runtime.batching.request import Request, Slice
+from operators.runtime.defect import defect_of_call
 from operators.runtime.event_loop import EventLoopThread
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
-
-log = structlog.stdlib.get_logger(__name__)
+from operators.runtime.job import Call, Job, Live
+from operators.runtime.load import Load
+from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -43,14 +44,7 @@ BatchKey = Hashable
 
 _LATE: Final = "no answer before the deadline"
 _HOPELESS: Final = "not asked: no answer could come before the deadline"
-
-
-def defect(error: BaseException) -> BackendBadResponse:
-    """Log an error that is no BackendError; the outcome of the call's requests."""
-    # Not the error's own message: it may quote a query or a document.
-    where = "".join(traceback.format_tb(error.__traceback__))
-    log.error("backend call raised an unexpected error", error=type(error).__name__, where=where)
-    return BackendBadResponse(f"unexpected error: {type(error).__name__}")
+_SHORT: Final = "asked in part: not all could be answered before the deadline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +77,10 @@ class Finished(Generic[T, R]):
         return self.results
 
 
-@dataclass(slots=True, eq=False)
-class _Job(Generic[T, R]):
-    item: T
-    waiting: int
-    outcomes: dict[BatchKey, R | BackendError] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class _Live(Generic[T, R]):
-    """The job that a request belongs to, and the calls that carry it."""
-
-    job: _Job[T, R]
-    batch_key: BatchKey
-    calls: "list[_Call]" = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    started: float
-    waiting: int
-    task: "asyncio.Task[None] | None" = None
-    took: float | None = None
-
-
 class Dispatcher(Generic[T, Q, R]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
 
-    `in_flight` is called with a batch key and its calls under way whenever their number changes.
+    `load` is told when a call begins, and how many are under way whenever that changes.
     """
 
     def __init__(
@@ -121,7 +91,7 @@ class Dispatcher(Generic[T, Q, R]):
         deadline: Callable[[T], float],
         bounds: Bounds,
         batching: BatchingPolicy[Q, R],
-        in_flight: Callable[[BatchKey, int], None] | None = None,
+        load: Load | None = None,
     ) -> None:
         self._calls = calls
         self._requests = requests
@@ -129,9 +99,9 @@ class Dispatcher(Generic[T, Q, R]):
         self._deadline = deadline
         self._bounds = bounds
         self._batching = batching
-        self._in_flight = in_flight
+        self._load = load
         self._backlogs: dict[BatchKey, Backlog[Q, R]] = {}
-        self._live: dict[Request[Q, R], _Live[T, R]] = {}
+        self._live: dict[Request[Q, R], Live[T, R]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._finished: deque[Finished[T, R]] = deque()
         self._submitted = 0
@@ -179,12 +149,14 @@ class Dispatcher(Generic[T, Q, R]):
             return None
 
     def _enqueue(self, item: T, queries: Mapping[BatchKey, Q], deadline: float) -> None:
-        job: _Job[T, R] = _Job(item, len(queries))
+        job: Job[T, R] = Job(item, len(queries))
+        now = time.monotonic()
         if not queries:
             self._finish(Finished(item, {}))
         for batch_key, query in queries.items():
-            request: Request[Q, R] = Request(query, deadline, self._batching.units(query))
-            self._live[request] = _Live(job, batch_key)
+            tenant, units = self._batching.tenant(query), self._batching.units(query)
+            request: Request[Q, R] = Request(query, deadline, units, tenant)
+            self._live[request] = Live(job, batch_key, now)
             if not request.units:
                 self._settle(request, self._batching.merged(query, ()))
                 continue
@@ -198,36 +170,42 @@ class Dispatcher(Generic[T, Q, R]):
         now = time.monotonic()
         while True:
             for request in backlog.hopeless(now):
-                self._settle(request, self._out_of_time(request, now))
-            slices = backlog.take()
+                what = _LATE if request.deadline <= now else _HOPELESS
+                self._cut(request, request.taken, self._too_late(request, what))
+            slices = backlog.take(now)
             if not slices:
                 break
-            call = _Call(now, len(slices))
+            call = Call(now, len(slices), sum(slice_.stop - slice_.start for slice_ in slices))
             for slice_ in slices:
-                self._live[slice_.request].calls.append(call)
+                self._live[slice_.request].calls[slice_.start] = call
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
             call.task.add_done_callback(partial(self._freed, batch_key, call))
-            self._report(batch_key, backlog)
+            self._began(slices, now)
 
-    def _out_of_time(self, request: Request[Q, R], now: float) -> BackendTimeout:
-        if request.deadline <= now:
-            return BackendTimeout(_LATE)
+    def _too_late(self, request: Request[Q, R], what: str) -> BackendTimeout:
+        """The error of a request that has too little time: whose time it is says which of the two."""
         its_own = self._deadline(self._live[request].job.item) <= request.deadline
-        return DeadlinePassed(_HOPELESS) if its_own else BackendTimeout(_HOPELESS)
+        return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    def _freed(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
+    def _freed(self, batch_key: BatchKey, call: Call, _: asyncio.Task[None]) -> None:
         backlog = self._backlogs[batch_key]
-        backlog.freed(call.took)
-        self._report(batch_key, backlog)
+        backlog.freed(call.units, call.took, answered=call.answered)
+        self._told()
         if not self._calls.closing:
             self._fill(batch_key)
 
-    def _report(self, batch_key: BatchKey, backlog: Backlog[Q, R]) -> None:
-        if self._in_flight is not None:
-            self._in_flight(batch_key, backlog.in_flight)
+    def _began(self, slices: Sequence[Slice[Q, R]], now: float) -> None:
+        if self._load is not None:
+            since = min(self._live[slice_.request].since for slice_ in slices)
+            self._load.began(sum(slice_.stop - slice_.start for slice_ in slices), now - since)
+            self._told()
 
-    async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Q, R]]) -> None:
+    def _told(self) -> None:
+        if self._load is not None:
+            self._load.under_way(sum(backlog.in_flight for backlog in self._backlogs.values()))
+
+    async def _run(self, batch_key: BatchKey, call: Call, slices: Sequence[Slice[Q, R]]) -> None:
         outcomes: Sequence[R | BackendError] = ()
         try:
             left = max(slice_.request.deadline for slice_ in slices) - time.monotonic()
@@ -239,39 +217,55 @@ class Dispatcher(Generic[T, Q, R]):
                 call.took = time.monotonic() - call.started
         except BackendError as error:
             outcomes = [error] * len(slices)
+            if isinstance(error, BackendTimeout):
+                call.took, call.answered = time.monotonic() - call.started, False
         except asyncio.CancelledError:
-            pass
+            call.took, call.answered = time.monotonic() - call.started, False
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            outcomes = [defect(error)] * len(slices)
+            outcomes = [defect_of_call(error)] * len(slices)
         for slice_, outcome in zip(slices, outcomes, strict=False):
             self._answer(call, slice_, outcome)
 
-    def _answer(self, call: _Call, slice_: Slice[Q, R], outcome: R | BackendError) -> None:
+    def _answer(self, call: Call, slice_: Slice[Q, R], outcome: R | BackendError) -> None:
         request = slice_.request
-        if request not in self._live:
+        live = self._live.get(request)
+        if live is None or live.calls.get(slice_.start) is not call:
             return
-        self._live[request].calls.remove(call)
+        del live.calls[slice_.start]
         if isinstance(outcome, BackendError):
-            self._settle(request, outcome)
+            self._cut(request, slice_.start, outcome)
             return
         request.answer(slice_, outcome)
         if request.complete:
-            parts = [part for _, part in sorted(request.parts.items(), key=lambda each: each[0])]
-            self._settle(request, self._batching.merged(request.query, parts))
+            self._complete(request)
+
+    def _cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
+        """Let the request end with its first units, for the others are lost; if these are too few, it ends at once."""
+        live = self._live[request]
+        least = self._batching.least
+        if least is None or units < least:
+            units = 0
+        self._backlogs[live.batch_key].cut(request, units, lost)
+        live.release(units)
+        if request.complete:
+            self._complete(request)
+
+    def _complete(self, request: Request[Q, R]) -> None:
+        if request.whole:
+            self._settle(request, self._batching.merged(request.query, request.outcomes))
+            return
+        lost = request.lost if request.lost is not None else self._too_late(request, _SHORT)
+        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].job.item) <= time.monotonic():
+            lost = DeadlinePassed(str(lost))
+        outcome = self._batching.partial(request.query, request.units, request.outcomes, lost)
+        self._settle(request, lost if outcome is None else outcome)
 
     def _settle(self, request: Request[Q, R], outcome: R | BackendError) -> None:
         live = self._live.pop(request)
+        live.release(0)
         job = live.job
-        if isinstance(outcome, BackendTimeout) and self._deadline(job.item) <= time.monotonic():
-            outcome = DeadlinePassed(str(outcome))
         job.outcomes[live.batch_key] = outcome
         job.waiting -= 1
-        if isinstance(outcome, BackendError) and request.taken < request.units:
-            self._backlogs[live.batch_key].withdraw(request)
-        for call in live.calls:
-            call.waiting -= 1
-            if not call.waiting and call.task is not None:
-                call.task.cancel()
         if not job.waiting:
             self._finish(Finished(job.item, job.outcomes))
 
@@ -292,6 +286,6 @@ class Dispatcher(Generic[T, Q, R]):
         now = time.monotonic()
         late = [request for request in self._live if request.deadline <= now]
         for request in late:
-            self._settle(request, BackendTimeout(_LATE))
+            self._cut(request, request.answered, BackendTimeout(_LATE))
         if self._live:
             self._arm(min(request.deadline for request in self._live))

@@ -84,7 +84,9 @@ def defect(name: str, source: Source, error: Exception) -> Rejected:
     where = "".join(traceback.format_tb(error.__traceback__))
     rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
     origin = rejected.message.origin
-    place = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+    place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+    if rejected.trace is not None and (trace_id := rejected.trace.trace_id) is not None:
+        place["trace_id"] = trace_id
     log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **place, where=where)
     return rejected
 

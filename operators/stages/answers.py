@@ -44,6 +44,11 @@ _LEAST: Final = 0.5
 _MOST_TIME: Final = 1.1
 """Shares of the time that a query has left, which a leader that it waits for may have left."""
 
+COALESCED: Final = "coalesced"
+"""What queries that wait for another's answer are counted as."""
+
+_CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_CACHE: "semantic"}
+
 Watermark = tuple[str, ...]
 
 
@@ -91,12 +96,13 @@ class Answers:
         if "exact" in query.asked.plan.profile.caches:
             cached = self._cache.lookup(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
-            if cached is not None and self._serve(query, RetrievalStage.EXACT_CACHE, cached):
+            if self._served(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
         leader = self._leaders.of(cache.key)
         if leader is not None and self._patient(leader, query):
             cache.leads = False
             leader.cache.waiters.append(query)
+            query.trace.looked_up(COALESCED, 1, 0)
         else:
             self._leaders.done(cache.key)
             self._leaders.lead(cache.key, query)
@@ -111,8 +117,7 @@ class Answers:
         if cache.likeness is None:
             return query
         cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
-        if cached is not None:
-            self._serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
+        self._served(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
 
@@ -150,6 +155,11 @@ class Answers:
         now = self._clock()
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
+
+    def _served(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
+        hit = cached is not None and self._serve(query, stage, cached)
+        query.trace.looked_up(_CACHES[stage], hit, not hit)
+        return hit
 
     def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
         cached_answer = _read(cached, stage)

@@ -19,6 +19,7 @@ from operators.runtime.async_io import async_io
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.load import Load
 from operators.runtime.stage import Batch, applied, stage
 from schemas.errors import BackendError
 
@@ -51,8 +52,8 @@ class BackendStage(ABC, Generic[Q, R]):
         return None
 
     @property
-    def report(self) -> Callable[[int], None] | None:
-        """What is told the number of calls under way whenever it changes."""
+    def load(self) -> Load | None:
+        """What is told of the stage's calls."""
         return None
 
     def wanted(self, query: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
@@ -96,8 +97,9 @@ class BackendStage(ABC, Generic[Q, R]):
         else:
             self.take(query, outcome)
         query.passed(self.step, len(query.outcome.candidates) if self.counts else None)
-        name, attributes = self.span(query)
-        query.trace.child(name, query.started, attributes, error=error, kind=SpanKind.CLIENT)
+        if query.trace.recording:
+            name, attributes = self.span(query)
+            query.trace.child(name, query.started, attributes, error=error, kind=SpanKind.CLIENT)
         return query
 
 
@@ -113,11 +115,11 @@ def query_io(
     bounds: Bounds,
     wanted: Callable[[InFlight], bool] = lambda _: True,
     batching: BatchingPolicy[Q, R] | None = None,
-    report: Callable[[int], None] | None = None,
+    load: Load | None = None,
 ) -> Stream[Queries]:
     """Asynchronous calls for queries: each has until its deadline, and its clock starts with the stage.
 
-    `name` is the stage's in dead letters. `report` is told the number of calls under way whenever it changes.
+    `name` is the stage's in dead letters. `load` is told of its calls.
     """
 
     def begun(query: InFlight) -> Mapping[BatchKey, Q]:
@@ -127,8 +129,7 @@ def query_io(
     def taken(finished: Sequence[Finished[InFlight, R]]) -> list[InFlight | Rejected]:
         return applied(name, finished, take, _item)
 
-    in_flight = None if report is None else lambda _, count: report(count)
-    return async_io("calls", up, calls, begun, call, _deadline, bounds, taken, wanted, batching, in_flight)
+    return async_io("calls", up, calls, begun, call, _deadline, bounds, taken, wanted, batching, load)
 
 
 @operator
@@ -152,7 +153,7 @@ def ask(
         part.bounds,
         part.wanted,
         part.batching,
-        part.report,
+        part.load,
     )
 
 

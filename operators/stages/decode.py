@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bytewax.dataflow import Stream, operator
-from opentelemetry.trace import Tracer
 
 from operators.delivery.event import check_dimension, check_headers, json_object, parse, readable, validated
 from operators.query import cloud_event
@@ -14,7 +13,7 @@ from operators.query.message import Message
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.runtime.stage import Batch, Messages, entry
-from operators.telemetry.traces import QueryTrace
+from operators.telemetry.signals import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
 from schemas.query import QueryEvent
@@ -30,7 +29,7 @@ class Decoder:
     reply_to: frozenset[str]
     dimension: int
     record_content: bool
-    tracer: Tracer
+    signals: Signals
     normalise: Normaliser
 
     def __call__(self, message: Message) -> InFlight:
@@ -46,8 +45,6 @@ class Decoder:
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
-            "messaging.destination.partition.id": str(message.origin.partition),
-            "messaging.kafka.offset": message.origin.offset,
             "rankstream.query_id": event.query_id,
         }
         if normalised.query.denial is None:
@@ -55,7 +52,7 @@ class Decoder:
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
         headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
-        trace = QueryTrace(self.tracer, headers, message.origin.topic, message.received, attributes)
+        trace = self.signals.trace(message, headers, attributes)
         return InFlight(
             message=message,
             asked=normalised.query,
@@ -70,7 +67,9 @@ class Decoder:
         limit = self.limits.max_message_bytes
         mode = cloud_event.content_mode(message.headers)
         if mode is None:
-            return None, parse(message.value, limit)
+            document = parse(message.value, limit)
+            cloud_event.check_plain(document)
+            return None, document
         if mode is Mode.BINARY:
             return cloud_event.from_headers(message.headers), parse(message.value, limit)
         envelope, data = cloud_event.from_envelope(json_object(message.value, limit))

@@ -15,9 +15,10 @@ from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.load import Load
 from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendBadResponse, BackendError
-from schemas.leg import VECTOR
+from schemas.leg import VECTOR, VECTOR_CONTEXT
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
@@ -27,13 +28,16 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     asked, plan = query.asked.canonical, query.asked.plan
     if asked.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
-    searched = asked.reflections_only or VECTOR in plan.recipe.fusion.legs
+    searched = asked.reflections_only or not {VECTOR, VECTOR_CONTEXT}.isdisjoint(plan.recipe.fusion.legs)
     return searched or (tokens and plan.reranks(asked) > 0)
 
 
 @dataclass(frozen=True)
 class Embeddings(BackendStage[str, Embedding]):
-    """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors."""
+    """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors.
+
+    `provider` serves the model; by default this process does.
+    """
 
     name: ClassVar = "embed"
 
@@ -42,6 +46,8 @@ class Embeddings(BackendStage[str, Embedding]):
     tokens: bool
     bounds: Bounds
     cached: CachedEmbeddings | None = None
+    load: Load | None = None
+    provider: str = "rankstream"
 
     def wanted(self, query: InFlight) -> bool:
         """Whether the query has a text, and needs its embedding."""
@@ -53,7 +59,8 @@ class Embeddings(BackendStage[str, Embedding]):
         if text is None or not needs_embedding(query, tokens=self.tokens):
             return {}
         if self.cached is not None:
-            query.retrieval.embedding = self.cached.get(text)
+            query.retrieval.embedding = found = self.cached.get(text)
+            query.trace.looked_up("embedding", found is not None, found is None)
         return {self.name: text} if query.retrieval.embedding is None else {}
 
     async def call(self, _: BatchKey, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
@@ -77,7 +84,12 @@ class Embeddings(BackendStage[str, Embedding]):
 
     def span(self, _: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
-        return "embed", {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self.embedder.model}
+        return "embed", {
+            "gen_ai.operation.name": "embeddings",
+            "gen_ai.provider.name": self.provider,
+            "gen_ai.request.model": self.embedder.model,
+            "gen_ai.embeddings.dimension.count": self.dimension,
+        }
 
     def _checked(self, answer: Embedding | BackendError) -> Embedding | BackendError:
         if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:

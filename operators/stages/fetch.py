@@ -47,6 +47,7 @@ class Fetching(BackendStage[list[str], Payloads]):
         for id_ in post_filter.forbidden(query.asked.access_filter, known.items()):
             del known[id_]
         query.outcome.payloads |= known
+        query.trace.looked_up("payload", len(known), len(missing) - len(known))
         if len(known) < len(missing):
             return True
         query.passed(self.step, len(query.outcome.candidates))

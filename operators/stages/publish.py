@@ -68,6 +68,8 @@ class Publisher:
         event = result(asked, outcome, result_id(origin), results, provenance)
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
+        legs = ((leg["name"], leg["status"]) for leg in event["legs"])
+        query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         return Answer(event, Page(asked.canonical.now, ends, retrieval.end))
 

@@ -17,7 +17,7 @@ def ranked(query: InFlight) -> InFlight:
     if asked.shape is not Shape.SEARCH or plan.recipe.reranking is None or outcome.ranked is None:
         return query
     query.started = monotonic()
-    outcome.rerank(plan.recipe, plan.reranks(asked))
+    outcome.rerank(plan.recipe)
     candidates = len(outcome.candidates)
     query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
     query.passed("rank", candidates)

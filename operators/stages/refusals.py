@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import orjson
-from opentelemetry.trace import Tracer
 
 from operators.delivery.dead_letters import fits, short, too_large, undeliverable, without_payload
 from operators.query import cloud_event
@@ -18,6 +17,8 @@ from operators.query.refusal import Caller, caller, refused_result
 from operators.query.result import clock
 from operators.query.trace import Trace
 from operators.runtime.stage import defect
+from operators.telemetry.signals import Signals
+from operators.telemetry.traces import DEAD_LETTER
 from schemas.dead_letter import MAX_MESSAGE_CHARS
 from schemas.errors import DeadLetterClass
 from schemas.result import Status
@@ -40,17 +41,17 @@ class Refusals:
     source: str
     config_hash: str
     answers: bool
-    tracer: Tracer
+    signals: Signals
 
     def __call__(self, rejected: Rejected) -> OutputRecord:
         """The record of a rejected message."""
-        letter = undeliverable(rejected, self.dead_letters, self.tracer, self.max_bytes)
+        letter = undeliverable(rejected, self.dead_letters, self.signals, self.max_bytes)
         return self._told(letter, rejected.message, rejected.kind, rejected.field, rejected.reason)
 
     def undelivered(self, message: Message, refused: OutputRecord) -> OutputRecord:
         """The record in place of the message's result, which its topic doesn't take."""
         if refused.trace is not None:
-            refused.trace.send(self.dead_letters, "dead_letter")
+            refused.trace.send(self.dead_letters, DEAD_LETTER)
             refused.trace.rejected(DeadLetterClass.TOO_LARGE)
         letter = replace(without_payload(refused, self.dead_letters), trace=refused.trace)
         return self._told(letter, message, DeadLetterClass.TOO_LARGE, None, too_large(refused.topic))
@@ -71,7 +72,7 @@ class Refusals:
             return letter
         fitting = [replace(form, letter=replace(letter, trace=None)) for form in forms if fits(form, self.max_bytes)]
         if not fitting:
-            trace.send(self.dead_letters, "dead_letter")
+            trace.send(self.dead_letters, DEAD_LETTER)
             return letter
         first, *smaller = fitting
         return replace(first, instead=partial(_with_letter, smaller[0])) if smaller else first

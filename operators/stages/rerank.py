@@ -1,29 +1,32 @@
 """Rerank: query and candidate are read together, the candidates of many queries in one call where the reranker can.
 
 Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of
-them, one candidate or none need no call. A query that cannot be reranked, or not in time, is ranked without, and the
-loss is noted in the query. What the scores do to the order is the stage `rank`'s, or of a chat model's selection, which
-ends the recipe, done here.
+them, one candidate or none need no call. Candidates that the reranker could not read in time follow behind those that
+it read, and the loss is noted in the query; a query of which it read none is ranked without. What the scores do to the
+order is the stage `rank`'s, or of a chat model's selection, which ends the recipe, done here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.rerankers import Reranker, RerankRequest
-from operators.clients.rerankers.candidates import Candidates, room
+from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores, Scores
+from operators.query.rerank_scores import PartialScores, RerankScores, Scores
 from operators.query.trace import Attributes
 from operators.ranking.dedupe import content
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.load import Load
 from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.telemetry import openinference
+from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
 
 _NO_TOKEN_VECTORS: Final = (
@@ -39,8 +42,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
     `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
-    judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `report` is told the
-    number of its calls under way whenever that changes.
+    judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `load` is told of its
+    calls.
     """
 
     name: ClassVar = "rerank"
@@ -54,7 +57,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
     verdicts: VerdictCache | None = None
-    report: Callable[[int], None] | None = None
+    load: Load | None = None
 
     @property
     def step(self) -> str:
@@ -64,7 +67,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     @property
     def batching(self) -> BatchingPolicy[RerankRequest, Scores]:
         """A call carries as many queries' candidates as the reranker takes."""
-        return Candidates(self.reranker.capacity)
+        # How long token vectors take that are computed on the fly doesn't follow from how many candidates there are.
+        return Candidates(self.reranker.capacity, shortens=self.reranker.reads != "tokens")
 
     @property
     def reads_tokens(self) -> bool:
@@ -90,10 +94,17 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if text is None or not top or self.unreadable(query, text) is not None:
             return {}
         known, unread = self._known(text, self._documents(query, text, top))
+        if self.cache is not None or self.verdicts is not None:
+            query.trace.looked_up("rerank", len(known), len(unread))
         where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
         able = query.retrieval.capabilities
-        request = RerankRequest(text, unread, *where, embedding, known, watermark, able.tokens, able.exact)
+        stage = query.asked.plan.recipe.reranking
+        context = stage.context if stage is not None and not self.picking else 0.0
+        neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
+        request = RerankRequest(
+            text, unread, *where, embedding, known, watermark, able.tokens, able.exact, neighbours, context
+        )
         return {self.name: request}
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
@@ -124,26 +135,31 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
         That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
         """
-        query = finished.item
-        if isinstance(finished.outcomes.get(self.name), NoTokenVectors):
+        query, outcome = finished.item, finished.outcomes.get(self.name)
+        if isinstance(outcome, NoTokenVectors):
             query.outcome.warnings.append(_NO_TOKEN_VECTORS)
             query.passed(self.step, len(query.outcome.candidates))
             return query
-        if finished.outcomes == {self.name: {}} and not self.compares:
+        if isinstance(outcome, PartialScores) and (self._read(query, outcome) < LEAST or not outcome):
+            finished = replace(finished, results={self.name: outcome.lost})
+        elif outcome == {} and not self.compares:
             nothing = BackendBadResponse(f"{self.reranker.model}: no score for any document")
             finished = replace(finished, results={self.name: nothing})
         return super().finish(finished)
 
     def take(self, query: InFlight, outcome: Scores) -> None:
         """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
-        asked, result = query.asked, query.outcome
-        self._keep(query, outcome)
+        picking, result = query.asked.plan.picking, query.outcome
+        read = self._read(query, outcome)
+        if isinstance(outcome, PartialScores):
+            query.lose(self.name, outcome.lost.reason)
+        else:
+            self._keep(query, outcome)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
-        read = result.candidates[: self.top(query)]
-        scores = {each.id: outcome[each.id] for each in read if each.id in outcome}
-        result.rerank_scores = RerankScores(self.reranker.model, scores, self.selects)
-        if self.picking and asked.plan.picking is not None:
-            result.pick(asked.plan.picking, asked.plan.picks(asked.canonical))
+        scores = {each.id: outcome[each.id] for each in result.candidates[:read] if each.id in outcome}
+        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects)
+        if self.picking and picking is not None:
+            result.pick(picking)
 
     def unasked(self, query: InFlight) -> None:
         """Note why the fused order stands, if the reranker was to read the query."""
@@ -155,9 +171,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         elif reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)
 
-    def span(self, _: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for generative AI."""
-        return self.name, {"gen_ai.operation.name": "rerank", "gen_ai.request.model": self.reranker.model}
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
+        """By the conventions for generative AI, and by OpenInference's for rerankers; no text."""
+        return self.name, {
+            "gen_ai.operation.name": "rerank",
+            "gen_ai.request.model": self.reranker.model,
+            **openinference.reranker(self.reranker.model, self.top(query), query.outcome),
+        }
 
     def _known(self, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
         """The scores that are cached, and the documents that are still to be read: none beside a verdict on all."""
@@ -168,6 +188,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return {}, documents
         known = self.cache.known(text, documents)
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
+
+    def _read(self, query: InFlight, outcome: Scores) -> int:
+        """How many of the query's candidates the reranker has read, from the first on without a gap."""
+        asked = [each.id for each in query.outcome.candidates[: self.top(query)]]
+        return asked.index(outcome.unread) if isinstance(outcome, PartialScores) else len(asked)
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
         text, top = query.asked.canonical.text, self.top(query)

@@ -24,16 +24,21 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.paging import turn
 from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished, defect
+from operators.runtime.defect import defect_of_call
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.backend_stage import Queries, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.leg import KEYWORD, LEGS, STRUCTURED, VECTOR
+from schemas.leg import CONTEXT_LEGS, KEYWORD, KEYWORD_CONTEXT, LEGS, STRUCTURED, VECTOR, VECTOR_CONTEXT
 from schemas.result import LegStatus
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _TOLD: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
+_NO_CONTEXT: Final = (
+    f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
+    " vectors of them: see qdrant.context"
+)
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
@@ -41,7 +46,8 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
     query = finished.item
     asked = query.asked.canonical
-    for name in LEGS:
+    wanted = legs(query)
+    for name in (*LEGS, *(leg for leg in CONTEXT_LEGS if leg in wanted)):
         outcome = finished.outcomes.get((name, query.asked.collection))
         if outcome is None and name == VECTOR and _against(query):
             query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
@@ -55,12 +61,14 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
             query.outcome.warnings += outcome.warnings
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
+    if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
+        query.outcome.warnings.append(_NO_CONTEXT)
     query.check_found()
     for name, leg in query.outcome.legs.items():
         if leg.status is not LegStatus.SKIPPED:
             query.passed(name, len(leg.ids))
     answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
-    if not answered and {"embed", *LEGS} & dict(query.outcome.degraded).keys():
+    if not answered and {"embed", *LEGS, *CONTEXT_LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_TOLD) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
@@ -101,6 +109,11 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
     recipe = query.asked.plan.recipe.fusion.legs
     if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
         return Reason.RECIPE
+    able = query.retrieval.capabilities
+    if (leg == VECTOR_CONTEXT and not able.dense_context) or (leg == KEYWORD_CONTEXT and not able.sparse_context):
+        return Reason.NO_CONTEXT
+    if leg == KEYWORD_CONTEXT:
+        return Reason.NO_TERMS
     if leg == KEYWORD:
         return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
     if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
@@ -156,7 +169,7 @@ class Retriever:
             lookups = (looked_up(self.qdrant, collection, each, timeout) for each in ready)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
-            return [each if isinstance(each, Found | BackendError) else defect(each) for each in found]
+            return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in found]
         if all(each.corpus is None for each in ready) and len(ready) == len(searches):
             # Nothing is to be looked up or counted first, which is nearly always so: no tasks for it.
             return await self._answers(collection, ready, timeout)

@@ -33,12 +33,13 @@ def by_rules(query: InFlight) -> InFlight:
 
 @dataclass(frozen=True)
 class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
-    """Has a chat model read the time, one query a call."""
+    """Has a chat model read the time, one query a call; `provider` serves it."""
 
     name: ClassVar = "temporal_expression"
 
     extractor: TemporalExtractor
     bounds: Bounds
+    provider: str
 
     def wanted(self, query: InFlight) -> bool:
         """Whether the query's recipe wants the chat model to read the time."""
@@ -71,7 +72,11 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
     def span(self, _: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
-        return self.name, {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.extractor.model}
+        return self.name, {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self.provider,
+            "gen_ai.request.model": self.extractor.model,
+        }
 
 
 @operator

@@ -1,37 +1,121 @@
-"""Metrics: the instruments by which a process says how busy it is."""
+"""The metrics of one flow: what its parts count, each instrument bound to the flow's label.
+
+An instrument's child is looked up by its labels once, and by C code from then on: a query is counted some twenty times.
+"""
 
 from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
-from opentelemetry.metrics import Meter
+from prometheus_client import Counter, Gauge, Histogram
 
+from operators.telemetry.instruments import Instruments
 
-def rerank_in_flight(meter: Meter, stage: str, most: int) -> Callable[[int], None]:
-    """Report the calls under way to the reranker of `stage`, and their limit `most`; 0 or less is no limit.
+M = TypeVar("M", Counter, Gauge, Histogram)
 
-    Gauges `rankstream_rerank_in_flight` and `rankstream_rerank_in_flight_max`, in calls.
-    """
-    attributes = {"rankstream.stage": stage}
-    now = meter.create_gauge("rankstream_rerank_in_flight", "{call}", "Calls to the reranker under way")
-    bound = meter.create_gauge("rankstream_rerank_in_flight_max", "{call}", "Limit of the calls to the reranker")
-    bound.set(most, attributes)
-
-    def report(count: int) -> None:
-        now.set(count, attributes)
-
-    report(0)
-    return report
+OK: Final = "ok"
 
 
-def producer_replacements(meter: Meter, client: str, topic: str) -> Callable[[], None]:
-    """Count the replaced transactional producers of `client`, in the flow that reads `topic`.
+class Children(dict[tuple[str, ...], M], Generic[M]):
+    """An instrument's children by their labels, in the instrument's order but for `flow`."""
 
-    Counter `rankstream_producer_replacements_total`, in producers.
-    """
-    attributes = {"messaging.destination.name": topic, "rankstream.kafka.client": client}
-    count = meter.create_counter("rankstream_producer_replacements_total", "{producer}", "Producers replaced")
+    def __init__(self, instrument: M, flow: str) -> None:
+        super().__init__()
+        self.instrument: M = instrument
+        self._flow = flow
 
-    def replaced() -> None:
-        count.add(1, attributes)
+    def __missing__(self, labels: tuple[str, ...]) -> M:
+        child: M = self.instrument.labels(self._flow, *labels)
+        self[labels] = child
+        return child
 
-    count.add(0, attributes)
-    return replaced
+    def remove(self, *labels: str) -> None:
+        """Have the child told no more."""
+        if self.pop(labels, None) is not None:
+            self.instrument.remove(self._flow, *labels)
+
+
+class FlowMetrics:
+    """What a flow counts."""
+
+    def __init__(self, instruments: Instruments, flow: str) -> None:
+        i, self._flow = instruments, flow
+        self._instruments = instruments
+        self.received = i.received.labels(flow)
+        self.answered = Children(i.answered, flow)
+        self.latency = Children(i.latency, flow)
+        self.applied = i.applied.labels(flow)
+        self.dead_letters = Children(i.dead_letters, flow)
+        self.degraded = Children(i.degraded, flow)
+        self.legs = Children(i.legs, flow)
+        self.stages = Children(i.stages, flow)
+        self.lookups = Children(i.lookups, flow)
+        self.removed = i.removed.labels(flow)
+        self.decayed = i.decayed.labels(flow)
+        self.lag = Children(i.lag, flow)
+        self.rebalances = Children(i.rebalances, flow)
+        self.transactions = Children(i.transactions, flow)
+        self.transaction_duration = i.transaction_duration.labels(flow)
+        self.replacements = i.replacements.labels(flow)
+        self.abandoned = i.abandoned.labels(flow)
+        self.drains = Children(i.drains, flow)
+
+    def watch(
+        self, in_flight: Callable[[], int], credit: Callable[[], int], idle: Callable[[], float], idle_limit: float
+    ) -> None:
+        """Have these asked whenever the metrics are collected; `idle` and its limit in seconds."""
+        self._instruments.in_flight.labels(self._flow).set_function(in_flight)
+        self._instruments.credit.labels(self._flow).set_function(credit)
+        self._instruments.idle.labels(self._flow).set_function(idle)
+        self._instruments.idle_limit.labels(self._flow).set(idle_limit)
+
+    def load(self, stage: str, limit: int) -> "StageLoad":
+        """What is counted of the calls of a stage, of which `limit` may be under way; 0 or less is no limit."""
+        i, flow = self._instruments, self._flow
+        i.calls_limit.labels(flow, stage).set(max(limit, 0))
+        return StageLoad(i.calls.labels(flow, stage), i.batch.labels(flow, stage), i.queue_wait.labels(flow, stage))
+
+    def backend(self, name: str) -> "BackendMetrics":
+        """What is counted of the requests to a backend."""
+        i, flow = self._instruments, self._flow
+        return BackendMetrics(name, Children(i.requests, flow), i.request_duration.labels(flow, name), i.breaker, flow)
+
+
+class StageLoad:
+    """The calls of one stage: how many are under way, what each carries, and how long that waited."""
+
+    def __init__(self, calls: Gauge, batch: Histogram, queue_wait: Histogram) -> None:
+        self._calls = calls
+        self._batch = batch
+        self._queue_wait = queue_wait
+
+    def began(self, units: int, waited: float) -> None:
+        """A call begins, with so many units; the longest that one of them waited, in seconds."""
+        self._batch.observe(units)
+        self._queue_wait.observe(waited)
+
+    def under_way(self, calls: int) -> None:
+        """So many calls are under way now."""
+        self._calls.set(calls)
+
+
+class BackendMetrics:
+    """The requests to one backend."""
+
+    def __init__(self, name: str, requests: Children[Counter], duration: Histogram, breaker: Gauge, flow: str) -> None:
+        self._name = name
+        self._requests = requests
+        self._duration = duration
+        self._breaker = breaker.labels(flow, name)
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered."""
+        self._requests[self._name, OK].inc()
+        self._duration.observe(seconds)
+
+    def failed(self, reason: str) -> None:
+        """A request failed, for this reason."""
+        self._requests[self._name, reason].inc()
+
+    def watch_breaker(self, is_open: Callable[[], bool]) -> None:
+        """Have this asked whenever the metrics are collected."""
+        self._breaker.set_function(is_open)

@@ -1,24 +1,25 @@
-"""Providers of tracers and meters, as OpenTelemetry's standard environment variables ask for them.
+"""The provider of tracers and the export of metrics, as OpenTelemetry's standard environment variables ask for them.
 
 `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` each list some of `otlp`, `console` and `none`. Default: `otlp` if an
 OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `OTEL_SDK_DISABLED=true`, nothing is
-recorded and no thread starts. The service is `rankstream`, or what `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES`
-says.
+sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
+`rankstream`, or what `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` says.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.otlp_metrics import MetricExport
 from schemas.errors import ConfigError
 
 T = TypeVar("T")
@@ -27,10 +28,12 @@ _SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
     "otlp": lambda: BatchSpanProcessor(OTLPSpanExporter()),
     "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
-_METRICS: Final[Mapping[str, Callable[[], MetricReader]]] = {
-    "otlp": lambda: PeriodicExportingMetricReader(OTLPMetricExporter()),
-    "console": lambda: PeriodicExportingMetricReader(ConsoleMetricExporter()),
+_METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
+    "otlp": OTLPMetricExporter,
+    "console": ConsoleMetricExporter,
 }
+
+_INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 
 
 def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
@@ -44,10 +47,13 @@ def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider
     return provider
 
 
-def meter_provider(extra: Iterable[MetricReader] = ()) -> metrics.MeterProvider:
-    """The provider of meters; `extra` readers read them, too. Raises ConfigError for an unknown exporter."""
-    readers = _exporters("METRICS", _METRICS, extra)
-    return MeterProvider(readers, resource=_resource()) if readers else metrics.NoOpMeterProvider()
+def metric_export(instruments: Instruments) -> MetricExport | None:
+    """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
+    exporters = _exporters("METRICS", _METRICS, ())
+    interval = _variable(_INTERVAL) or "60000"
+    if not interval.isdecimal() or not int(interval):
+        raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
+    return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
 
 
 def _exporters(signal: str, known: Mapping[str, Callable[[], T]], extra: Iterable[T]) -> list[T]:

@@ -3,15 +3,18 @@
     the producer's span
     ├── receive queries            from the poll to the dataflow
     └── process queries            CONSUMER, until the result is committed
-        ├── embed, rank, rerank
+        ├── embed, fuse, rank
+        ├── rerank                 with the attributes of OpenInference's RERANKER spans
         ├── query {collection}     one for each leg, linked to the span of the batch request that carried it
         └── send results           PRODUCER; its context goes out in the result's headers
 
 Names and attributes follow OpenTelemetry's conventions for messaging, databases and generative AI. A query whose trace
-isn't recorded gets no spans. No attribute holds a text, except the query's own if `record_content` is set.
+isn't recorded gets no spans, and is counted all the same. No attribute holds a text, except the query's own if
+`record_content` is set. The samples of histograms have the trace as their exemplar, if it is recorded.
 """
 
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from opentelemetry import propagate, trace
@@ -20,6 +23,10 @@ from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
 from operators.query.trace import Attributes, Headers
+from operators.telemetry.metrics import FlowMetrics
+
+DEAD_LETTER: Final = "dead_letter"
+"""The status of a message that gets no result."""
 
 
 class _HeaderGetter(Getter[Headers]):
@@ -40,13 +47,26 @@ def wall_ns(clock: float) -> int:
 
 
 class QueryTrace:
-    """One query's spans. While the trace isn't recorded, every method returns at once."""
+    """One query's spans and counts. While the trace isn't recorded, it makes no span."""
 
-    __slots__ = ("_context", "_process", "_send", "_tracer")
+    __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer")
 
-    def __init__(self, tracer: Tracer, headers: Headers, topic: str, received: float, attributes: Attributes) -> None:
-        """Continue the trace that the message's headers name; `received` is in Unix seconds."""
+    def __init__(
+        self,
+        tracer: Tracer,
+        metrics: FlowMetrics,
+        headers: Headers,
+        topic: str,
+        received: float,
+        sent: float,
+        attributes: Attributes,
+    ) -> None:
+        """Continue the trace that the message's headers name; when it was `received` and `sent` is in Unix seconds."""
         self._tracer = tracer
+        self._metrics = metrics
+        self._sent = sent
+        self._status = DEAD_LETTER
+        self._exemplar: dict[str, str] | None = None
         parent = propagate.extract(headers, context=Context(), getter=_GETTER)
         messaging: Attributes = {
             "messaging.system": "kafka",
@@ -62,6 +82,11 @@ class QueryTrace:
         self._context = trace.set_span_in_context(self._process, parent)
         self._send: Span | None = None
         if self._process.is_recording():
+            own = self._process.get_span_context()
+            self._exemplar = {
+                "trace_id": trace.format_trace_id(own.trace_id),
+                "span_id": trace.format_span_id(own.span_id),
+            }
             receive = tracer.start_span(
                 f"receive {topic}",
                 parent,
@@ -104,8 +129,29 @@ class QueryTrace:
             span.set_status(Status(StatusCode.ERROR, error))
         span.end()
 
+    def passed(self, step: str, seconds: float) -> None:
+        """Count a step of the query, which took so long."""
+        self._metrics.stages[(step,)].observe(seconds, self._exemplar)
+
+    def looked_up(self, cache: str, hits: int, misses: int) -> None:
+        """Count what was looked up in a cache, and found there or not."""
+        if hits:
+            self._metrics.lookups[cache, "hit"].inc(hits)
+        if misses:
+            self._metrics.lookups[cache, "miss"].inc(misses)
+
+    def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
+        """Count what an answer was made from."""
+        for leg, outcome in legs:
+            self._metrics.legs[leg, outcome].inc()
+        if removed:
+            self._metrics.removed.inc(removed)
+        if aged:
+            self._metrics.decayed.inc()
+
     def degraded(self, stage: str, reason: str) -> None:
         """Note that the answer is incomplete: `stage` failed for this `reason`."""
+        self._metrics.degraded[stage, reason].inc()
         self._process.add_event("degraded", {"rankstream.stage": stage, "error.type": reason})
 
     def rejected(self, kind: str) -> None:
@@ -116,6 +162,7 @@ class QueryTrace:
     def send(self, topic: str, status: str) -> Headers:
         """Begin to send the output record, or another one in its place; the headers that carry the trace on."""
         self._process.set_attribute("rankstream.status", status)
+        self._status = status
         context = self._context
         if self._send is not None:
             self._send.update_name(f"send {topic}")
@@ -145,6 +192,9 @@ class QueryTrace:
 
     def sent(self) -> None:
         """End the trace's part in this process: the output record is committed."""
+        if self._status != DEAD_LETTER:
+            self._metrics.answered[(self._status,)].inc()
+            self._metrics.latency[(self._status,)].observe(max(0.0, time.time() - self._sent), self._exemplar)
         if self._send is not None:
             self._send.end()
         self._process.end()

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
+from schemas.leg import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.parameters import FusionStage, Legs, RecipeStage, Share, Span, Weight
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
@@ -16,7 +16,7 @@ SMALLEST_K = 1e-3
 
 
 def _asked(weights: Weights) -> Legs:
-    return (VECTOR, KEYWORD, STRUCTURED) if weights.get(STRUCTURED) else (VECTOR, KEYWORD)
+    return (VECTOR, KEYWORD, *(leg for leg in (*CONTEXT_LEGS, STRUCTURED) if weights.get(leg)))
 
 
 class Rrf(FusionStage):
@@ -24,7 +24,7 @@ class Rrf(FusionStage):
 
     name: ClassVar = "rrf"
     k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="Rank constant; 0 or less means 5.")] = DEFAULT_K
-    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1, for structured 0.")
+    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1; structured and context legs: 0.")
 
     @field_validator("k")
     @classmethod
@@ -35,7 +35,7 @@ class Rrf(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured if it has a weight."""
+        """Vector and keyword; also structured and the context legs if they have a weight."""
         return _asked(self.weights)
 
 
@@ -47,7 +47,8 @@ class Score(FusionStage):
         default=None, description="Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."
     )
     weights: Weights | None = Field(
-        default=None, description="Leg -> weight, in place of `alpha`. Default: 1, for structured 0."
+        default=None,
+        description="Leg -> weight, in place of `alpha`. Default: 1; structured and context legs: 0.",
     )
     normaliser: Literal["min_max", "z_score", "l2"] = Field(
         default="min_max", description="How the scores of a leg are normalised."
@@ -66,7 +67,7 @@ class Score(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured if it has a weight."""
+        """Vector and keyword; also structured and the context legs if they have a weight."""
         return _asked(self.weights or {})
 
 
@@ -84,11 +85,11 @@ class Dbsf(FusionStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
-    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1, for structured 0.")
+    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1; structured and context legs: 0.")
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured if it has a weight."""
+        """Vector and keyword; also structured and the context legs if they have a weight."""
         return _asked(self.weights)
 
 

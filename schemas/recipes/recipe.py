@@ -21,6 +21,7 @@ from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
 from schemas.recipes.stages import LATER, LlmRerank, Reflections, Rerank, Temporal
+from schemas.wording import worded
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -225,7 +226,7 @@ def _named(item: object) -> tuple[str, Parameters]:
 def _problems(stage: str, error: ValidationError) -> Iterator[Problem]:
     for item in error.errors(include_url=False):
         path = ".".join([stage, *(str(part) for part in item["loc"])])
-        yield Problem(path, item["msg"].removeprefix("Value error, "), item["input"])
+        yield Problem(path, worded(item, STAGES[stage]), item["input"])
 
 
 def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
@@ -239,7 +240,8 @@ def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
         yield Problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
     if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
         yield Problem("stages", "must be the last", LlmRerank.name)
-    if {Rerank, LlmRerank} <= {type(stage) for stage in stages}:
+    kinds = [type(stage) for stage in stages]
+    if Rerank in kinds and LlmRerank in kinds:
         yield Problem("stages", "one model at most may rank", f"{Rerank.name}, {LlmRerank.name}")
 
 

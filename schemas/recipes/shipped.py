@@ -6,6 +6,8 @@ from typing import Final
 from schemas.recipes.recipe import Recipe
 
 _ON = {"enabled": True}
+_OF_CONTEXT = {"weight": 0.7, "context": 0.5}
+_WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
     "hybrid": ["score", "dedupe", "rerank"],
@@ -16,6 +18,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
+    "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
 }
 
 SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}

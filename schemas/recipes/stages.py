@@ -45,6 +45,11 @@ class Rerank(RecipeStage):
         default=1.0,
         description="Share of the model's score. 1: it replaces the order of the candidates that the model reads.",
     )
+    context: Share = Field(
+        default=0.0,
+        description="Share, of the model's score, of the mean score of the document and its neighbours; only late"
+        " interaction reads it, where the collection has context. 0: neighbours are not read.",
+    )
 
 
 class Reflections(RecipeStage):

@@ -6,7 +6,8 @@ from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits, T
 from schemas.settings.policies import FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import Between, DecaySettings, Profile
-from schemas.settings.root import Defaults, Settings, TelemetrySettings, load
+from schemas.settings.reading import load
+from schemas.settings.root import Defaults, Settings, TelemetrySettings
 
 __all__ = [
     "Between",

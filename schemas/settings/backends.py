@@ -34,7 +34,7 @@ class RerankSettings(Backend):
 
     kind: Literal[
         "late_interaction", "onnx", "cohere", "voyage", "tei", "vllm_score", "tei_predict", "chat", "none"
-    ] = Field(default="late_interaction", description="Reranker; docs/reranking.md compares them.")
+    ] = Field(default="late_interaction", description="Reranker; docs/reference/reranking.md compares them.")
     url: Url | None = Field(default=None, description="Server address, without /rerank, /score or /predict.")
     path: Path | None = Field(default=None, description="For onnx: directory of the exported model.")
     model: str = Field(default="", description="Model name that the server is asked for.")

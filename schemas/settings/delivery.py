@@ -41,7 +41,7 @@ class KafkaSettings(Section):
     """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
 
     client: Literal["librdkafka", "kafka-python"] = Field(
-        default="librdkafka", description="Kafka client library; docs/delivery.md compares the two."
+        default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
     )
     bootstrap_servers: str = Field(default="localhost:9092", description="host:port of brokers, comma-separated.")
     group_id: str = Field(
@@ -103,8 +103,8 @@ class DeliverySettings(Section):
     transaction_interval: Seconds | None = Field(
         default=None,
         description="Seconds from the start of one transaction to the start of the next, up to 100 records a second;"
-        " longer in proportion above, up to six times as long. Default: librdkafka 0.01, kafka-python 0.04. Raise it to"
-        " spend less CPU, at the price of later answers.",
+        " longer in proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less"
+        " CPU, at the price of later answers.",
     )
     refusals: Literal["result_and_dead_letter", "dead_letter"] = Field(
         default="result_and_dead_letter",

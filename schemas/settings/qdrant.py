@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.filters import FIELD
+from schemas.settings.context import ContextSettings
 from schemas.settings.creation import CreateSettings
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
 
@@ -34,6 +35,16 @@ class Vectors(Section):
         " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
         " keeps its own.",
     )
+    dense_context: str = Field(
+        default="dense_context",
+        description="Dense vector of a document with its neighbours, searched by the leg vector_context; a collection"
+        " without it does without the leg. Default: dense_context.",
+    )
+    sparse_context: str = Field(
+        default="bm25_context",
+        description="Sparse vector of BM25 terms of a document with its neighbours, searched by the leg"
+        " keyword_context; a collection without it does without the leg. Default: bm25_context.",
+    )
 
 
 class Bm25Settings(Section):
@@ -54,7 +65,7 @@ class SearchSettings(Section):
         default=384,
         description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
         " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
-        " Raise it if documents are missed; docs/quality.md has figures.",
+        " Raise it if documents are missed; docs/why/quality.md has figures.",
     )
 
 
@@ -99,6 +110,7 @@ class QdrantSettings(Backend):
     )
     create: CreateSettings = CreateSettings()
     vectors: Vectors = Vectors()
+    context: ContextSettings = ContextSettings()
     search: SearchSettings = SearchSettings()
     bm25: Bm25Settings = Bm25Settings()
     analysers: dict[str, Bm25Settings] = Field(

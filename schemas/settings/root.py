@@ -1,4 +1,4 @@
-"""The whole configuration, how it is read, and the hash of every value that can change an answer."""
+"""The whole configuration, and the hash of every value that can change an answer."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.errors import ConfigError
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
 from schemas.settings.cascade import CacheSettings, CursorSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
-from schemas.settings.document import read
+from schemas.settings.environment import DELIMITER, PREFIX
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
@@ -33,7 +32,9 @@ class TelemetrySettings(Section):
     # Probes come from outside the container.
     host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
     port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
-        default=8080, description="Port of /livez and /readyz; null: no health port."
+        default=8080,
+        description="Port of /livez and /readyz; null: no health port. Default: 8080, and 8081 for the indexing flow,"
+        " so that both run on one machine.",
     )
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -41,13 +42,18 @@ class TelemetrySettings(Section):
     )
     log_format: Literal["json", "console"] = Field(default="json", description="One JSON object a line, or plain text.")
 
+    @property
+    def indexing_port(self) -> int | None:
+        """The health port of the indexing flow: `port`, if it is set."""
+        return self.port if "port" in self.model_fields_set else 8081
+
 
 class Settings(BaseSettings):
     """Everything that can be configured."""
 
     model_config = SettingsConfigDict(
-        env_prefix="RANKSTREAM_",
-        env_nested_delimiter="__",
+        env_prefix=PREFIX,
+        env_nested_delimiter=DELIMITER,
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,
@@ -149,7 +155,8 @@ class Settings(BaseSettings):
 
     def _indexed(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        named = {"fields", "ids", "namespaces", "dimension", *places, "vectors", "bm25", "analysers", "columns", "idf"}
+        made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
+        named = {"fields", "ids", "namespaces", "dimension", *places, *made}
         return {
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
@@ -174,48 +181,3 @@ _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_do
 
 def _hash(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read the YAML file at `path`, if any; environment variables override it, and it overrides `overrides`.
-
-    Raises ConfigError naming every wrong path at once; no message repeats a value.
-    """
-    document = read(path) if path is not None else {}
-    if misplaced := sorted(_misplaced(document, _secrets(), "")):
-        where = ", ".join(misplaced)
-        raise ConfigError(f"{where}: secrets come from the environment or from a file (..._file), not from YAML")
-    try:
-        return Settings(**_merged(overrides or {}, document))
-    except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}"
-            for item in error.errors(include_url=False, include_context=False)
-        ]
-        raise ConfigError("\n".join(problems)) from None
-    except SettingsError as error:
-        raise ConfigError(str(error)) from None
-
-
-def _secrets() -> frozenset[str]:
-    sections = (field.annotation for field in Settings.model_fields.values())
-    names = (item.secrets() for item in sections if isinstance(item, type) and issubclass(item, Section))
-    return frozenset().union(*names)
-
-
-def _misplaced(section: Mapping[str, Any], secrets: frozenset[str], path: str) -> list[str]:
-    found = []
-    for name, value in section.items():
-        if name in secrets:
-            found.append(f"{path}{name}")
-        elif isinstance(value, dict):
-            found += _misplaced(value, secrets, f"{path}{name}.")
-    return found
-
-
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for name, value in over.items():
-        beneath = merged.get(name)
-        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
-    return merged

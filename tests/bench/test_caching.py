@@ -83,7 +83,7 @@ def test_an_answer_says_how_it_came_about(stage: str, offset: int, watermark: li
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("broker_tools")
+@pytest.mark.usefixtures("broker_tools", "machine")
 def test_the_exact_cache_is_measured() -> None:
     """Every query is answered once; without a cache all are computed, with one each text is computed about once."""
     command = [sys.executable, "-m", "bench", "cache", "--queries", "100", "--rounds", "2", "--json"]

@@ -38,7 +38,7 @@ def check(row: dict[str, Any], queries: int) -> None:
         assert row[name]["median"] >= 0
 
 
-@pytest.mark.usefixtures("broker_tools")
+@pytest.mark.usefixtures("broker_tools", "machine")
 def test_every_query_is_answered_once(tmp_path: Path) -> None:
     """At a rate and in a burst, by the flow and by the services that it is compared with."""
     done = bench("flow", "--quick", "--json", "--plot", str(tmp_path / "plot.png"))
@@ -94,7 +94,7 @@ def test_senseless_soaks_are_usage_errors(arguments: list[str]) -> None:
     assert arguments[0] in done.stderr
 
 
-@pytest.mark.usefixtures("broker_tools")
+@pytest.mark.usefixtures("broker_tools", "machine")
 def test_a_soak_reports_and_judges() -> None:
     """Every query is answered once, every figure is there, and the exit code is the verdict's."""
     done = bench("soak", "--queries", "600", "--rate", "60", "--json")

@@ -14,7 +14,7 @@ from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
 from operators.clients.local.minilm.model import MiniLM
 
-PAGE = REPOSITORY / "docs" / "cascade.md"
+PAGE = REPOSITORY / "docs" / "reference" / "cascade.md"
 
 
 def test_the_file_is_what_the_rules_give() -> None:
@@ -61,7 +61,7 @@ def test_paraphrases_are_hits(figures: dict[str, Any]) -> None:
 
 @pytest.mark.weights
 def test_the_page_has_the_figures(figures: dict[str, Any]) -> None:
-    """The table in docs/cascade.md is what `python -m bench paraphrases` prints."""
+    """The table in docs/reference/cascade.md is what `python -m bench paraphrases` prints."""
     page = PAGE.read_text(encoding="utf-8")
     assert f"{figures['close']} close questions and {figures['same']} paraphrases" in page
     for row in figures["thresholds"]:

@@ -87,7 +87,7 @@ def test_a_model_has_its_say_where_a_recipe_asks_one(size: int) -> None:
     found = ranking.legs(size)
     for name, recipe in ranking.RECIPES.items():
         said = ranking.model(recipe, found)
-        assert (said is None) == (name not in {"hybrid", "composite", "rrf"})
+        assert (said is None) == (name not in {"hybrid", "composite", "rrf", "conversation"})
         if isinstance(said, ModelScores):
             before, after = (rank(recipe, found, ranking.FACTS, model).candidates for model in (None, said))
             assert len(said.scores) == len(set(said.scores.values())) == min(said.top, len(before))

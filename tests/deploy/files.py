@@ -1,21 +1,21 @@
-"""What the tests of deploy/ read: where the files are, the Kubernetes manifests, the Dockerfile's stages."""
+"""What the tests of deploy/ read: where the files are, the command line, the Dockerfile's stages."""
 
+import os
+import shutil
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pytest
-import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli.main import app
+from tests.missing import missing
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-KUBERNETES = DEPLOY / "kubernetes"
 EXAMPLE = DEPLOY / "rankstream.yaml"
 PAGE = ROOT / "docs" / "deploy.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -26,48 +26,18 @@ MARGIN_S = 45.0
 FLOWS = ("search", "indexing")
 
 
+def installed(name: str) -> str:
+    """The path of a command of the development requirements: beside this interpreter, or on the machine."""
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return shutil.which(name, path=places) or missing(f"it needs {name}, which requirements/dev.txt has")
+
+
 def check_command(arguments: Iterable[str]) -> None:
     """Parse the arguments of `rankstream`; raises for a command or an option that there isn't."""
     name, *rest = arguments
     commands = get_command(app)
     assert isinstance(commands, TyperGroup)
     commands.commands[name].make_context(name, rest).close()
-
-
-@cache
-def manifests() -> dict[tuple[str, str], dict[str, Any]]:
-    """Every object by kind and name."""
-    found = {}
-    for file in sorted(KUBERNETES.glob("*.yaml")):
-        for item in yaml.safe_load_all(file.read_text()):
-            if file.name != "kustomization.yaml":
-                found[item["kind"], item["metadata"]["name"]] = item
-    return found
-
-
-def stateful_set(flow: str) -> dict[str, Any]:
-    """What runs a flow."""
-    return manifests()["StatefulSet", f"rankstream-{flow}"]
-
-
-STATEFUL_SETS = [pytest.param(stateful_set(flow), id=flow) for flow in FLOWS]
-
-
-def pod(workload: dict[str, Any]) -> dict[str, Any]:
-    """The specification of a workload's pods."""
-    spec: dict[str, Any] = workload["spec"]["template"]["spec"]
-    return spec
-
-
-def container(workload: dict[str, Any]) -> dict[str, Any]:
-    """A workload's only container."""
-    [only] = pod(workload)["containers"]
-    return dict(only)
-
-
-def variables(workload: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A container's environment by name."""
-    return {variable["name"]: variable for variable in container(workload)["env"]}
 
 
 class Stage(NamedTuple):

@@ -1,5 +1,6 @@
 """The compose file, deploy/compose.yaml, and the configuration of its collector."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from flows.process.health import Health
 from schemas.settings import Settings, load
-from tests.deploy.files import DEPLOY, EXAMPLE, FLOWS, MARGIN_S, PROJECT, ROOT, check_command
+from tests.deploy.files import DEPLOY, EXAMPLE, FLOWS, MARGIN_S, PROJECT, ROOT, check_command, installed
 
 
 @cache
@@ -46,6 +48,27 @@ def seconds(duration: str) -> float:
     matched = re.fullmatch(r"(\d+)s", duration)
     assert matched
     return float(matched[1])
+
+
+def configuration(**environment: str) -> subprocess.CompletedProcess[str]:
+    """What Docker Compose itself makes of the file."""
+    command = [installed("docker-compose"), "--file", str(DEPLOY / "compose.yaml"), "config", "--format", "json"]
+    return subprocess.run(command, env={"PATH": "", **environment}, capture_output=True, text=True, check=False)
+
+
+def test_compose_accepts_the_file() -> None:
+    """Docker Compose finds no unknown key, no value of a wrong type and no service that doesn't exist."""
+    done = configuration(TEI_IMAGE="registry.example.com/text-embeddings-inference:cpu-1.9")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["services"].keys() == SERVICES.keys()
+    assert "warn" not in done.stderr.lower()
+
+
+def test_compose_says_which_image_is_missing() -> None:
+    """Without the reranker's image nothing starts, and the variable is named."""
+    done = configuration()
+    assert done.returncode != 0
+    assert "TEI_IMAGE" in done.stderr
 
 
 def test_compose_runs_the_flows_and_makes_their_topics() -> None:
@@ -122,7 +145,8 @@ def test_health_checks_tell_ready_from_not(name: str) -> None:
     assert form == "CMD"
     program = sys.executable if program == "python" else program
     ready = True
-    with closing(Health("127.0.0.1", 0, {}, {"part": lambda: ready})) as health:
+    with closing(Health("127.0.0.1", 0, CollectorRegistry())) as health:
+        health.begin({}, {"part": lambda: ready})
         command = [program, *(re.sub(r"(?<=127\.0\.0\.1[:/])\d+", str(health.port), word) for word in arguments)]
         assert command[1:] != arguments
         assert subprocess.run(command, check=False, capture_output=True).returncode == 0
@@ -131,10 +155,11 @@ def test_health_checks_tell_ready_from_not(name: str) -> None:
     assert subprocess.run(command, check=False, capture_output=True).returncode != 0
 
 
-def test_composed_health_checks_ask_the_ports_of_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", FLOWS)
+def test_composed_health_checks_ask_the_ports_of_the_services(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flow's check asks the health port of its configuration, Qdrant's the port that the flows use."""
-    settings = composed("search", monkeypatch)
-    assert f"127.0.0.1:{settings.telemetry.port}/readyz" in SERVICES["search"]["healthcheck"]["test"][-1]
+    settings = composed(name, monkeypatch)
+    assert f"127.0.0.1:{settings.telemetry.port}/readyz" in SERVICES[name]["healthcheck"]["test"][-1]
     assert settings.qdrant.url is not None
     assert f"127.0.0.1/{urlsplit(settings.qdrant.url).port} " in SERVICES["qdrant"]["healthcheck"]["test"][-1]
 
@@ -152,7 +177,7 @@ def test_composed_files_and_volumes_exist() -> None:
     for service in SERVICES.values():
         for mount in service.get("volumes", []):
             source = mount.split(":")[0]
-            assert (DEPLOY / source).is_file() if source.startswith(".") else source in compose()["volumes"]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in compose()["volumes"]
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:")
     for name in OURS:
@@ -172,15 +197,3 @@ def test_the_example_configuration_reaches_compose_from_the_host() -> None:
         assert host == "localhost"
         assert f"127.0.0.1:{port}:{port}" in opened
     assert f"HOST://{settings.kafka.bootstrap_servers}" in advertised
-
-
-def test_the_collector_listens_where_the_flows_send() -> None:
-    """The receiver's port is that of the flows' endpoint, and each pipeline is made of parts that are configured."""
-    config = yaml.safe_load((DEPLOY / "otel-collector.yaml").read_text())
-    sent = urlsplit(SERVICES["search"]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"])
-    assert sent.hostname == "otel-collector"
-    assert config["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == f"0.0.0.0:{sent.port}"
-    for parts in config["service"]["pipelines"].values():
-        for kind, names in parts.items():
-            assert set(names) <= config[kind].keys()
-    assert "traces" in config["service"]["pipelines"]

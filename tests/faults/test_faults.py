@@ -34,6 +34,7 @@ def around(broker_tools: None) -> Iterator[Surroundings]:
         yield shared
 
 
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize(("name", "client"), TRIALS)
 def test_the_law_holds(around: Surroundings, name: str, client: str) -> None:
     """Whatever is done to it, every message has exactly one terminal record, and the scenario's promise is kept."""

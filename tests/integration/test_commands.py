@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         try:
             for client in ("kafka-python", "librdkafka"):
                 indexed = rankstream(config, "index", "--from", str(documents), client=client)
-                assert "indexed 30 documents" in indexed.stdout
+                assert "indexed 30 documents, rejected 0" in indexed.stdout
                 asked = rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60", client=client)
                 answer = json.loads(asked.stdout)
                 assert answer["status"] == "ok"
@@ -76,6 +77,54 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         finally:
             for process in (indexing, running):
                 process.kill()
+
+
+def test_one_process_indexes_and_searches_the_embedded_engine(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
+) -> None:
+    """`run --with-indexing`: a document that is indexed while it runs is found by the next query, and its new text by
+    the one after. A second process, which cannot open the index, says so in one line, and hurts the first one not.
+    """
+    roles = ("queries", "results", "dead_letters", "documents", "watermarks")
+    with stub_backends() as stubs:
+        config = tmp_path / "rankstream.yaml"
+        port = free_port()
+        settings = {
+            "kafka": {
+                "bootstrap_servers": broker.bootstrap,
+                "group_id": topic_names("group"),
+                "topics": {role: topic_names(role.replace("_", "-")) for role in roles},
+                "partitions": 2,
+            },
+            "qdrant": {"path": str(tmp_path / "engine"), "dimension": DIMENSION, "timeout": 20},
+            "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
+            "rerank": {"kind": "none"},
+            "telemetry": {"host": "127.0.0.1", "port": port},
+            "limits": {"timeout": 60},
+        }
+        config.write_text(yaml.safe_dump(settings))
+        rankstream(config, "topics")
+        document = tmp_path / "document.jsonl"
+        command = [sys.executable, "-m", "flows.cli", "run", "--config", str(config)]
+        running = subprocess.Popen([*command, "--with-indexing"])
+        try:
+            for text in ("a blue lantern", "a green lantern"):
+                document.write_text(json.dumps({"id": "lamp", "text": text}))
+                assert "indexed 1 documents, rejected 0" in rankstream(config, "index", "--from", str(document)).stdout
+                asked = rankstream(config, "query", "lantern", "--json", "--timeout", "60")
+                assert [hit["text"] for hit in json.loads(asked.stdout)["results"]] == [text]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE) as answer:
+                checks = json.load(answer)["checks"]
+            assert {"indexing.group", "indexing.qdrant", "search.group", "search.qdrant"} <= checks.keys()
+            own = {**os.environ, "RANKSTREAM_TELEMETRY__PORT": "0"}
+            second = subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE)
+            assert second.returncode == 2
+            assert "`rankstream run --with-indexing` runs both flows in one" in second.stderr.splitlines()[-1]
+            rankstream(config, "query", "lantern", "--json", "--timeout", "60")
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(PATIENCE) == 0
+        finally:
+            running.kill()
 
 
 def test_at_least_once_answers_every_query(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:

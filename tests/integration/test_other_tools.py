@@ -18,7 +18,7 @@ from tests.integration.searching import asking
 
 ROOT: Final = Path(__file__).parents[2]
 MADE: Final = json.loads((ROOT / "tests/data/other_tools.json").read_text())["collections"]
-PAGE: Final = (ROOT / "docs/other-collections.md").read_text()
+PAGE: Final = (ROOT / "docs/how-to/other-collections.md").read_text()
 SETTINGS: Final = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
 TOOLS: Final = {section["qdrant"]["destinations"]["default"]: section for section in SETTINGS}
 

@@ -143,10 +143,33 @@ def test_letters_that_cannot_go_back_are_counted(deployment: Deployment) -> None
     done = replay(deployment)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
-        "3 matched; 1 sent; 1 skipped, without payload; 1 skipped, from a topic that isn't configured",
+        "3 matched; 1 sent; 1 skipped, without payload and without an original;"
+        " 1 skipped, from a topic that isn't configured",
         "no dead letters: 1",
     ]
     assert [record.value for record in deployment.records("queries")] == [b"{}"]
+
+
+def test_what_a_letter_does_not_hold_is_read_where_it_came_from(deployment: Deployment) -> None:
+    """The original of a letter without payload goes back whole. Where another message is in its place, or none is left,
+    the letter is skipped.
+    """
+    deployment.produce("queries", [b"first", b"second"], HEADERS)
+    first, second = sorted(deployment.records("queries"), key=lambda record: record.key)
+
+    def letter(partition: int, offset: int) -> None:
+        place = {"topic": deployment.names["queries"], "partition": str(partition), "offset": str(offset)}
+        # As the first message, they have the key 0.
+        own = [(f"__connect.errors.{name}", value.encode()) for name, value in place.items()]
+        deployment.produce("dead_letters", [None], own)
+
+    letter(first.partition, first.offset)
+    letter(second.partition, second.offset)
+    letter(first.partition, first.offset + 1000)
+    done = replay(deployment, "--rate", "1000")
+    assert done.stderr == "3 matched; 1 sent; 2 skipped, without payload and without an original\n"
+    sent = [each for each in deployment.records("queries") if each.value == b"first"]
+    assert [(each.key, each.headers) for each in sent] == [(first.key, first.headers)] * 2
 
 
 def test_without_the_topic_it_is_named(deployment: Deployment) -> None:

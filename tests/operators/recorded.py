@@ -1,7 +1,5 @@
 """A tracer whose spans a test can look at."""
 
-import time
-
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -9,6 +7,7 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import Tracer
 
 from operators.telemetry.traces import QueryTrace
+from tests.operators.samples import trace
 
 
 class Dropping(Sampler):
@@ -44,4 +43,4 @@ class Recorded:
 
     def trace(self, *headers: tuple[str, bytes]) -> QueryTrace:
         """A query's trace."""
-        return QueryTrace(self.tracer, headers, "queries", time.time(), {"rankstream.query_id": "q"})
+        return trace(self.tracer, *headers, **{"rankstream.query_id": "q"})

@@ -22,12 +22,23 @@ from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
 from operators.stages.refusals import Refusals
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.signals import Signals
 from operators.telemetry.traces import QueryTrace
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES
 
 DIMENSION = 3
-TRACER = NoOpTracer()
+METRICS = FlowMetrics(Instruments(), "search")
+
+
+def signals(tracer: Tracer | None = None) -> Signals:
+    """Signals of a tracer; without one nothing is recorded."""
+    return Signals(tracer if tracer is not None else NoOpTracer(), METRICS, "rankstream")
+
+
+SIGNALS = signals()
 PLANNER = Planner(PROFILES)
 CURSORS = CursorCodec(None)
 
@@ -66,7 +77,7 @@ def normaliser(**changes: Any) -> Normaliser:
     return Normaliser(**{**fields, **changes})
 
 
-def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
+def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
     """A decoder of one destination, `default`, in the collection `documents`; `changes` may be its normaliser's."""
     its_own = {field.name for field in dataclasses.fields(Decoder)}
     fields: dict[str, Any] = {
@@ -74,7 +85,7 @@ def decoder(tracer: Tracer = TRACER, **changes: Any) -> Decoder:
         "reply_to": frozenset({"results", "answers"}),
         "dimension": DIMENSION,
         "record_content": False,
-        "tracer": tracer,
+        "signals": signals(tracer),
         "normalise": normaliser(**{name: value for name, value in changes.items() if name not in its_own}),
     }
     return Decoder(**{**fields, **{name: value for name, value in changes.items() if name in its_own}})
@@ -90,7 +101,7 @@ def refusals(**changes: Any) -> Refusals:
         "source": "/rankstream/test",
         "config_hash": "0" * 64,
         "answers": True,
-        "tracer": TRACER,
+        "signals": SIGNALS,
     }
     return Refusals(**{**fields, **changes})
 
@@ -114,7 +125,7 @@ def answers(**changes: Any) -> Answers:
     return Answers(**{"cache": cache, "clock_bucket": 60.0, **changes})
 
 
-def query(offset: int = 0, tracer: Tracer = TRACER, **event: Any) -> InFlight:
+def query(offset: int = 0, tracer: Tracer | None = None, **event: Any) -> InFlight:
     """A query in flight, as `decode` makes it."""
     return decoder(tracer)(message({"query_id": f"q{offset}", "text": "some text", **event}, offset))
 
@@ -137,6 +148,6 @@ def output_record(offset: int, *, partition: int = 0, epoch: int = 1, **changes:
     return OutputRecord(**{**fields, **changes})
 
 
-def trace(tracer: Tracer = TRACER) -> QueryTrace:
+def trace(tracer: Tracer | None = None, *headers: tuple[str, bytes], **attributes: str) -> QueryTrace:
     """A trace of no query in particular."""
-    return QueryTrace(tracer, (), "queries", time.time(), {})
+    return signals(tracer).trace(message(), headers, attributes)

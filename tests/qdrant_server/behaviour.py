@@ -16,3 +16,5 @@ class Behaviour:
     """How likely a connection that served a request before is closed, unanswered, when the next one arrives."""
     timing_out: bool = False
     """Searches end as on a server that has too much to do."""
+    ahead: float = 0.0
+    """How far its clock, which dates its answers, is ahead of the machine's."""

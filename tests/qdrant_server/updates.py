@@ -3,27 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from qdrant_edge import PointVectors, UpdateOperation
+from qdrant_edge import UpdateOperation
 
-from operators.clients.qdrant_edge.conditions import read_filter, read_id
+from operators.clients.qdrant_edge.conditions import read_id
 from operators.clients.qdrant_edge.refusals import not_found, reading
 from operators.clients.qdrant_edge.routes import Route, updated
 from operators.clients.qdrant_edge.shards import Collection
-from operators.clients.qdrant_edge.updates import read_delete, read_upsert
-from operators.clients.qdrant_edge.vectors import VectorSchema
-
-
-async def _read_payload(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
-    payload, key = body["payload"], body.get("key")
-    condition = read_filter(body.get("filter"))
-    if condition is not None:
-        return [UpdateOperation.set_payload_by_filter(condition, payload, key)]
-    return [UpdateOperation.set_payload([read_id(each) for each in body["points"]], payload, key)]
-
-
-async def _read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
-    points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
-    return [UpdateOperation.update_vectors(points)]
+from operators.clients.qdrant_edge.updates import KINDS as READ
 
 
 def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_points: bool = False) -> Route:
@@ -43,9 +29,6 @@ def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_point
     return update
 
 
-KINDS: Mapping[str, Route] = {
-    "upsert": _updating(read_upsert),
-    "delete": _updating(read_delete),
-    "set_payload": _updating(_read_payload, of_points=True),
-    "update_vectors": _updating(_read_vectors, of_points=True),
-}
+_OF_POINTS = frozenset({"set_payload", "update_vectors", "delete_vectors"})
+
+KINDS: Mapping[str, Route] = {kind: _updating(read, of_points=kind in _OF_POINTS) for kind, read in READ.items()}

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 from weakref import WeakSet
 
@@ -39,6 +41,7 @@ def application(engine: Engine, behaviour: Behaviour | None = None) -> web.Appli
         asked = httpx.Request(request.method, url, content=content, headers=_keys(request))
         answered = await transport.handle_async_request(asked)
         headers = {name: answered.headers[name] for name in ("content-type",) if name in answered.headers}
+        headers["date"] = formatdate(time.time() + behaviour.ahead, usegmt=True)
         return web.Response(status=answered.status_code, body=answered.content, headers=headers)
 
     async def untyped(_: web.Request, response: web.StreamResponse) -> None:

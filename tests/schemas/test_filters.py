@@ -27,7 +27,7 @@ def refusal(**query: Any) -> str:
     """What is said about a query with these fields."""
     with pytest.raises(ValidationError) as caught:
         Query.model_validate(query)
-    return explain(caught.value)
+    return explain(caught.value, Query)
 
 
 @pytest.mark.parametrize(
@@ -71,33 +71,37 @@ def test_a_time_is_read_in_either_form() -> None:
 @pytest.mark.parametrize(
     ("op", "value", "said"),
     [
-        ("eq", None, "eq.value: Value error, a string, a boolean, an integer of 64 bits or a finite number"),
-        ("eq", ["red"], "eq.value: Value error, a string"),
-        ("eq", {"a": 1}, "eq.value: Value error, a string"),
+        ("eq", None, "eq.value: a string, a boolean, an integer of 64 bits or a finite number"),
+        ("eq", ["red"], "eq.value: a string"),
+        ("eq", {"a": 1}, "eq.value: a string"),
         ("eq", 2**63, "is expected ('9223372036854775808')"),
         ("eq", -(2**63) - 1, "is expected ('-9223372036854775809')"),
         ("eq", float("nan"), "is expected ('nan')"),
         ("eq", float("inf"), "is expected ('inf')"),
-        ("any_of", [], "any_of.value: List should have at least 1 item"),
-        ("any_of", "red", "any_of.value: Input should be a valid list ('red')"),
-        ("any_of", [1, 1.5], "any_of.value.1: Value error, a string, a boolean or an integer of 64 bits is expected"),
-        ("none_of", [0] * (MAX_VALUES + 1), "none_of.value: List should have at most 1000 items"),
-        ("none_of", [2**64], "none_of.value.0: Value error, a string, a boolean or an integer of 64 bits"),
-        ("range", {}, "range.value: Value error, one of gt, gte, lt and lte must be given"),
-        ("range", {"lt": None}, "range.value: Value error, one of gt, gte, lt and lte must be given"),
-        ("range", {"gt": 1, "gte": 2}, "range.value: Value error, gt and gte are both given"),
-        ("range", {"lt": 1, "lte": 2, "gt": 0}, "range.value: Value error, lt and lte are both given"),
-        ("range", {"gt": True}, "range.value.gt: Input should be a valid number ('True')"),
-        ("range", {"gt": "1"}, "range.value.gt: Input should be a valid number ('1')"),
-        ("range", {"gt": float("inf")}, "range.value.gt: Input should be a finite number"),
-        ("range", {"max": 1}, "range.value.max: Extra inputs are not permitted"),
-        ("date_range", {"lt": "2026-01-01T00:00:00"}, "date_range.value.lt: Value error, a time needs an offset"),
-        ("date_range", {"lt": "soon"}, "date_range.value.lt: Value error, not an RFC 3339 time ('soon')"),
-        ("date_range", {"lt": 1, "lte": 1}, "date_range.value: Value error, lt and lte are both given"),
-        ("exists", 1, "exists.value: Input should be a valid boolean ('1')"),
-        ("prefix", "", "prefix.value: String should have at least 1 character"),
-        ("prefix", 1, "prefix.value: Input should be a valid string"),
-        ("matches", "red", "Input tag 'matches' found using 'op' does not match any of the expected tags: 'eq'"),
+        ("any_of", [], "any_of.value: 1 values or more are expected"),
+        ("any_of", "red", "any_of.value: a list is expected ('red')"),
+        ("any_of", [1, 1.5], "any_of.value.1: a string, a boolean or an integer of 64 bits is expected"),
+        ("none_of", [0] * (MAX_VALUES + 1), "none_of.value: 1000 values or fewer are expected"),
+        ("none_of", [2**64], "none_of.value.0: a string, a boolean or an integer of 64 bits"),
+        ("range", {}, "range.value: one of gt, gte, lt and lte must be given"),
+        ("range", {"lt": None}, "range.value: one of gt, gte, lt and lte must be given"),
+        ("range", {"gt": 1, "gte": 2}, "range.value: gt and gte are both given"),
+        ("range", {"lt": 1, "lte": 2, "gt": 0}, "range.value: lt and lte are both given"),
+        ("range", {"gt": True}, "range.value.gt: a number is expected ('True')"),
+        ("range", {"gt": "1"}, "range.value.gt: a number is expected ('1')"),
+        ("range", {"gt": float("inf")}, "range.value.gt: a finite number is expected"),
+        ("range", {"max": 1}, "range.value.max: no such key"),
+        ("date_range", {"lt": "2026-01-01T00:00:00"}, "date_range.value.lt: a time needs an offset"),
+        ("date_range", {"lt": "soon"}, "date_range.value.lt: not an RFC 3339 time ('soon')"),
+        ("date_range", {"lt": 1, "lte": 1}, "date_range.value: lt and lte are both given"),
+        ("exists", 1, "exists.value: true or false is expected ('1')"),
+        ("prefix", "", "prefix.value: 1 characters or more are expected"),
+        ("prefix", 1, "prefix.value: a text is expected"),
+        (
+            "matches",
+            "red",
+            "one of 'eq', 'any_of', 'none_of', 'range', 'date_range', 'exists', 'prefix' is expected as 'op'",
+        ),
     ],
 )
 def test_a_wrong_value_is_named(op: str, value: Any, said: str) -> None:
@@ -120,8 +124,8 @@ def test_a_field_is_a_plain_path(field: str) -> None:
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        ("", "at least 1 character"),
-        ("x" * 257, "at most 256 characters"),
+        ("", "1 characters or more are expected"),
+        ("x" * 257, "256 characters or fewer are expected"),
         *((name, "letters, digits, _ and - are expected") for name in ("a b", "a[]", "a[0]", '"a"', "a/b", "a\n")),
         *((name, "letters, digits, _ and - are expected") for name in ("a..b", ".a", "a.", "e\u0301")),
         *((name, "names that start with an underscore are the index's own") for name in ("_created", "_", "_a.b")),
@@ -137,10 +141,10 @@ def test_another_field_is_refused(field: str, said: str) -> None:
 
 def test_a_filter_has_three_fields() -> None:
     """A missing field and one too many are named; filters are a list of at most 64."""
-    assert "filters.0.eq.field: Field required" in refusal(filters=[{"op": "eq", "value": 1}])
+    assert "filters.0.eq.field: missing" in refusal(filters=[{"op": "eq", "value": 1}])
     assert "filters.0.eq.not" in refusal(filters=[{"field": "a", "op": "eq", "value": 1, "not": True}])
     several = [{"field": "a", "op": "any_of", "value": [1]}] * (MAX_FILTERS + 1)
-    assert "at most 64 items" in refusal(filters=several)
+    assert "64 values or fewer are expected" in refusal(filters=several)
     assert Query.model_validate({"filters": several[1:]}).filters == [AnyOf(field="a", op="any_of", value=[1])] * 64
 
 

@@ -211,6 +211,7 @@ def test_the_closed_lists() -> None:
         "refused",
         "deadline",
         "no_embedder",
+        "no_context",
         "no_sparse_vector",
         "no_terms",
         "no_token_vectors",

@@ -22,8 +22,8 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
         # numpy would take true for 1 and null for NaN.
         if not isinstance(row, list) or not _NUMBERS.issuperset(map(type, row)):
             raise BackendBadResponse(f"{backend}: a vector is not a list of numbers")
-    if set(map(len, rows)) != {dimension}:
-        raise BackendBadResponse(f"{backend}: vectors of another dimension than {dimension}")
+    if others := set(map(len, rows)) - {dimension}:
+        raise BackendBadResponse(f"{backend}: vectors of another dimension than {dimension}: {min(others)}")
     try:
         matrix = np.array(rows, dtype=np.float64)
     except OverflowError:

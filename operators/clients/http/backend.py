@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeVar
 from operators.clients.http.breaking import Breaking
 from operators.clients.http.retrying import Retrying, full_jitter
 from operators.clients.http.transport import Endpoint
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import BackendMetrics, FlowMetrics
 
 T = TypeVar("T")
 
@@ -53,10 +55,12 @@ def resilient(
     endpoint: Endpoint,
     clock: Callable[[], float] = time.monotonic,
     jitter: Callable[[float], float] = full_jitter,
+    metrics: BackendMetrics | None = None,
 ) -> Backend:
     """The endpoint with retries, a retry budget, a breaker and a log of its outages.
 
-    `jitter` chooses a pause up to the one that it is given. It belongs to no event loop, and works on the next when one
-    is closed.
+    `jitter` chooses a pause up to the one that it is given. `metrics` count its requests, where they are a flow's. It
+    belongs to no event loop, and works on the next when one is closed.
     """
-    return Retrying(Breaking(endpoint, clock), clock, jitter)
+    counted = metrics if metrics is not None else FlowMetrics(Instruments(), "none").backend(endpoint.name)
+    return Retrying(Breaking(endpoint, clock, counted), clock, jitter)

@@ -11,7 +11,8 @@ What the breaker counts, try by try:
 - neither: a cancellation before the deadline; shorter calls, for a hopeless deadline says nothing of the backend; a
   defect in `read`.
 
-What it counts, and what is refused, is logged (`operators.clients.http.outage_log`).
+What it counts, and what is refused, is logged (`operators.clients.http.outage_log`). Every try is counted in the
+metrics, unless it is cancelled.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from typing import Any, Final, TypeVar
 from operators.clients.http.breaker import Breaker, Permit
 from operators.clients.http.outage_log import OutageLog, refuses
 from operators.clients.http.transport import Endpoint
+from operators.telemetry.metrics import BackendMetrics
 from schemas.errors import BackendError, BackendTimeout, Reason
 
 T = TypeVar("T")
@@ -41,12 +43,14 @@ _OTHERS_ARE_WELL: Final = frozenset({Reason.UNAUTHORIZED, Reason.NO_COLLECTION})
 class Breaking:
     """One endpoint behind a breaker, with its log."""
 
-    def __init__(self, endpoint: Endpoint, clock: Callable[[], float]) -> None:
+    def __init__(self, endpoint: Endpoint, clock: Callable[[], float], metrics: BackendMetrics) -> None:
         self.endpoint = endpoint
+        self._metrics = metrics
         self._clock = clock
         self._breaker = Breaker()
         self._log = OutageLog(endpoint, clock)
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
+        metrics.watch_breaker(lambda: not self._breaker.closed)
         self._answered_at = 0.0
 
     @property
@@ -76,6 +80,7 @@ class Breaking:
             took = self._clock() - started
             value = read(answer)
         except BackendTimeout as error:
+            self._metrics.failed(error.reason)
             if self._out_of_time(permit, timeout):
                 self._log.failed(error, path, reads=repeatable)
             raise
@@ -85,6 +90,7 @@ class Breaking:
                 self._log.failed(BackendTimeout(f"{self.endpoint.name}: no answer in time"), path, reads=repeatable)
             raise
         except BackendError as error:
+            self._metrics.failed(error.reason)
             self._log.failed(error, path, reads=repeatable)
             if refuses(error) or error.reason in _OTHERS_ARE_WELL:
                 self._breaker.succeed(permit)
@@ -92,6 +98,7 @@ class Breaking:
                 self._breaker.fail(permit, self._clock())
             raise
         else:
+            self._metrics.answered(took)
             self._answered_in.append(took)
             self._answered_at = self._clock()
             self._breaker.succeed(permit)

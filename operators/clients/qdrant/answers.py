@@ -1,12 +1,11 @@
 """What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from operators.clients.http import float32
 from operators.query.hits import Hits
-from schemas.query import MAX_FLOAT32
 
 Payload = Mapping[str, Any]
 
@@ -132,6 +131,12 @@ def read_update(result: object) -> None:
         raise ValueError("an update that isn't completed")
 
 
+def read_updates(result: object) -> None:
+    """The acknowledgements of a batch of updates."""
+    for update in _list(result):
+        read_update(update)
+
+
 def read_done(result: object) -> None:
     """A collection's creation, acknowledged."""
     if result is not True:
@@ -157,16 +162,12 @@ def _hits(points: list[Any]) -> Hits:
         raise ValueError("a point without id or score") from None
     if not set(map(type, ids)) <= {str}:
         ids = [read_id(identity) for identity in ids]
-    if not set(map(type, scores)) <= {float, int} or not _finite(scores):
+    if not set(map(type, scores)) <= {float, int} or not float32.fit(scores):
         raise ValueError("a score is no finite number of 32 bits")
     if not set(map(type, payloads)) <= {dict}:
         payloads = [{} if payload is None else _object(payload) for payload in payloads]
     # They only say what is cached: without them, nothing is.
     return Hits(ids, scores, payloads, versions if set(map(type, versions)) <= {int} else ())
-
-
-def _finite(scores: Sequence[float]) -> bool:
-    return all(map(math.isfinite, scores)) and (not scores or max(max(scores), -min(scores)) <= MAX_FLOAT32)
 
 
 def _record(point: Payload) -> Record:

@@ -9,7 +9,7 @@ Rules
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -38,13 +38,21 @@ _SOON: Final = 0.5
 
 _NOT_FOUND: Final = 404
 
+Seen = Callable[[str, CollectionInfo | None], None]
+"""Is told at each reading what a collection is, None where it isn't there; called on the loop that reads."""
+
+
+def _unseen(_: str, __: CollectionInfo | None) -> None:
+    """Nobody is told."""
+
 
 class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses."""
 
-    def __init__(self, qdrant: QdrantClient, settings: QdrantSettings) -> None:
+    def __init__(self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = _unseen) -> None:
         self._qdrant = qdrant
         self._settings = settings
+        self._seen = seen
         self._analysers = Analysers(settings)
         self._capabilities: dict[str, Capabilities] = {}
         self._told: set[tuple[str, str]] = set()
@@ -55,7 +63,10 @@ class Catalogue:
         if known is None:
             stored = self._settings.vectors.tokens is not None
             sparse = self._settings.vectors.sparse is not None
-            known = self._capabilities[collection] = Capabilities(collection, tokens=stored, sparse=sparse)
+            context = self._settings.context.on
+            known = self._capabilities[collection] = Capabilities(
+                collection, tokens=stored, sparse=sparse, dense_context=context, sparse_context=context
+            )
         return known
 
     def analyser(self, collection: str) -> Bm25:
@@ -73,7 +84,9 @@ class Catalogue:
             if isinstance(info, BackendError):
                 errors[collection] = info
                 self._tell(collection, info)
-            elif info is None:
+                continue
+            self._seen(collection, info)
+            if info is None:
                 self._capabilities.pop(collection, None)
                 self._analysers.read(collection, {})
             else:
@@ -123,6 +136,8 @@ class Catalogue:
             conditions=info.strict.get("filter_max_conditions"),
             orders=_orders(indexes) if self._settings.of_another_tool else None,
             scoring=bool(text.get("scoring")),
+            dense_context=names.dense_context in info.vectors,
+            sparse_context=names.sparse_context in info.sparse_vectors,
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
         )
 

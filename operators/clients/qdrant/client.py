@@ -32,9 +32,11 @@ from operators.clients.qdrant.answers import (
     read_page,
     read_payloads,
     read_update,
+    read_updates,
     read_vectors,
 )
 from operators.clients.qdrant.batches import chunks, parts
+from operators.clients.qdrant.changes import Change
 from operators.clients.qdrant.limits import UNLIMITED, Limits
 from operators.query.field_map import SAME, FieldMap
 from operators.query.hits import Hits
@@ -188,6 +190,16 @@ class QdrantClient:
         for chunk in chunks(written, self.max_upsert - len(self._written(body)), most):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
+
+    async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
+        """Change points that exist, in order; what a change doesn't name stays. Searches after this returns see it.
+
+        Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
+        """
+        deadline = _now() + timeout
+        written = (b",".join(map(self._written, change.operations())) for change in changes)
+        for chunk in chunks(written, self.max_upsert, self.limits_of(collection).points or len(changes)):
+            await self._ask(collection, "/points/batch", {"operations": chunk}, read_updates, deadline, wait=True)
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         """Delete the points that the filter matches, for every search after this returns; raises BackendError."""

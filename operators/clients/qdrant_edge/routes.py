@@ -22,7 +22,7 @@ from operators.clients.qdrant_edge.searches import (
     write_point,
 )
 from operators.clients.qdrant_edge.shards import Collection
-from operators.clients.qdrant_edge.updates import Read, read_delete, read_upsert
+from operators.clients.qdrant_edge.updates import Read, read_delete, read_of, read_upsert
 
 SEARCHES_A_CALL = 8
 
@@ -102,6 +102,13 @@ async def delete(collection: Collection, body: Any) -> dict[str, Any]:
     return await updated(collection, body, read_delete)
 
 
+async def batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
+    """Several updates, one after the other; the first that is refused leaves those behind it undone."""
+    with reading():
+        kinds = [pair for operation in body["operations"] for pair in operation.items()]
+    return [await updated(collection, inner, read_of(kind)) for kind, inner in kinds]
+
+
 LOOKUPS: Mapping[tuple[str, str], Route] = {
     ("GET", ""): info,
     ("POST", "points/query/batch"): search_batch,
@@ -114,6 +121,7 @@ UPDATES: Mapping[tuple[str, str], Route] = {
     ("PUT", "index"): create_index,
     ("PUT", "points"): upsert,
     ("POST", "points/delete"): delete,
+    ("POST", "points/batch"): batch,
 }
 
 

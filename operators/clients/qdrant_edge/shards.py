@@ -88,13 +88,17 @@ class Collection:
 class Engine:
     """Qdrant's engine over one directory, shared by the transports of every event loop of this process.
 
-    Raises ConfigError where another process, or another Engine, has the directory open, or a shard of it is broken.
+    Raises ConfigError where the directory can't be made, another process, or another Engine, has it open, or a shard of
+    it is broken.
     """
 
     def __init__(self, path: Path) -> None:
         self._root = path / "collections"
         self._lock = threading.Lock()
-        self._root.mkdir(parents=True, exist_ok=True)
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"the embedded Qdrant can't use {path}: {error.strerror}") from error
         self._held = _hold(path)
         self._collections = {
             record.parent.name: _open(record.parent) for record in sorted(self._root.glob("*/collection.json"))
@@ -179,7 +183,10 @@ def _hold(path: Path) -> int:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(held)
-        raise ConfigError(f"the embedded Qdrant at {path} is open elsewhere: only one process can have it") from error
+        raise ConfigError(
+            f"the embedded Qdrant at {path} is open elsewhere: only one process can have it;"
+            " `rankstream run --with-indexing` runs both flows in one"
+        ) from error
     return held
 
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from qdrant_edge import Point, UpdateOperation
+from qdrant_edge import Point, PointVectors, UpdateOperation
 
 from operators.clients.qdrant_edge.conditions import read_filter, read_id
-from operators.clients.qdrant_edge.refusals import wrong_input
+from operators.clients.qdrant_edge.refusals import malformed, wrong_input
 from operators.clients.qdrant_edge.vectors import VectorSchema
 
 # The engine holds the interpreter while it works: about 1 ms a point that has 60 token vectors.
@@ -43,3 +43,40 @@ async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOp
     if condition is not None:
         return [UpdateOperation.delete_points_by_filter(condition)]
     return [UpdateOperation.delete_points([read_id(each) for each in body["points"]])]
+
+
+async def read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
+    """New vectors of points; those that it doesn't name stay."""
+    points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
+    return [UpdateOperation.update_vectors(points)]
+
+
+async def read_no_vectors(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
+    """Vectors that are taken away from points."""
+    return [UpdateOperation.delete_vectors([read_id(each) for each in body["points"]], body["vector"])]
+
+
+async def read_payload(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
+    """New payload fields of points, by a filter or by their ids; those that it doesn't name stay."""
+    payload, key = body["payload"], body.get("key")
+    condition = read_filter(body.get("filter"))
+    if condition is not None:
+        return [UpdateOperation.set_payload_by_filter(condition, payload, key)]
+    return [UpdateOperation.set_payload([read_id(each) for each in body["points"]], payload, key)]
+
+
+KINDS: Mapping[str, Read] = {
+    "upsert": read_upsert,
+    "delete": read_delete,
+    "update_vectors": read_vectors,
+    "delete_vectors": read_no_vectors,
+    "set_payload": read_payload,
+}
+"""The updates that a batch may have."""
+
+
+def read_of(kind: str) -> Read:
+    """What reads an update of a batch; raises Refusal where there is none of this kind."""
+    if kind not in KINDS:
+        raise malformed(f"the engine has no update `{kind}`")
+    return KINDS[kind]

@@ -19,8 +19,9 @@ class RerankRequest:
     """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
 
     `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
-    is indexed, as far as that is known. `stored`: the collection can keep token vectors; `compared`: Qdrant may be
-    asked to compare them.
+    is indexed, as far as that is known. `neighbours` are the point ids of the documents that a document's context is
+    made of, its own among them, and `context` is the share that their mean has of its score. `stored`: the collection
+    can keep token vectors; `compared`: Qdrant may be asked to compare them.
     """
 
     query: str
@@ -32,6 +33,14 @@ class RerankRequest:
     watermark: tuple[str, ...] | None = None
     stored: bool = True
     compared: bool = True
+    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    context: float = 0.0
+
+    @property
+    def read(self) -> list[str]:
+        """The point ids of the documents, and of their neighbours where these count."""
+        around = (id_ for own in self.documents for id_ in self.neighbours.get(own, ())) if self.context else ()
+        return list(dict.fromkeys((*self.documents, *around)))
 
     def part(self, start: int, stop: int) -> "RerankRequest":
         """The same for the documents from `start` to before `stop` alone."""
@@ -49,14 +58,15 @@ class Capacity:
     """What one call to a reranker carries: documents of at most `queries` queries, at most `documents` in all.
 
     `chars` bounds the code points of queries and documents together; 0 is no bound. `whole`: a query's documents go in
-    one call, however many they are, for they are judged by comparing them. `apart`: queries that differ in this never
-    share a call.
+    one call, however many they are. `compared`: they are judged by comparing them, so that a score says nothing
+    without the others. `apart`: queries that differ in this never share a call.
     """
 
     queries: int = 1
     documents: int = 1000
     chars: int = 0
     whole: bool = False
+    compared: bool = False
     apart: Literal["namespace", "collection"] | None = None
 
 

@@ -6,11 +6,16 @@ from itertools import islice
 from typing import Final
 
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.rerank_scores import Scores
+from operators.query.rerank_scores import PartialScores, Scores
 from operators.runtime.batching.policy import Waiting
+from schemas.errors import BackendError
 
 FRAME: Final = 16
 """Code points that a model's context needs beside a query and a document: its special tokens."""
+
+
+LEAST: Final = 2
+"""How few candidates are worth reranking: a single one keeps its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +25,27 @@ class Candidates:
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
     query's and the frame's; else these two count once. The first document goes in whatever it costs: the stage
     has cut documents to `room`.
+
+    Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
+    the policy does not shorten.
     """
 
     capacity: Capacity
+    shortens: bool = True
+
+    @property
+    def divides(self) -> bool:
+        """Whether a query's documents may be in several calls."""
+        return not self.capacity.whole
+
+    @property
+    def least(self) -> int | None:
+        """How few documents of a query a call may have where time is short; None: never fewer than all."""
+        return LEAST if self.shortens and not self.capacity.compared else None
+
+    def tenant(self, query: RerankRequest) -> str:
+        """The query's namespace."""
+        return query.namespace
 
     def units(self, query: RerankRequest) -> int:
         """How many documents are to be scored."""
@@ -42,7 +65,7 @@ class Candidates:
                 elif apart != self._apart(request):
                     counts.append(0)
                     continue
-            left = len(request.documents) - each.taken
+            left = each.stop - each.taken
             if most.whole:
                 count = left if not taken or taken + left <= most.documents else 0
             else:
@@ -65,6 +88,14 @@ class Candidates:
         for outcome in outcomes:
             scores.update(outcome)
         return scores
+
+    def partial(
+        self, query: RerankRequest, units: int, outcomes: Sequence[Scores], lost: BackendError
+    ) -> PartialScores | None:
+        """The scores up to the first document that was not read; None if there are none at all."""
+        scores = self.merged(query, outcomes)
+        unread = next(islice(query.documents, units, None))
+        return PartialScores(scores, unread, lost) if scores else None
 
     def _apart(self, request: RerankRequest) -> str:
         return request.namespace if self.capacity.apart == "namespace" else request.collection

@@ -6,6 +6,7 @@ An answer is read whole or not at all: one wrong entry and nothing of it is used
 import math
 from typing import Any
 
+from operators.clients.http import float32
 from operators.clients.http.indexed import indexed
 from schemas.errors import BackendBadResponse
 from schemas.query import MAX_FLOAT32
@@ -24,11 +25,7 @@ def judgements(entries: object, key: str, count: int, *, backend: str) -> dict[i
     """
     scores = indexed(entries, key, count, backend=backend)
     values = scores.values()
-    if (
-        set(map(type, values)) <= {float}
-        and max(map(abs, values), default=0.0) <= MAX_FLOAT32
-        and not any(map(math.isnan, values))
-    ):
+    if set(map(type, values)) <= {float} and float32.fit(values):
         return scores
     return {index: relevance(score, backend=backend) for index, score in scores.items()}
 

@@ -7,6 +7,7 @@ that one answer may have several.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -116,7 +117,7 @@ class LateInteraction:
         if self._using is None:
             return found
         searches = {
-            index: self._search(query, list(requests[index].documents))
+            index: self._search(query, requests[index].read)
             for index, query in enumerate(queries)
             if isinstance(query, WeightedQuery) and requests[index].stored
         }
@@ -135,7 +136,7 @@ class LateInteraction:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
         assert self._using is not None
         assert isinstance(query, WeightedQuery)
-        ids = list(request.documents)
+        ids = request.read
         try:
             async with self._searching:
                 left = deadline - time.monotonic()
@@ -183,7 +184,7 @@ class LateInteraction:
             scores = {id_: score / query.total for id_, score in zip(found.ids, found.scores, strict=True)}
         others = {id_: text for id_, text in request.documents.items() if id_ not in scores}
         if not others:
-            return scores
+            return _with_context(request, scores)
         if self._on_the_fly is None:
             # Leaving them out would judge them irrelevant, and they were not read.
             return NoTokenVectors(
@@ -195,4 +196,19 @@ class LateInteraction:
             return error
         # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
         computed = await asyncio.to_thread(lambda: {id_: query.score(vectors[text]) for id_, text in others.items()})
-        return scores | computed
+        return _with_context(request, scores | computed)
+
+
+def _with_context(request: RerankRequest, scores: Scores) -> Scores:
+    """Each document's score, a share of it the mean of those of its context; neighbours without a score don't count.
+
+    Source: own.
+    """
+    share = request.context
+    if not share:
+        return scores
+    found = {}
+    for id_ in request.documents:
+        around = [scores[each] for each in request.neighbours.get(id_, ()) if each in scores] or [scores[id_]]
+        found[id_] = (1 - share) * scores[id_] + share * math.fsum(around) / len(around)
+    return found

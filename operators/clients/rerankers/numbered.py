@@ -35,7 +35,7 @@ MAX_DOCUMENT: Final = 300
 MAX_ANSWER: Final = 20_000
 """How many characters of an answer are read; a longer one is no answer."""
 
-CAPACITY: Final = Capacity(queries=1, documents=200, whole=True)
+CAPACITY: Final = Capacity(queries=1, documents=200, whole=True, compared=True)
 """Of one prompt: one query, whose documents are judged by comparing them."""
 
 READING: Final = """\

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kafka
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from operators.delivery.client import TopicPartition
@@ -57,6 +57,16 @@ def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
         kafka.TopicPartition(*partition): OffsetAndMetadata(commit.offset, commit.metadata, -1)
         for partition, commit in commits.items()
     }
+
+
+def unmade(settings: KafkaSettings, error: KafkaError) -> str:
+    """Why there is no client of this broker, which accepts connections."""
+    if isinstance(error, KafkaTimeoutError):
+        return (
+            f"{settings.bootstrap_servers}: no answer that kafka-python understands; kafka.client: librdkafka may, as"
+            " it does that of `rankstream demo`"
+        )
+    return f"{settings.bootstrap_servers}: {type(error).__name__}"
 
 
 @contextlib.contextmanager

@@ -101,6 +101,13 @@ class KafkaPythonConsumer:
         with asking("beginning offsets"):
             return int(self._consumer.beginning_offsets([kafka_partition])[kafka_partition])
 
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record of those partitions of which a fetch has told it."""
+        assigned = self._consumer.assignment()
+        present = [each for each in partitions if each in assigned]
+        marks = {each: self._consumer.highwater(kafka.TopicPartition(*each)) for each in present}
+        return {each: int(end) for each, end in marks.items() if end is not None}
+
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets. Raises RetriableDelivery if one was taken away meanwhile."""
         try:

@@ -31,11 +31,17 @@ _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first request that got no answer."""
+    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.unanswered: str | None = None
+        self.gathering = False
+
+    def wakeup(self) -> None:
+        """Wake the client's thread: for each partition alone it would take the interpreter, and ask the broker."""
+        if not self.gathering:
+            super().wakeup()
 
     def send(self, node_id: Any, request: Any, **options: Any) -> Any:
         """Send a request of the producer; the future of its answer."""
@@ -85,6 +91,16 @@ class _Sending:
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
         self._sent, self._refused = [], {}
+        for topic in {record.topic for record in records}:
+            # Waits for the topic's metadata, if they are not there.
+            self._producer.partitions_for(topic)
+        self._requests.gathering = True
+        try:
+            self._gather(records)
+        finally:
+            self._requests.gathering = False
+
+    def _gather(self, records: Sequence[ProducerRecord]) -> None:
         for record in records:
             future = self._producer.send(
                 record.topic,

@@ -16,7 +16,7 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, unmade
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -85,6 +85,11 @@ class KafkaPythonReader:
                     found[place] = offset
         return {place.partition: offset for place, offset in found.items()}
 
+    def seek(self, partition: int, offset: int) -> None:
+        """Read on from this offset of a partition."""
+        self._reading.seek(self._place(partition), offset)
+        self._positions[partition] = offset
+
     def close(self) -> None:
         """Release connections."""
         _close(self._reading)
@@ -147,7 +152,7 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, ow
     except KafkaError as error:
         for abandoned in connected:
             abandoned.close()
-        raise RetriableDelivery(f"{settings.bootstrap_servers}: {type(error).__name__}") from error
+        raise RetriableDelivery(unmade(settings, error)) from error
 
 
 def _close(consumer: Any) -> None:

@@ -110,6 +110,11 @@ class LibrdkafkaConsumer:
         first: int = marks[0]
         return first
 
+    def ends(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of those partitions of which a fetch has told it."""
+        marks = {each: self._consumer.get_watermark_offsets(TopicPartition(*each), cached=True) for each in partitions}
+        return {each: found[1] for each, found in marks.items() if found is not None and found[1] >= 0}
+
     def start(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions, and no others, from these offsets. Raises RetriableDelivery."""
         with asking("assign"):

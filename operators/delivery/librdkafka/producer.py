@@ -30,6 +30,8 @@ _RETRY_BACKOFF_MS: Final = 5
 second would be waited for that at each transaction."""
 
 _BATCH_SIZE: Final = 1_000_000
+_MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` creates it"
+
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _NOW: Final = 0
 _LINGER_MS: Final = 1000
@@ -192,4 +194,7 @@ class LibrdkafkaProducer(_Sending):
         if self._refused:
             raise RecordTooLarge(self._refused)
         if self._failures:
-            raise failure(what, max(self._failures, key=KafkaError.fatal))
+            worst = max(self._failures, key=KafkaError.fatal)
+            if worst.code() == KafkaError._MSG_TIMED_OUT:
+                raise RetriableDelivery(f"{what}: no acknowledgement in time; {_MAYBE_MISSING}")
+            raise failure(what, worst)

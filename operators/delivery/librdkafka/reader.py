@@ -82,6 +82,13 @@ class LibrdkafkaReader:
                 offsets[place.partition] = place.offset
         return offsets
 
+    def seek(self, partition: int, offset: int) -> None:
+        """Read on from this offset of a partition. Raises RetriableDelivery."""
+        if partition not in self._unassigned:
+            with asking(f"seek in {self._topic}"):
+                self._reading.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._positions[partition] = self._unassigned[partition] = offset
+
     def close(self) -> None:
         """Release connections."""
         self._reading.close()

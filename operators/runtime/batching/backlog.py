@@ -6,60 +6,42 @@ Rules
 - Natural batching: while a backend is busy, requests queue and are sent as one batch; an idle backend gets the request
   immediately. No request waits for others to come.
 - At most `max_concurrency` calls are under way; 0 or less is no limit.
-- A request is divided into slices if its batching policy divides it. It has its outcome when all its units have one, or
-  when the first of them fails: its other units are then not sent any more.
+- A request is divided into slices if its batching policy divides it. It has its outcome when all its units have one.
 - A request that can't be answered in time isn't sent. It is hopeless once its deadline has passed; while the backend is
-  busy, also when it has less time left than the quickest of the latest calls took. An idle backend gets the request in
-  any case, for it may have become quicker.
+  busy, also when it has less time left than the quickest of the latest calls took, and than a call of the fewest units
+  would take that its policy shortens it to. An idle backend gets the request in any case, for it may have become
+  quicker. A request is hopeless for its waiting units alone: those that were sent may still be answered.
+
+Where a policy shortens requests, time decides how much of them is sent, by the times that the latest calls took:
+- A call carries no more than can be answered before the deadline of any request in it.
+- If not all that waits can be served in time, each request is served in part, in equal parts as far as their times
+  allow, and nothing is lost as long as that is possible.
+
+Whatever the policy, tenants share a backend that can't serve all in time: each has an equal share of the units, or what
+it needs if that is less, and the tenant that was served least goes first (start-time fair queueing, Goyal et al. 1997).
 
 Pure: time is an argument, in seconds on any steady clock; the calls are made elsewhere.
 """
 
+import heapq
+import math
 import sys
 from bisect import insort
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
+from operators.runtime.batching.call_times import CallTimes
+from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed, parts
 from operators.runtime.batching.policy import BatchingPolicy, Waiting
+from operators.runtime.batching.request import Request, Slice
+from schemas.errors import BackendError
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-LATEST_CALLS: Final = 8
-"""Among how many of the latest calls the quickest is looked for."""
-
-
-@dataclass(slots=True, eq=False)
-class Request(Generic[Q, R]):
-    """One request; `taken` of its `units` are in calls, or have an outcome already."""
-
-    query: Q
-    deadline: float
-    units: int
-    taken: int = 0
-    answered: int = 0
-    parts: dict[int, R] = field(default_factory=dict)
-
-    def answer(self, slice_: "Slice[Q, R]", outcome: R) -> None:
-        """Note the outcome of a slice of its units."""
-        self.parts[slice_.start] = outcome
-        self.answered += slice_.stop - slice_.start
-
-    @property
-    def complete(self) -> bool:
-        """Whether all its units have an outcome."""
-        return self.answered == self.units
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice(Generic[Q, R]):
-    """The units of a request, from `start` to before `stop`, that are in one call."""
-
-    request: Request[Q, R]
-    start: int
-    stop: int
+PLANNED: Final = 0.8
+"""The part of the time left that is planned with; the rest is for calls that take longer than expected."""
 
 
 class Backlog(Generic[Q, R]):
@@ -69,51 +51,152 @@ class Backlog(Generic[Q, R]):
         self._batching = batching
         self._most = max_concurrency if max_concurrency > 0 else sys.maxsize
         self._waiting: list[Request[Q, R]] = []
-        self._took: deque[float] = deque(maxlen=LATEST_CALLS)
+        self._times = CallTimes()
+        self._tenants: set[object] = set()
+        self._served: dict[object, float] = {}
         self.in_flight = 0
 
     def put(self, request: Request[Q, R]) -> None:
         """Add a request."""
+        if not self._waiting:
+            self._tenants.clear()
+        self._tenants.add(request.tenant)
         insort(self._waiting, request, key=_deadline)
 
-    def withdraw(self, request: Request[Q, R]) -> None:
-        """Remove a request; its slices in calls stay there."""
+    def cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
+        """Do without the units of a request from `units` on, which are lost; its slices in calls stay there."""
         if request.taken < request.units:
             self._waiting.remove(request)
-            request.taken = request.units
+        request.cut(units, lost)
 
     def hopeless(self, now: float) -> list[Request[Q, R]]:
-        """Remove and return the requests that can't be answered in time."""
+        """The requests whose waiting units can't be answered in time."""
         soonest = now
-        if self.in_flight and self._took:
-            soonest += min(self._took)
-        late = [request for request in self._waiting if request.deadline <= soonest]
-        for request in late:
-            self.withdraw(request)
-        return late
+        if self.in_flight:
+            least = self._batching.least
+            quickest = self._times.quickest
+            soonest += quickest if least is None else min(quickest, self._times.takes(least))
+        return list(takewhile(lambda request: request.deadline <= soonest, self._waiting))
 
-    def take(self) -> list[Slice[Q, R]]:
+    def take(self, now: float) -> list[Slice[Q, R]]:
         """The slices of the next call, under way until `freed`; none if no request waits or no call may start."""
         if not self._waiting or self.in_flight >= self._most:
             return []
+        offered: list[tuple[Request[Q, R], int]] = []
+        counts = self._batching.select(_queue(self._order(now), offered))
         slices = []
-        for request, count in zip(self._waiting, self._batching.select(self._queue()), strict=False):
+        for (request, stop), count in zip(offered, self._in_time(offered, counts, now), strict=False):
             if count:
                 slices.append(Slice(request, request.taken, request.taken + count))
                 request.taken += count
+                request.cut(stop if self._batching.divides else request.taken)
+                if self._served:
+                    self._served[request.tenant] += count
         self._waiting = [request for request in self._waiting if request.taken < request.units]
         self.in_flight += 1
         return slices
 
-    def freed(self, took: float | None) -> None:
-        """A call has ended; `took` is its duration in seconds, None if it brought no answers."""
+    def freed(self, units: int, took: float | None, *, answered: bool = True) -> None:
+        """A call of so many units has ended after `took` seconds; None if that says nothing of how long calls take."""
         self.in_flight -= 1
-        if took is not None:
-            self._took.append(took)
+        if took is None:
+            return
+        if answered:
+            self._times.answered(units, took)
+        else:
+            self._times.unanswered(units, took)
 
-    def _queue(self) -> Iterator[Waiting[Q]]:
-        return (Waiting(request.query, request.taken) for request in self._waiting)
+    def _order(self, now: float) -> Iterable[tuple[Request[Q, R], int]]:
+        """The waiting requests in the order in which they are served, and how many units each may have in all."""
+        rate = self._most * self._times.rate
+        alone = self._batching.least is None and len(self._tenants) < 2
+        if not alone and not math.isinf(rate):
+            demands = [_demand(request, now, rate) for request in self._waiting]
+            if not fits(demands, rate):
+                return self._shared(demands, rate)
+        self._served.clear()
+        return ((request, request.units) for request in self._waiting)
+
+    def _shared(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[Request[Q, R], int]]:
+        """The same where not all can be served in time."""
+        tenants: dict[object, list[tuple[Request[Q, R], Demand]]] = {}
+        for request, demand in zip(self._waiting, every, strict=True):
+            tenants.setdefault(request.tenant, []).append((request, demand))
+        demands = [[demand for _, demand in asked] for asked in tenants.values()]
+        needs = [needed(each) for each in demands]
+        rates = max_min(needs, rate)
+        # A tenant that comes anew, or again, has no claim to what it did not ask for before.
+        earliest = min((self._served[tenant] for tenant in tenants if tenant in self._served), default=0.0)
+        queues: list[tuple[float, float, int, Iterator[tuple[Request[Q, R], int]]]] = []
+        for place, (tenant, asked) in enumerate(tenants.items()):
+            self._served[tenant] = served = max(earliest, self._served.get(tenant, earliest))
+            served_whole = rates[place] >= needs[place]
+            shares = [1.0] * len(asked) if served_whole else parts(demands[place], rates[place])
+            queue = self._shortened(asked, shares)
+            queues.append((served, asked[0][0].deadline, place, queue))
+        heapq.heapify(queues)
+        while queues:
+            served, _, place, queue = heapq.heappop(queues)
+            if (following := next(queue, None)) is not None:
+                request, stop = following
+                yield following
+                heapq.heappush(queues, (served + stop - request.taken, request.deadline, place, queue))
+
+    def _shortened(
+        self, asked: Sequence[tuple[Request[Q, R], Demand]], shares: Sequence[float]
+    ) -> Iterator[tuple[Request[Q, R], int]]:
+        """A tenant's requests, each with its share of units; if these are too few for all, some of them alone."""
+        least = self._batching.least
+        if least is None:
+            yield from ((request, request.units) for request, _ in asked)
+            return
+        credit = 0.0
+        for place, ((request, demand), share) in enumerate(zip(asked, shares, strict=True)):
+            left = request.units - request.taken
+            credit += share * demand.units
+            fewest = min(least, left)
+            # What was begun is finished: it has had its share.
+            units = left if request.taken else min(left, max(int(credit), fewest if not place else 0))
+            if units >= fewest:
+                credit -= units
+                yield request, request.taken + units
+
+    def _in_time(
+        self, offered: Sequence[tuple[Request[Q, R], int]], counts: Sequence[int], now: float
+    ) -> Iterator[int]:
+        """How many units of each the call takes, to be answered before the deadline of each request in it."""
+        least = self._batching.least
+        if least is None:
+            yield from counts
+            return
+        left, total = math.inf, 0
+        for (request, _), count in zip(offered, counts, strict=False):
+            sooner = min(left, PLANNED * (request.deadline - now))
+            fitting = min(count, self._times.within(sooner) - total)
+            fewest = min(least, count) if self._batching.divides or not total else count
+            # The first request goes in any case.
+            units = int(max(fitting, fewest if not total else 0))
+            if not count or units < fewest:
+                yield 0
+                continue
+            left, total = sooner, total + units
+            yield units
+
+
+def _queue(
+    order: Iterable[tuple[Request[Q, R], int]], offered: list[tuple[Request[Q, R], int]]
+) -> Iterator[Waiting[Q]]:
+    for request, stop in order:
+        offered.append((request, stop))
+        yield Waiting(request.query, request.taken, stop)
 
 
 def _deadline(request: Request[Q, R]) -> float:
     return request.deadline
+
+
+def _demand(request: Request[Q, R], now: float, rate: float) -> Demand:
+    # A request whose time is over is hopeless, and gone, before calls are made.
+    left = max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
+    # What could not be served even alone is no demand: others' time must not depend on it.
+    return Demand(min(request.units - request.taken, rate * left), left)

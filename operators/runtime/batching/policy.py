@@ -1,13 +1,16 @@
 """Batching policies: which of the waiting requests one call carries.
 
 A request consists of units, say the documents of a query. A policy may divide requests: one call then takes a slice of
-a request's units, and another call the rest, so that calls are full whatever the size of the requests.
+a request's units, and another call the rest, so that calls are full whatever the size of the requests. It may shorten
+them, too: where time is short, a request is then answered for its first units alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from schemas.errors import BackendError
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -15,14 +18,29 @@ R = TypeVar("R")
 
 
 class Waiting(NamedTuple, Generic[T]):
-    """A request that waits, and how many of its units other calls have taken."""
+    """A request that waits, how many of its units other calls have taken, and before which unit the call must stop."""
 
     query: T
     taken: int
+    stop: int
 
 
 class BatchingPolicy(Protocol[Q, R]):
     """Decides which of the waiting requests go into the next call, and merges the outcomes of divided ones."""
+
+    @property
+    def divides(self) -> bool:
+        """Whether a request's units may be in several calls."""
+        ...
+
+    @property
+    def least(self) -> int | None:
+        """The fewest units that are worth a call where time is short; None if requests are never shortened."""
+        ...
+
+    def tenant(self, query: Q) -> Hashable:
+        """Whom the request is made for: tenants share a backend that can't serve all."""
+        ...
 
     def units(self, query: Q) -> int:
         """How many units the request has; a request of 0 units gets its outcome without a call."""
@@ -43,12 +61,25 @@ class BatchingPolicy(Protocol[Q, R]):
         """The request's outcome from those of its parts, in the order of their units."""
         ...
 
+    def partial(self, query: Q, units: int, outcomes: Sequence[R], lost: BackendError) -> R | None:
+        """The outcome of a request of which only the first `units` units have one, and why the others were lost.
+
+        None: these are too few for an outcome.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Whole(Generic[Q, R]):
     """Requests of one unit: at most `max_batch` a call."""
 
     max_batch: int
+
+    divides: ClassVar = False
+    least: ClassVar = None
+
+    def tenant(self, query: Q) -> None:
+        """Nobody in particular."""
 
     def units(self, query: Q) -> int:  # noqa: ARG002  the protocol's
         """One."""
@@ -65,3 +96,7 @@ class Whole(Generic[Q, R]):
     def merged(self, query: Q, outcomes: Sequence[R]) -> R:  # noqa: ARG002
         """Its one outcome."""
         return outcomes[0]
+
+    def partial(self, query: Q, units: int, outcomes: Sequence[R], lost: BackendError) -> R | None:  # noqa: ARG002
+        """There is none of a request of one unit."""
+        return None

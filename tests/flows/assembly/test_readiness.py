@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from aiohttp import web
 
@@ -18,6 +19,7 @@ from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings, load
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.clients.http.serving import json_response
+from tests.operators.samples import METRICS
 from tests.qdrant_server import serve
 
 KEY = "sesame"
@@ -36,8 +38,8 @@ def pinging(url: str) -> Iterator[tuple[Ping, Clients, EventLoopThread]]:
     calls = EventLoopThread(Wakeup())
     with Resources() as resources:
         resources.register("calls", calls.close)
-        clients = Clients.of(given, InProcess(given))
-        clients.register(resources, calls, given.qdrant.held)
+        clients = Clients.of(given, InProcess(given), METRICS)
+        clients.register(resources, calls, given.qdrant)
         yield resources.pings["qdrant"], clients, calls
 
 
@@ -52,10 +54,32 @@ def test_a_missing_collection_is_not_ready_until_it_is_made(tmp_path: Path) -> N
     assert seen == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    "vectors",
+    [{"dense": {"size": 8, "distance": "Cosine"}}, {"embedding": {"size": 384, "distance": "Cosine"}}],
+    ids=["another dimension", "another name"],
+)
+def test_a_collection_whose_vectors_do_not_fit_is_not_ready_until_one_does(
+    tmp_path: Path, vectors: dict[str, Any]
+) -> None:
+    """Qdrant would refuse the vector of every query; once the collection is made anew, the replica is ready."""
+    with serve(tmp_path) as url, pinging(url) as (ping, clients, calls):
+        made = configuration(settings(url).qdrant)
+        others = {"vectors": vectors, "sparse_vectors": {"bm25": {"modifier": "idf"}}}
+        calls.run(clients.qdrant.create_collection("docs", made, timeout=30), 30)
+        httpx.put(f"{url}/collections/others", json=others).raise_for_status()
+        seen = [ping()]
+        httpx.delete(f"{url}/collections/others").raise_for_status()
+        calls.run(clients.qdrant.create_collection("others", made, timeout=30), 30)
+        seen.append(ping())
+    assert seen == [False, True]
+
+
 @pytest.mark.parametrize("status", [200, 401, 403, 500])
 def test_the_key_must_open_every_collection(status: int) -> None:
     """A key that one collection is refused to isn't ready, though the server says of itself that it is."""
-    info = {"result": {"points_count": 0, "config": {"params": {"vectors": {"size": 4, "distance": "Cosine"}}}}}
+    made = configuration(settings("http://qdrant").qdrant).model_dump(mode="json")
+    info = {"result": {"points_count": 0, "config": {"params": made}}}
     keys: list[str | None] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from opentelemetry.metrics import NoOpMeter
 
 from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
@@ -29,8 +28,8 @@ from schemas.errors import BackendError, BackendUnavailable
 from schemas.settings import Settings, load
 from tests.operators.clients.http.serving import answering, json_response
 from tests.operators.clients.rerankers.servers import Cohere
+from tests.operators.samples import METRICS
 
-METER = NoOpMeter("rankstream")
 CHAT: dict[str, Any] = {"kind": "openai", "url": "http://c/v1", "model": "gpt"}
 SERVER: dict[str, Any] = {"url": "http://r", "model": "bge"}
 CANARY = "sk-canary-5e1f0c8e2b46"
@@ -54,7 +53,7 @@ def made(settings: Settings) -> Iterator[Clients]:
     """The clients that the settings ask for."""
     resources = InProcess(settings)
     try:
-        clients = Clients.of(settings, resources)
+        clients = Clients.of(settings, resources, METRICS)
         yield clients
         asyncio.run(closed(clients))
     finally:
@@ -114,7 +113,7 @@ def test_a_model_in_this_process_is_one(model: Path) -> None:
     """It is named by its directory, takes pairs of many queries of any namespaces, and is loaded once a process."""
     settings = configured(kind="onnx", path=str(model), max_batch=9)
     resources = InProcess(settings)
-    first, second = Clients.of(settings, resources), Clients.of(settings, resources)
+    first, second = Clients.of(settings, resources, METRICS), Clients.of(settings, resources, METRICS)
     assert type(first.reranker) is CrossEncoder
     assert (first.reranker.model, first.reranker.capacity) == ("a-cross-encoder", Capacity(9, 9))
     assert second.reranker is first.reranker
@@ -155,12 +154,12 @@ def test_a_query_that_computes_token_vectors_is_alone_in_its_call(tmp_path: Path
     computing = {"kind": "late_interaction", "on_the_fly": True}
     sections = {"qdrant": {"path": str(tmp_path)}, "embedder": {"kind": "minilm"}, "rerank": computing}
     with made(load(None, sections)) as clients:
-        stage = reranking(load(None, sections), clients.reranker, METER)
+        stage = reranking(load(None, sections), clients.reranker, METRICS)
         assert stage is not None
         assert (stage.reranker.reads, stage.reranker.capacity.queries, stage.bounds.max_concurrency) == ("tokens", 1, 0)
     for rerank, calls in ((computing, 16), ({"kind": "cohere", **SERVER, "on_the_fly": True}, 16)):
         with made(configured(**rerank)) as clients:
-            stage = reranking(configured(**rerank), clients.reranker, METER)
+            stage = reranking(configured(**rerank), clients.reranker, METRICS)
             assert stage is not None
             assert (stage.reranker.reads == "tokens", stage.bounds.max_concurrency) == (False, calls)
 
@@ -169,7 +168,7 @@ def test_nobody_reranks_if_nobody_is_named() -> None:
     """No client, and no stage."""
     settings = configured(kind="none")
     with made(settings) as clients:
-        assert (clients.reranker, reranking(settings, clients.reranker, METER)) == (None, None)
+        assert (clients.reranker, reranking(settings, clients.reranker, METRICS)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +188,7 @@ def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, 
         rerank = {**rerank, "path": str(model)}
     settings = configured(**rerank)
     with made(settings) as clients:
-        stage, pick = reranking(settings, clients.reranker, METER), picking(settings, clients.chat, METER)
+        stage, pick = reranking(settings, clients.reranker, METRICS), picking(settings, clients.chat, METRICS)
         assert stage is not None
         assert pick is not None
         assert (stage.cache is not None) == keeps
@@ -200,12 +199,12 @@ def test_what_a_verdict_does_is_configured() -> None:
     """The cut of documents reaches the stage; only a chat model selects."""
     settings = configured(kind="cohere", **SERVER, max_doc_chars=300, mode="pick")
     with made(settings) as clients:
-        stage = reranking(settings, clients.reranker, METER)
+        stage = reranking(settings, clients.reranker, METRICS)
         assert stage is not None
         assert (stage.selects, stage.max_doc_chars, stage.picking) == (False, 300, False)
     settings = configured(kind="chat", mode="pick")
     with made(settings) as clients:
-        stage, pick = reranking(settings, clients.reranker, METER), picking(settings, clients.chat, METER)
+        stage, pick = reranking(settings, clients.reranker, METRICS), picking(settings, clients.chat, METRICS)
         assert stage is not None
         assert pick is not None
         assert stage.selects
@@ -238,10 +237,10 @@ def test_the_key_goes_to_the_server_alone(
     async def scenario() -> str:
         async with answering(handler) as url:
             settings = configured(kind="cohere", url=f"{url}/base", model="bge")
-            clients = Clients.of(settings, InProcess(settings))
+            clients = Clients.of(settings, InProcess(settings), METRICS)
             said = await outcome(clients.reranker)
             assert isinstance(said, BackendError) == fails
-            stage = reranking(settings, clients.reranker, METER)
+            stage = reranking(settings, clients.reranker, METRICS)
             assert isinstance(clients.reranker, CohereReranker)
             backend = vars(clients.reranker)["_backend"]
             shown = [clients, clients.reranker, backend, backend.endpoint, stage, settings, said]
@@ -266,11 +265,11 @@ def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
     async def scenario() -> list[object]:
         async with answering(handler) as url:
             settings = configured(chat={**CHAT, "url": f"{url}/v1"}, kind="chat")
-            clients = Clients.of(settings, InProcess(settings))
+            clients = Clients.of(settings, InProcess(settings), METRICS)
             for _ in range(OPENS_AFTER):
                 assert isinstance(await outcome(clients.reranker), BackendUnavailable)
             assert clients.chat is not None
-            pick = picking(settings, clients.chat, METER)
+            pick = picking(settings, clients.chat, METRICS)
             assert pick is not None
             picked = await outcome(pick.reranker)
             anchored: object = None

@@ -4,14 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from opentelemetry.metrics import NoOpMeter
 
 from flows.assembly.rerankers import picking, reranking
 from flows.assembly.search import by_chat_model, embeddings
 from operators.clients.rerankers import Capacity
 from schemas.settings import Settings, load
+from tests.operators.samples import METRICS
 
-METER = NoOpMeter("rankstream")
 UNASKED: Any = SimpleNamespace(capacity=Capacity(), model="m", reads="text")
 CHAT = {"kind": "openai", "url": "http://c", "model": "m", "timeout": 7.0, "max_concurrency": 3}
 
@@ -33,7 +32,7 @@ def configured(**sections: Any) -> Settings:
 )
 def test_a_reranker_has_its_own_bounds(rerank: dict[str, Any], timeout: float, calls: int) -> None:
     """Time and calls in flight are the section's, or what suits the kind; a chat model has the chat section's."""
-    stage = reranking(configured(rerank=rerank, chat=CHAT), UNASKED, METER)
+    stage = reranking(configured(rerank=rerank, chat=CHAT), UNASKED, METRICS)
     assert stage is not None
     bounds = stage.bounds
     assert (bounds.timeout, bounds.max_concurrency) == (timeout, calls)
@@ -42,7 +41,7 @@ def test_a_reranker_has_its_own_bounds(rerank: dict[str, Any], timeout: float, c
 def test_the_stages_that_ask_a_chat_model_have_its_bounds() -> None:
     """The pick and the anchor are one completion a query, for as long as the chat section says."""
     settings = configured(rerank={"timeout": 1.0}, chat=CHAT)
-    pick = picking(settings, UNASKED, METER)
+    pick = picking(settings, UNASKED, METRICS)
     assert pick is not None
     for bounds in (pick.bounds, by_chat_model(settings, UNASKED).bounds):
         assert (bounds.timeout, bounds.max_batch, bounds.max_concurrency) == (7.0, 1, 3)
@@ -50,5 +49,5 @@ def test_the_stages_that_ask_a_chat_model_have_its_bounds() -> None:
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:
     """`cache_mib: 0` keeps no embedding."""
-    assert embeddings(configured(embedder={"cache_mib": 0}), UNASKED, tokens=False).cached is None
-    assert embeddings(configured(), UNASKED, tokens=False).cached is not None
+    assert embeddings(configured(embedder={"cache_mib": 0}), UNASKED, METRICS, tokens=False).cached is None
+    assert embeddings(configured(), UNASKED, METRICS, tokens=False).cached is not None

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +58,8 @@ def test_a_wrong_option_is_usage() -> None:
 
 def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
     """A broken line of a file is an error with the file's name and the line's number, exit 1."""
-    for name, text in {"d": '{"id": "a", "text": "b"}\n{', "q": "", "r": ""}.items():
+    texts = {"d": '{"id": "a", "text": "b"}\n{', "q": '{"query_id": "1", "text": "b"}', "r": "1 0 c 1\n"}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text)
     done = rankstream(
         "evaluate",
@@ -66,8 +69,8 @@ def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'd'}:2" in done.stderr.replace("\n", "")
 
 
-def evaluated(directory: Path, *options: str) -> list[dict[str, Any]]:
-    """What `evaluate` prints of three documents and two queries."""
+def evaluated(directory: Path, *options: str, documents: bool = True) -> list[dict[str, Any]]:
+    """What `evaluate` prints of three documents, or of what is indexed already, and two queries."""
     texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises with yeast.", "law": "A law of motion."}
     lines = [json.dumps({"id": name, "text": text, "namespace": "n"}) for name, text in texts.items()]
     (directory / "d.jsonl").write_text("\n".join(lines))
@@ -78,8 +81,8 @@ def evaluated(directory: Path, *options: str) -> list[dict[str, Any]]:
     (directory / "qrels").write_text("q1 0 bread 1\nq2 0 tide 1\n")
     done = rankstream(
         "evaluate",
-        *("--documents", str(directory / "d.jsonl"), "--queries", str(directory / "q.jsonl")),
-        *("--qrels", str(directory / "qrels"), "--json", *options),
+        *(("--documents", str(directory / "d.jsonl")) if documents else ()),
+        *("--queries", str(directory / "q.jsonl"), "--qrels", str(directory / "qrels"), "--json", *options),
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -97,6 +100,49 @@ def test_evaluate_runs_the_real_flow_embedded(tmp_path: Path) -> None:
     assert figures["hybrid+rerank"] == 1.0
     run = (tmp_path / "runs" / "hybrid+rerank.run").read_text().splitlines()
     assert next(line.split()[:4] for line in run if line.startswith("q1")) == ["q1", "Q0", "bread", "1"]
+
+
+@pytest.mark.weights
+def test_evaluate_takes_models_recipes_and_index_of_a_configuration(tmp_path: Path) -> None:
+    """With --config, the configured recipes run beside those shipped. Documents go into an index of their own; without
+    documents the configured index is searched, and gives the same answers.
+    """
+    config = tmp_path / "rankstream.yaml"
+    config.write_text(
+        f"qdrant: {{path: {tmp_path / 'index'}}}\nrerank: {{kind: none}}\n"
+        "recipes: {mine: {stages: [{vector: {}}]}}\nkafka: {bootstrap_servers: nowhere:9}\n"
+    )
+    options = ("--config", str(config), "--recipe", "mine", "--recipe", "rrf")
+    judged = evaluated(tmp_path, *options, "--index", str(tmp_path / "index"))
+    assert [row["recipe"] for row in judged] == ["mine", "rrf", "rrf+rerank"]
+    assert judged[0]["MRR@10"] == 1.0
+    # No reranker is configured: the shipped one must not have run.
+    assert judged[1] == {**judged[2], "recipe": "rrf"}
+    assert evaluated(tmp_path, *options, documents=False) == judged
+
+
+@pytest.mark.weights
+def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
+    """`demo --serve` prints a command that, from another terminal, has a question answered."""
+    documents = tmp_path / "d.jsonl"
+    documents.write_text('{"id": "tide", "text": "The tide rises under the moon."}\n')
+    command = [sys.executable, "-m", "flows.cli", "demo", "--documents", str(documents), "--serve"]
+    env = {**os.environ, "RANKSTREAM_CACHE_DIR": str(tmp_path / "a cache"), "COLUMNS": "300", "PYTHONUNBUFFERED": "1"}
+    (tmp_path / "a cache").mkdir()
+    for built in CACHE.glob("*.onnx"):
+        (tmp_path / "a cache" / built.name).symlink_to(built)
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as demo:
+        try:
+            assert demo.stdout is not None
+            printed = next(line for line in demo.stdout if line.startswith("rankstream query "))
+            _, *arguments = shlex.split(printed)
+            asked = rankstream(*arguments, "--json")
+            assert asked.returncode == 0, asked.stderr
+            assert [hit["id"] for hit in json.loads(asked.stdout)["results"]] == ["tide"]
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(60) == 0
+        finally:
+            demo.kill()
 
 
 @pytest.mark.weights

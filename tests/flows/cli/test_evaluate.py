@@ -174,10 +174,30 @@ def test_the_line_that_is_named_is_the_files(tmp_path: Path) -> None:
 
 
 def test_judgements_are_trecs(tmp_path: Path) -> None:
-    """Query, a column that nobody reads, document and grade."""
-    path = tmp_path / "qrels"
-    path.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 3\n")
-    assert judgements(path) == {"q1": {"a": 1, "b": 0}, "q2": {"a": 3}}
+    """Query, a column that nobody reads, document and grade; of the queries that are asked."""
+    assert judged(tmp_path, "q1 0 a 1\nq1 0 b 0\nq2 0 a 3\nother 0 a 1\n") == {"q1": {"a": 1, "b": 0}, "q2": {"a": 3}}
+
+
+def judged(directory: Path, qrels: str) -> Any:
+    """The judgements on two queries and two documents."""
+    (directory / "queries").write_text("\n".join(f'{{"query_id": "q{n}", "text": "t"}}' for n in (1, 2)))
+    (directory / "documents").write_text("\n".join(f'{{"id": "{name}", "text": "t"}}' for name in "ab"))
+    (directory / "qrels").write_text(qrels)
+    return judgements(*(directory / name for name in ("qrels", "queries", "documents")))
+
+
+@pytest.mark.parametrize(
+    ("qrels", "said"),
+    [
+        ("7 0 a 1\n8 0 a 1\n", "none of its 2 queries, such as 7, is in .*queries"),
+        ("q1 0 z 1\nq1 0 a 0\n", "none of its 1 relevant documents, such as z, is in .*documents"),
+        ("", "none of its 0 queries is in"),
+    ],
+)
+def test_judgements_of_another_set_are_refused(tmp_path: Path, qrels: str, said: str) -> None:
+    """Every figure would be 0: the error shows a name of theirs."""
+    with pytest.raises(InputError, match=said):
+        judged(tmp_path, qrels)
 
 
 def test_a_row_a_way() -> None:

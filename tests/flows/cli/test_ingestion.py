@@ -3,12 +3,15 @@
 import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import kafka
 import pytest
 
 from flows.assembly.kafka_client import kafka_client
-from flows.cli.ingestion import ingest
+from flows.cli.ingestion import Ingested, Rejection, ingest
+from operators.delivery.standalone import PlainRecord
+from schemas import dead_letter
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.repeated import repeated
@@ -17,8 +20,8 @@ WITHIN = 60.0
 
 
 @contextmanager
-def applying(settings: KafkaSettings) -> Iterator[list[bytes]]:
-    """Read the documents as the group, and commit; their keys."""
+def applying(settings: KafkaSettings, rejected: frozenset[bytes] = frozenset()) -> Iterator[list[bytes]]:
+    """Read the documents as the group, and commit; their keys. Those of `rejected` become dead letters."""
     keys: list[bytes] = []
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=settings.bootstrap_servers,
@@ -30,24 +33,51 @@ def applying(settings: KafkaSettings) -> Iterator[list[bytes]]:
 
     def apply() -> None:
         polled = consumer.poll(timeout_ms=100)
-        keys.extend(record.key for records in polled.values() for record in records)
+        read = [record for records in polled.values() for record in records]
+        keys.extend(record.key for record in read)
+        producer.send([letter(settings, record) for record in read if record.key in rejected])
         if polled:
             consumer.commit()
 
-    with closing(consumer), repeated(apply):
+    with closing(consumer), closing(kafka_client(settings).plain_producer()) as producer, repeated(apply):
         yield keys
+
+
+def letter(settings: KafkaSettings, record: Any) -> PlainRecord:
+    """The dead letter of a document."""
+    why = {
+        dead_letter.TOPIC: record.topic,
+        dead_letter.PARTITION: str(record.partition),
+        dead_letter.OFFSET: str(record.offset),
+        dead_letter.STAGE: "decode",
+        dead_letter.CLASS: "invalid",
+        dead_letter.MESSAGE: "text: missing",
+    }
+    headers = (*record.headers, *((name, said.encode()) for name, said in why.items()))
+    return PlainRecord(settings.topics.dead_letters, record.key, record.value, headers)
+
+
+def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaSettings) -> None:
+    """What became a dead letter isn't counted as applied; dead letters of another ingestion are not of this one."""
+    documents = [(3 * number, {"id": f"d{number}"}) for number in range(8)]
+    with applying(kafka_settings, frozenset({b"d2", b"d5"})):
+        for _ in range(2):
+            ingested = ingest(kafka_client(kafka_settings), kafka_settings.topics, documents, lambda *_: None, WITHIN)
+            wrong = [Rejection(line, id_, "invalid", "text: missing") for line, id_ in ((6, "d2"), (15, "d5"))]
+            assert (ingested.sent, ingested.applied, ingested.rejected) == (8, 6, wrong)
 
 
 def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettings) -> None:
     """Every document is in the topic once, keyed by its id, and applied on return; the progress ends with that."""
     told: list[tuple[int, int]] = []
     documents = [{"id": f"d{number}", "text": random.Random(number).randbytes(500).hex()} for number in range(12_000)]
-    topic = kafka_settings.topics.documents
+    topics = kafka_settings.topics
     with applying(kafka_settings) as keys:
         for again in (1, 2):
             client = kafka_client(kafka_settings)
-            count = ingest(client, topic, documents, lambda *moved: told.append(moved), WITHIN)
-            assert count == len(documents)
+            numbered = enumerate(documents, 1)
+            ingested = ingest(client, topics, numbered, lambda *moved: told.append(moved), WITHIN)
+            assert ingested == Ingested(len(documents), [])
             assert sorted(keys) == sorted(document["id"].encode() for document in documents * again)
     assert told[-1] == (len(documents), len(documents))
     # They are more than may be on their way at a time.
@@ -57,11 +87,11 @@ def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettin
 def test_a_group_that_does_not_move_is_said(kafka_settings: KafkaSettings) -> None:
     """Without the indexing flow it ends, and says what may be missing."""
     with pytest.raises(FatalDelivery, match="no document was applied for 1 s: is the indexing flow running"):
-        ingest(kafka_client(kafka_settings), kafka_settings.topics.documents, [{"id": "a"}], lambda *_: None, 1)
+        ingest(kafka_client(kafka_settings), kafka_settings.topics, [(1, {"id": "a"})], lambda *_: None, 1)
 
 
 def test_a_document_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSettings) -> None:
     """It ends the ingestion, and isn't counted as produced."""
     large = {"id": "large", "text": random.Random(0).randbytes(1_500_000).hex()}
     with pytest.raises(FatalDelivery, match="larger than the topic takes"):
-        ingest(kafka_client(kafka_settings), kafka_settings.topics.documents, [large], lambda *_: None, WITHIN)
+        ingest(kafka_client(kafka_settings), kafka_settings.topics, [(1, large)], lambda *_: None, WITHIN)

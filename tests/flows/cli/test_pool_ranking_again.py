@@ -48,7 +48,7 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=wrong):
             find(wrong, SHIPPED)
     path.write_text("stages: [{rrf: {k: 1.0e+9}}]\n")
-    with pytest.raises(ConfigError, match=rf"{path}: rrf\.k: .*less than or equal to 1000000"):
+    with pytest.raises(ConfigError, match=rf"{path}: rrf\.k: .*1000000 or less is expected"):
         find(str(path), SHIPPED)
 
 
@@ -99,6 +99,16 @@ def test_a_rerankers_scores_are_merged() -> None:
     assert scores(result) == {"sum": 1.0, "old": 0.5, "late": 0.0, "week": 0.0}
     assert ids(result) == ["sum", "old", "late", "week"]
     assert result["reranked"] is True
+
+
+def test_where_all_are_scored_the_profile_says_how_many_count() -> None:
+    """As in the flow, whatever the recipe puts first: of four scored candidates two are reranked, the others follow."""
+    few = by("hybrid", profiles={"balanced": {"rerank_top": 2}})
+    order = ids(ranked(pool(rerank=False), few))
+    rising = {id_: float(place) for place, id_ in enumerate(order)}
+    assert len(order) == 4
+    assert ids(ranked(pool(rerank_scores=rising), few)) == [order[1], order[0], *order[2:]]
+    assert ids(ranked(pool(rerank_scores=rising), by("hybrid"))) == order[::-1]
 
 
 @pytest.mark.parametrize("query", [{"rerank": False}, {"profile": "fast"}, {"reflections_only": True}])

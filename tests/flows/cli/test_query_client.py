@@ -12,6 +12,7 @@ import pytest
 from flows.assembly.kafka_client import kafka_client
 from flows.cli.query_client import QueryClient
 from operators.delivery.standalone import PlainRecord
+from schemas import dead_letter
 from schemas.errors import DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.repeated import repeated
@@ -58,6 +59,37 @@ def test_what_was_answered_before_is_not_heard(kafka_settings: KafkaSettings) ->
         pytest.raises(FatalDelivery, match="no answer to 1 queries in 1 s"),
     ):
         list(query_client.ask(QUERIES[:1], 1))
+
+
+def test_a_dead_letter_is_the_answer_to_a_query_without_a_result(kafka_settings: KafkaSettings) -> None:
+    """It comes at once, as a refusal that says class and reason; a dead letter of another query is none."""
+    topics = kafka_settings.topics
+
+    def refuse() -> None:
+        for record in reader.poll(0.02):
+            why = {
+                dead_letter.TOPIC: topics.queries,
+                dead_letter.PARTITION: "0",
+                dead_letter.OFFSET: str(record.offset),
+                dead_letter.CLASS: "invalid",
+                dead_letter.MESSAGE: "limit: -1",
+            }
+            headers = tuple((name, said.encode()) for name, said in why.items())
+            producer.send(
+                [
+                    PlainRecord(topics.dead_letters, key, record.value, headers)
+                    for key in (b"x", record.key)
+                    if record.value
+                ]
+            )
+
+    client = kafka_client(kafka_settings)
+    connected = QueryClient.connected(client, topics)
+    reader, producer = client.bounded_reader(topics.queries, from_end=True), client.plain_producer()
+    with closing(reader), closing(producer), repeated(refuse), connected as query_client:
+        [answer] = query_client.ask(QUERIES[:1], WITHIN)
+    assert (answer["query_id"], answer["status"]) == ("q0", "invalid")
+    assert answer["error"] == {"class": "invalid", "field": None, "reason": "limit: -1"}
 
 
 def test_a_query_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSettings) -> None:

@@ -70,10 +70,10 @@ def test_a_line_that_cannot_be_ranked_leaves_the_others() -> None:
         1: (b"{", "unexpected end"),
         3: (b"\xff\xfe", "line 3: "),
         5: ([1, 2], "a JSON object is expected, not list"),
-        6: ({"query": {"query_id": "q", "text": "x"}}, "legs: Field required"),
+        6: ({"query": {"query_id": "q", "text": "x"}}, "legs: missing"),
         7: (asked("q", recipe="composite"), "now: required by the stage temporal"),
         8: (asked("q", recipe="[red]nope"), "recipe: not configured"),
-        9: (asked("q", overrides={"score": {"alpha": 7}}), "score.alpha: Input should be less than or equal to 1"),
+        9: (asked("q", overrides={"score": {"alpha": 7}}), "score.alpha: 1 or less is expected"),
         11: (asked("q", text="y" * 9000), "text: 9000 characters, at most 8192"),
     }
     lines = [bad[number][0] if number in bad else asked(f"q{number}") for number in range(1, 13)]
@@ -86,6 +86,17 @@ def test_a_line_that_cannot_be_ranked_leaves_the_others() -> None:
     for line, (_, problem) in zip(said, bad.values(), strict=True):
         assert problem in line
     assert "[red]nope" in said[5]
+
+
+def test_a_result_that_carries_its_pool_is_ranked_like_the_pool() -> None:
+    """What is read from the results topic needs no unpacking; a result without pool says what its query lacks."""
+    carried = asked("a", record=True)
+    (result,) = results(rank([carried]))
+    (again,) = results(rank([result]))
+    assert (again["results"], again["pool"]) == (result["results"], result["pool"])
+    done = rank([{name: value for name, value in result.items() if name != "pool"}])
+    assert done.returncode == 1
+    assert b"pool: missing: the query of this result must ask with record: true" in done.stderr
 
 
 def test_a_recipe_by_name_ranks_every_pool() -> None:
@@ -116,7 +127,7 @@ def test_a_recipe_in_a_file_ranks_every_pool_and_explains(tmp_path: Path) -> Non
     ("content", "said"),
     [
         (None, "No such file"),
-        ("stages: [{score: {alpha: 2}}]\n", "score.alpha: Input should be less than or equal to 1"),
+        ("stages: [{score: {alpha: 2}}]\n", "score.alpha: 1 or less is expected"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path: Path, content: str | None, said: str) -> None:

@@ -59,7 +59,27 @@ def test_messages_are_text() -> None:
         console.print(table([row]))
     assert "[red]x" in captured.get()
     assert "[bold]m" in captured.get()
-    assert "0:00:00" in captured.get()
+    assert "0 s" in captured.get()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age"), [(-5.0, "0 s"), (119.0, "119 s"), (120.0, "2 min"), (7200.0, "2 h"), (1e6, "11 d")]
+)
+def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -> None:
+    """Long names of classes and places wrap, and the message has room."""
+    row = {
+        "class": "unsupported_version",
+        "stage": "decode",
+        "place": "team.product.queries:12:123456789",
+        "age_s": seconds,
+        "bytes": 1_048_576,
+        "message": "schema_version: 2, this version reads 1",
+    }
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(table([row]))
+    assert max(map(len, captured.get().splitlines())) <= 80
+    assert all(part in captured.get() for part in (age, "1048576", "schema_version: 2"))
 
 
 def test_the_summary_says_what_became_of_each() -> None:
@@ -67,7 +87,7 @@ def test_the_summary_says_what_became_of_each() -> None:
     tally = Tally(matched=4, sent=1, refused=[Position("q\x1b", 0, 7)])
     tally.skipped[Skip.NO_PAYLOAD] += 2
     assert list(tally.lines("sent")) == [
-        "4 matched; 1 sent; 2 skipped, without payload",
+        "4 matched; 1 sent; 2 skipped, without payload and without an original",
         "failed: q\N{REPLACEMENT CHARACTER}:0:7: too large for its topic",
     ]
     assert tally.report() == {

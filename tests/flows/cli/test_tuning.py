@@ -1,209 +1,265 @@
 """Tuning: which values are chosen, on which queries, and what is said of the others."""
 
-import io
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
+from flows.cli import recipe_file
 from flows.cli.pool_ranking import PoolRanker
-from flows.cli.tuning import Hyperparameter, Tuned, table, tune, tuned
+from flows.cli.tuning import Rules, Tuned, fitting, parse, shown, tune
+from operators.evaluation.comparison import Verdict
+from operators.evaluation.halves import By
+from operators.evaluation.search_space import Wanted
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import SHIPPED, Recipe
-from schemas.settings import Limits
+from schemas.settings import Limits, load
 from schemas.settings.ranking import PROFILES
+from tests.flows.cli.terminal import printed
 
-PLANNER = Planner(PROFILES)
-ALPHA = Hyperparameter("score", "alpha", (0.25, 0.75))
+ALPHA = Wanted("score", "alpha", None, (0.25, 0.75))
 HITS = {
     "vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.1}],
     "keyword": [{"id": "k", "score": 9.0}, {"id": "v", "score": 1.0}],
 }
+RULES = Rules("MRR@10")
+ELSEWHERE = {"qdrant": {"url": "http://127.0.0.1:9"}}
+"""What a configuration needs beside its recipes, such as from the environment."""
+
+RANKER = PoolRanker(Planner(PROFILES), Limits())
 
 
-def pool(query_id: str, **hits: Any) -> bytes:
+def pool(query_id: str, rerank: dict[str, float] | None = None, namespace: str = "n", **hits: Any) -> bytes:
     """A pool in which the vector leg prefers `v` and the keyword leg `k`, unless it has other hits."""
     legs = [{"name": name, "hits": found} for name, found in {**HITS, **hits}.items()]
-    query = {"query_id": query_id, "text": "x", "rerank": False, "record": True}
-    return orjson.dumps({"query": query, "now": 0, "legs": legs})
+    query = {"query_id": query_id, "text": f"text of {query_id}", "namespace": namespace, "record": True}
+    return orjson.dumps({"query": query, "now": 0, "legs": legs, **({"rerank": rerank} if rerank else {})})
 
 
-def pools(count: int) -> list[bytes]:
-    """So many of them, q0 and on."""
-    return [pool(f"q{number}") for number in range(count)]
+def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rules: Rules = RULES, **more: Any) -> Tuned:
+    """What is tuned where each query wants the document that stands behind it."""
+    pools = [RANKER.read(pool(query, **more)) for query in wanting]
+    judged = {query: {document: 1} for query, document in wanting.items()}
+    return tune(RANKER, SHIPPED[recipe], pools, wanted or (ALPHA,), judged, rules)
 
 
-def wanting(documents: str) -> dict[str, dict[str, int]]:
-    """Judgements: each query wants the document of its place."""
-    return {f"q{number}": {document: 1} for number, document in enumerate(documents)}
-
-
-def ranker(recipe: Recipe = SHIPPED["hybrid"]) -> PoolRanker:
-    """The ranker by this recipe."""
-    return PoolRanker(PLANNER, Limits(), recipe=recipe)
-
-
-def chosen(documents: str, *hyperparameters: Hyperparameter) -> Tuned:
-    """What is tuned, for MRR, where the queries want these documents."""
-    return tune(ranker(), pools(len(documents)), hyperparameters or (ALPHA,), wanting(documents), "MRR@10")
+def split(count: int, rules: Rules = RULES) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which of so many queries are tuned on, and which are held out."""
+    return tuned({f"q{number}": "v" for number in range(count)}, rules=rules).halves
 
 
 @pytest.mark.parametrize(
-    ("text", "hyperparameter"),
+    ("text", "wanted"),
     [
-        ("score.alpha=0.2,0.5,0.8", Hyperparameter("score", "alpha", (0.2, 0.5, 0.8))),
-        ("rrf.k=60", Hyperparameter("rrf", "k", (60,))),
-        ("weibull_decay.enabled=true,false", Hyperparameter("weibull_decay", "enabled", (True, False))),
-        ('score.normaliser="l2", null', Hyperparameter("score", "normaliser", ("l2", None))),
-        (
-            'score.weights={"vector": 2, "keyword": 1},{}',
-            Hyperparameter("score", "weights", ({"vector": 2, "keyword": 1}, {})),
-        ),
+        ("score", Wanted("score")),
+        ("fuse", Wanted("fuse")),
+        ("rerank.weight", Wanted("rerank", "weight")),
+        ("score.weights.keyword", Wanted("score", "weights", "keyword")),
+        ("score.weights.my.leg", Wanted("score", "weights", "my.leg")),
+        ("score.alpha=0.2,0.5,0.8", Wanted("score", "alpha", None, (0.2, 0.5, 0.8))),
+        ("weibull_decay.enabled=true,false", Wanted("weibull_decay", "enabled", None, (True, False))),
+        ('score.normaliser="l2", null', Wanted("score", "normaliser", None, ("l2", None))),
+        ('score.weights={"vector": 2, "x": 1},{}', Wanted("score", "weights", None, ({"vector": 2, "x": 1}, {}))),
     ],
 )
-def test_a_knob_is_a_parameter_and_values(text: str, hyperparameter: Hyperparameter) -> None:
+def test_what_is_wanted_is_a_path_and_maybe_values(text: str, wanted: Wanted) -> None:
     """Values are JSON, so that commas and quotes in them are their own."""
-    assert Hyperparameter.parse(text) == hyperparameter
+    assert parse(text) == wanted
 
 
-@pytest.mark.parametrize(
-    "text", ["", "score", "score.alpha", "score.alpha=", "score.alpha= ", "score=1", ".alpha=1", "score.=1"]
-)
-def test_what_is_no_knob_is_a_value_error(text: str) -> None:
-    """Without a stage, a parameter or a single value there is nothing to try."""
-    with pytest.raises(ValueError, match=r"is not STAGE\.PARAMETER=VALUE,VALUE"):
-        Hyperparameter.parse(text)
+@pytest.mark.parametrize("text", ["", "score.alpha=", "score.alpha= ", "score=1", ".alpha=1", "score.=1", "score.a."])
+def test_what_is_no_path_is_refused(text: str) -> None:
+    """Values need a parameter, and no part of a path is empty."""
+    with pytest.raises(typer.BadParameter, match=r"is not STAGE, STAGE\.PARAMETER or STAGE\.PARAMETER=VALUE,VALUE"):
+        parse(text)
 
 
 @pytest.mark.parametrize("values", ["x", "1,", "]", "[1", "NaN", "0.5;0.6", "'l2'"])
-def test_values_that_are_no_json_are_a_value_error(values: str) -> None:
+def test_values_that_are_no_json_are_refused(values: str) -> None:
     """A list of JSON values or nothing."""
-    with pytest.raises(ValueError, match=r"line 1 column \d+"):
-        Hyperparameter.parse(f"score.alpha={values}")
+    with pytest.raises(typer.BadParameter, match=r"the values are not JSON: .*line 1 column"):
+        parse(f"score.alpha={values}")
 
 
 def test_the_better_value_is_chosen_on_one_half_and_judged_on_the_other() -> None:
-    """By hand: the queries at 0, 2 and 4 want what one leg prefers, those at 1 and 3 what the other does."""
-    found = chosen("vkvkv")
-    assert found.values == {"score.alpha": 0.75}
-    assert (found.recipe, found.tried, found.chosen_on, found.judged_on) == ("hybrid", 2, 3, 2)
-    # At the recipe's own 0.5 both score the same, and the vector leg's comes first.
-    assert (found.before["MRR@10"], found.after["MRR@10"]) == (0.5, 0.5)
-    found = chosen("kvkvk")
-    assert found.values == {"score.alpha": 0.25}
-    assert (found.before["MRR@10"], found.after["MRR@10"]) == (1.0, 0.5)
-    assert (found.before["any@5"], found.after["any@5"]) == (1.0, 1.0)
-
-
-@given(st.lists(st.tuples(st.sampled_from("vk"), st.sampled_from("vk")), min_size=1, max_size=6))
-def test_the_choice_is_the_majoritys_of_its_half(pairs: list[tuple[str, str]]) -> None:
-    """By counting: more queries of the first half that want what a leg prefers choose that leg, equally many the first
-    value; the second half's figures are those that the choice gives there.
+    """By hand: all that is tuned on want what the keyword leg prefers, all that is held out what the vector leg does.
+    At the recipe's own alpha both score the same, and the vector leg's comes first.
     """
-    found = chosen("".join(first + second for first, second in pairs))
-    vectors = sum(first == "v" for first, _ in pairs)
-    assert found.values == {"score.alpha": 0.75 if 2 * vectors > len(pairs) else 0.25}
-    wanted = "v" if found.values["score.alpha"] == 0.75 else "k"
-    share = sum(second == wanted for _, second in pairs) / len(pairs)
-    assert found.after["MRR@10"] == pytest.approx((1 + share) / 2)
+    first, second = split(8)
+    found = tuned({**dict.fromkeys(first, "k"), **dict.fromkeys(second, "v")})
+    assert found.found.setting == {"score.alpha": 0.25}
+    assert (found.own, found.found.figure, found.found.tried) == (0.5, 1.0, 2)
+    report = found.report()
+    assert (report["chosen_on"], report["judged_on"]) == (4, 4)
+    assert (report["before"]["MRR@10"], report["after"]["MRR@10"]) == (1.0, 0.5)
+    assert report["sign_test"] == {"wins": 0, "losses": 4, "ties": 0, "p": 2 / 16}
+    assert report["verdict"] is Verdict.WORSE
+    assert "NOT better" in found.verdict()
 
 
-other_halves = st.lists(
-    st.tuples(
-        st.lists(st.tuples(st.sampled_from("vkx"), st.floats(0, 1)), max_size=3, unique_by=lambda hit: hit[0]),
-        st.dictionaries(st.sampled_from("vkx"), st.integers(0, 3), max_size=3),
-    ),
-    min_size=4,
-    max_size=4,
-)
-
-
-@given(st.text("vk", min_size=4, max_size=4), other_halves)
-def test_the_other_half_has_no_say(wanted: str, others: list[tuple[list[tuple[str, float]], dict[str, int]]]) -> None:
-    """Whatever the queries that are judged on hold and want, and whether they are there, the choice is the same."""
-    judged = {f"q{2 * number}": {document: 1} for number, document in enumerate(wanted)}
-    first = [pool(f"q{2 * number}") for number in range(4)]
-    second = [
-        pool(f"q{2 * number + 1}", vector=[{"id": id_, "score": score} for id_, score in hits])
-        for number, (hits, _) in enumerate(others)
-    ]
-    judged_too = {**judged, **{f"q{2 * number + 1}": grades for number, (_, grades) in enumerate(others)}}
-    plain = tune(ranker(), [line for line in first for _ in range(2)], (ALPHA,), judged, "MRR@10")
-    mixed = [line for pair in zip(first, second, strict=True) for line in pair]
-    assert tune(ranker(), mixed, (ALPHA,), judged_too, "MRR@10").values == plain.values
-
-
-def test_of_equals_the_first_is_chosen() -> None:
-    """In the order in which knobs and their values were given; every combination is tried."""
-    hyperparameters = (Hyperparameter("score", "alpha", (0.9, 0.6, 0.8)), Hyperparameter("dedupe", "limit", (7, 5)))
-    found = chosen("vv", *hyperparameters)
-    assert found.values == {"score.alpha": 0.9, "dedupe.limit": 7}
-    assert found.tried == 6
-    assert chosen("vv", *hyperparameters[::-1]).values == {"dedupe.limit": 7, "score.alpha": 0.9}
+@given(st.text("vk", min_size=8, max_size=8))
+def test_the_choice_is_the_majoritys_of_its_half(wanted: str) -> None:
+    """By counting: more queries of the tuning half that want what a leg prefers choose that leg, equally many the first
+    value; the other half's figures are those that the choice gives there, and it has no say.
+    """
+    first, second = split(8)
+    wanting = dict(zip((f"q{number}" for number in range(8)), wanted, strict=True))
+    found = tuned(wanting)
+    vectors = sum(wanting[query] == "v" for query in first)
+    assert found.found.setting == {"score.alpha": 0.75 if 2 * vectors > len(first) else 0.25}
+    chosen = "v" if found.found.setting["score.alpha"] == 0.75 else "k"
+    share = sum(wanting[query] == chosen for query in second) / len(second)
+    assert found.report()["after"]["MRR@10"] == pytest.approx((1 + share) / 2)
 
 
 @pytest.mark.parametrize("best", list(itertools.product((0.1, 0.9), (1, 0))))
 def test_the_best_of_all_combinations_is_found(best: tuple[float, int]) -> None:
-    """Two knobs are tried together: the one combination that finds what is wanted is chosen, wherever it stands."""
+    """Two lists are tried together: the one combination that finds what is wanted is chosen, wherever it stands."""
     alpha, limit = best
     # A third document that no leg prefers is found only without a limit.
-    wanted = ("v" if alpha > 0.5 else "k") if limit else "x"
-    hits = {name: [*found, {"id": "x", "score": 0.05}] for name, found in HITS.items()}
-    lines = [pool(f"q{number}", **hits) for number in range(2)]
-    hyperparameters = (Hyperparameter("score", "alpha", (0.1, 0.9)), Hyperparameter("dedupe", "limit", (1, 0)))
-    found = tune(ranker(), lines, hyperparameters, wanting(wanted * 2), "MRR@10")
+    document = ("v" if alpha > 0.5 else "k") if limit else "x"
+    hits: Any = {name: [*found, {"id": "x", "score": 0.05}] for name, found in HITS.items()}
+    wanted = (Wanted("score", "alpha", None, (0.1, 0.9)), Wanted("dedupe", "limit", None, (1, 0)))
+    found = tuned({"q0": document, "q1": document}, *wanted, **hits)
     # Without a limit either alpha finds x, at one rank: the first.
-    assert found.values == {"score.alpha": alpha if limit else 0.1, "dedupe.limit": limit}
+    assert found.found.setting == {"score.alpha": alpha if limit else 0.1, "dedupe.limit": limit}
+
+
+@pytest.mark.parametrize(("recipe", "path"), [("hybrid", "score.alpha"), ("rrf", "rrf.weights.vector")])
+def test_the_fusion_is_searched_without_a_list(recipe: str, path: str) -> None:
+    """Where all want what the keyword leg prefers, the fusion's weights move there, and the held-out half agrees."""
+    found = tuned({f"q{number}": "k" for number in range(12)}, Wanted("fuse"), recipe=recipe)
+    assert found.found.setting.keys() == {path}
+    assert found.report()["verdict"] is Verdict.BETTER
+    assert found.report()["after"]["MRR@10"] == 1.0
+    assert "is better on the held-out queries (MRR@10 +0.500" in found.verdict()
+
+
+def test_the_models_weight_is_searched_by_recorded_scores() -> None:
+    """The model prefers the wrong document: its weight falls below a half, and no model is asked."""
+    said = {"v": 1.0, "k": 5.0}
+    vector: Any = {"vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.8}], "keyword": []}
+    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, **vector)
+    assert (found.own, found.found.figure) == (0.5, 1.0)
+    assert found.found.setting["rerank.weight"] <= 0.5
+
+
+def test_pools_without_rerank_scores_are_counted() -> None:
+    """A reranker that was late for some queries is said; a recipe without a model needs no scores."""
+    assert any("0 of 4 pools hold rerank scores" in str(part) for part in shown(tuned(dict.fromkeys("abcd", "v"))))
+    found = tuned(dict.fromkeys("abcd", "v"), Wanted("fuse"), recipe="signals")
+    assert not any("rerank scores" in str(part) for part in shown(found))
+
+
+def test_without_a_better_value_the_recipe_stays() -> None:
+    """Nothing is changed for nothing, and the verdict says so."""
+    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("all"))
+    assert found.found.setting == {}
+    assert found.recipe == SHIPPED["hybrid"]
+    assert found.verdict() == "hybrid: no value that was tried is better than the recipe's own."
+
+
+def test_a_search_ends_at_its_trials() -> None:
+    """The report says that it was not over."""
+    found = tuned({f"q{number}": "k" for number in range(4)}, Wanted("all"), rules=replace(RULES, trials=3))
+    assert (found.found.tried, found.report()["complete"]) == (3, False)
+    assert any("raise --trials" in str(part) for part in shown(found))
+
+
+def test_namespaces_can_be_held_out() -> None:
+    """Then no namespace is on both sides; one alone is not enough, and neither is one query."""
+    rules = replace(RULES, hold_out=By.NAMESPACES)
+    pools = [RANKER.read(pool(f"{name}{number}", namespace=name)) for name in "abc" for number in range(3)]
+    judged = {read.pool.query.query_id: {"v": 1} for read in pools}
+    first, second = tune(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, rules).halves
+    assert {query[0] for query in first}.isdisjoint(query[0] for query in second)
+    with pytest.raises(ConfigError, match="tuning needs namespaces for two halves: 4 judged queries are not enough"):
+        split(4, rules)
+    with pytest.raises(ConfigError, match="tuning needs queries for two halves: 1 judged queries"):
+        split(1)
+
+
+def test_queries_without_a_relevant_document_have_no_say() -> None:
+    """They are neither tuned on nor held out: their figures are 0 whatever is chosen."""
+    pools = [RANKER.read(pool(f"q{number}")) for number in range(6)]
+    judged = {f"q{number}": {"v": int(number < 4)} for number in range(5)}
+    found = tune(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, RULES)
+    assert sorted(found.halves.tuning + found.halves.held_out) == ["q0", "q1", "q2", "q3"]
 
 
 @pytest.mark.parametrize(
-    ("hyperparameter", "said"),
+    ("wanted", "said"),
     [
-        (Hyperparameter("score", "beta", (1,)), "score.beta: Extra inputs are not permitted"),
-        (Hyperparameter("temporal", "boost", (1.0,)), "recipe hybrid has no such stage"),
-        (Hyperparameter("score", "alpha", (0.5, 2)), "score.alpha: Input should be less than or equal to 1"),
-        (Hyperparameter("score", "alpha", ("0.5",)), "score.alpha: Input should be a valid number"),
+        (Wanted("score", "beta", None, (1,)), "score.beta: the stage has no such parameter"),
+        (Wanted("score", "alpha", None, (0.5, 2)), "score.alpha: 1 or less is expected"),
+        (Wanted("score", "alpha", None, ("0.5",)), "score.alpha: a number is expected"),
+        (Wanted("dedupe"), "dedupe: no parameter of it is a number"),
+        (Wanted("temporal", "boost", None, (1.0,)), "no recipe has the stages temporal"),
     ],
 )
-def test_a_parameter_that_the_recipe_lacks_is_an_error(hyperparameter: Hyperparameter, said: str) -> None:
-    """What can't be set is said by stage and parameter, as in a recipe of one's own."""
+def test_what_no_recipe_can_have_is_an_error(wanted: Wanted, said: str) -> None:
+    """Before anything runs, by stage and parameter, as in a recipe of one's own."""
     with pytest.raises(ConfigError, match=said):
-        chosen("vk", hyperparameter)
+        fitting([SHIPPED["hybrid"], SHIPPED["rrf"]], [wanted])
 
 
-def test_what_can_be_tuned_is_checked_before_anything_runs() -> None:
-    """An unknown metric, and stages that no recipe has together, are errors before a query is asked."""
-    nothing: Any = None
-    recipes = [SHIPPED["hybrid"], SHIPPED["rrf"]]
-    with pytest.raises(ConfigError, match=r"metric nDCG@5: not one of any@5, .*nDCG@10"):
-        next(tuned(nothing, Path("queries"), recipes, [ALPHA], {}, "nDCG@5"))
+def test_recipes_that_have_what_is_wanted_are_tuned() -> None:
+    """Of several recipes those that have all stages; `fuse` is in each that has numbers to fuse by."""
+    recipes = [SHIPPED[name] for name in ("hybrid", "rrf", "vector", "composite")]
+    assert [each.name for each in fitting(recipes, [ALPHA])] == ["hybrid", "composite"]
+    assert [each.name for each in fitting(recipes, [Wanted("fuse")])] == ["hybrid", "rrf", "composite"]
     with pytest.raises(ConfigError, match="no recipe has the stages rrf, score"):
-        next(tuned(nothing, Path("queries"), recipes, [ALPHA, Hyperparameter("rrf", "k", (1,))], {}, "nDCG@10"))
+        fitting(recipes, [ALPHA, Wanted("rrf", "k", None, (1,))])
 
 
 def test_a_pool_is_ranked_anew_each_time() -> None:
     """Pools that were read once and ranked by many settings leave nothing behind in one another."""
-    again = ranker(SHIPPED["composite"])
-    read = again.read(pool("q"))
-    first = orjson.dumps(again.rank(read))
+    ranker = replace(RANKER, recipe=SHIPPED["composite"])
+    read = ranker.read(pool("q"))
+    first = orjson.dumps(ranker.rank(read))
     for alpha in (0.0, 1.0):
-        again.overridden({"score.alpha": alpha}).rank(read)
-    assert orjson.dumps(again.rank(read)) == first
+        replace(ranker, recipe=SHIPPED["composite"].overridden({"score": {"alpha": alpha}})).order(read)
+    assert orjson.dumps(ranker.rank(read)) == first
 
 
 def test_what_was_tuned_can_be_printed() -> None:
-    """As JSON all of it, as a table the recipe, its values and both rows of figures."""
-    found = chosen("kv")
-    assert orjson.loads(orjson.dumps(found.report()))["values"] == {"score.alpha": 0.25}
-    console = Console(file=io.StringIO(), width=200, record=True)
-    console.print(table(found))
-    shown = console.export_text()
-    assert all(
-        part in shown for part in ("hybrid, 1 queries", "as it is", "score.alpha 0.25", "MRR@10", "0.500", "1.000")
-    )
+    """As JSON all of it; on a terminal of 80 columns the values, both rows of figures, and the verdict."""
+    found = tuned({f"q{number}": "k" for number in range(20)})
+    report = orjson.loads(orjson.dumps(found.report()))
+    assert report["values"] == {"score.alpha": 0.25}
+    assert [move["query_id"] for move in report["held_out"]] == list(found.halves.held_out)
+    text = printed(shown(found))
+    for part in ("hybrid: score.alpha 0.25", "of 2 settings on 10 queries", "10 held-out queries", "+0.500 to +0.500"):
+        assert part in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
+    """The file loads as it is, and its recipe ranks as the tuned one; a file that is there already stays."""
+    wanting = {f"q{number}": "k" for number in range(6)}
+    found = tuned(wanting, Wanted("score"), ALPHA, Wanted("rerank"))
+    path = tmp_path / "tuned.yaml"
+    recipe_file.write(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])
+    settings = load(path, ELSEWHERE)
+    assert settings.recipes["hybrid"].hash == found.recipe.hash != SHIPPED["hybrid"].hash
+    assert settings.recipes["signals"].hash == SHIPPED["signals"].hash
+    by_file = PoolRanker.of(settings, "hybrid", explain=False)
+    assert [hit["id"] for hit in by_file(pool("q"))["results"]] == ["k", "v"]
+    assert path.read_text().startswith("# hybrid: the tuned recipe is better")
+    with pytest.raises(FileExistsError):
+        recipe_file.write(path, {}, [])
+
+
+def test_a_bound_on_distance_is_written(tmp_path: Path) -> None:
+    """What a recipe has beside its stages, and parameters of any kind, come back."""
+    stages = ["linear", {"keyword_boost": {"enabled": True, "stop_words": ["ü", "no"]}}]
+    recipe = Recipe.parse("mine", {"stages": stages, "max_distance": 0.5})
+    recipe_file.write(tmp_path / "r.yaml", {"mine": recipe}, [])
+    assert load(tmp_path / "r.yaml", ELSEWHERE).recipes["mine"] == recipe

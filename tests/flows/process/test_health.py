@@ -1,11 +1,14 @@
 """The health port over HTTP: what a probe sees while checks hold, and when they don't."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from flows.process.health import Health
+from schemas.errors import ConfigError
 
 WELL = {"worker": True, "group": True, "qdrant": True}
 
@@ -27,7 +30,8 @@ def state(checks: dict[str, bool]) -> Iterator[dict[str, bool]]:
 def port(checks: dict[str, bool]) -> Iterator[int]:
     """A health port on loopback, live by the worker, ready by all."""
     live = {"worker": lambda: checks["worker"]}
-    health = Health("127.0.0.1", 0, live, {"group": lambda: checks["group"], "qdrant": lambda: checks["qdrant"]})
+    health = Health("127.0.0.1", 0, CollectorRegistry())
+    health.begin(live, {"group": lambda: checks["group"], "qdrant": lambda: checks["qdrant"]})
     yield health.port
     health.close()
 
@@ -64,26 +68,32 @@ def test_a_check_that_does_not_hold_is_named(
     assert get(port, "/readyz").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/livez/", "/readyz?verbose"])
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/livez/", "/readyz?verbose"])
 def test_other_paths_are_not_found(port: int, path: str) -> None:
     """Nothing else is served."""
     assert get(port, path).status_code == 404
 
 
 def test_a_taken_port_is_an_error(port: int) -> None:
-    """Two replicas on one port: the second is told at start."""
-    with pytest.raises(OSError, match="in use"):
-        Health("127.0.0.1", port, {}, {})
+    """Two replicas on one port: the second is told at start which setting to change."""
+    with pytest.raises(ConfigError, match=rf"telemetry\.port: .*:{port} .*in use.*RANKSTREAM_TELEMETRY__PORT"):
+        Health("127.0.0.1", port, CollectorRegistry())
+
+
+def test_what_has_not_begun_is_alive_and_not_ready() -> None:
+    """A probe has an answer while a replica starts."""
+    with closing(Health("127.0.0.1", 0, CollectorRegistry())) as health:
+        assert (get(health.port, "/livez").status_code, get(health.port, "/readyz").status_code) == (200, 503)
 
 
 @pytest.mark.slow
 def test_a_closed_port_is_free_again() -> None:
     """After `close` nothing answers, and the port can be taken."""
-    health = Health("127.0.0.1", 0, {}, {})
+    health = Health("127.0.0.1", 0, CollectorRegistry())
     health.close()
     with pytest.raises(httpx.ConnectError):
         get(health.port, "/livez")
-    Health("127.0.0.1", health.port, {}, {}).close()
+    Health("127.0.0.1", health.port, CollectorRegistry()).close()
 
 
 @pytest.mark.slow
@@ -93,7 +103,8 @@ def test_a_check_that_fails_does_not_hold() -> None:
     def broken() -> bool:
         raise RuntimeError("closed")
 
-    health = Health("127.0.0.1", 0, {"worker": broken}, {})
+    health = Health("127.0.0.1", 0, CollectorRegistry())
+    health.begin({"worker": broken}, {})
     answer = get(health.port, "/livez")
     health.close()
     assert answer.status_code == 503

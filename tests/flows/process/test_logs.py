@@ -11,14 +11,17 @@ SCRIPT = f"""
 import logging
 from opentelemetry.trace import NoOpTracerProvider
 from flows.process import logs
-from operators.runtime.dispatcher import defect
+from operators.runtime.defect import defect_of_call
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_format="{{}}"))
 headers = [("traceparent", b"{CANARY}"), ("tracestate", b"{CANARY}"), ("baggage", b"{CANARY}")]
-QueryTrace(NoOpTracerProvider().get_tracer("x"), headers, "queries", 0.0, {{{{}}}})
-defect(KeyError("{CANARY}"))
+metrics = FlowMetrics(Instruments(), "search")
+QueryTrace(NoOpTracerProvider().get_tracer("x"), metrics, headers, "queries", 0.0, 0.0, {{{{}}}})
+defect_of_call(KeyError("{CANARY}"))
 logging.getLogger("library").warning("a line of %s", "a library")
 """
 
@@ -39,7 +42,7 @@ def test_each_line_is_an_object_with_an_event() -> None:
         "KeyError",
         "error",
     )
-    assert ours["logger"] == "operators.runtime.dispatcher"
+    assert ours["logger"] == "operators.runtime.defect"
     assert (theirs["event"], theirs["logger"], theirs["level"]) == ("a line of a library", "library", "warning")
 
 

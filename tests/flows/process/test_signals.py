@@ -3,7 +3,8 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -54,12 +55,21 @@ WITHIN = 20
 """Seconds in which a process must do what it is told."""
 
 
+def _heard() -> None:
+    """What runs the tests may ignore SIGHUP, as nohup does."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Process:
     """The program, running its flow."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, before: Callable[[], object] = _heard) -> None:
         self.popen = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, mode], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "-c", PROGRAM, mode],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=before,
         )
         assert self.said() == "running"
 
@@ -87,7 +97,7 @@ def processes() -> Iterator[list[Process]]:
             process.popen.stdout.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_first_signal_drains(processes: list[Process], number: signal.Signals) -> None:
     """While the engine holds the main thread a signal reaches `stop`, the flow ends by itself, the exit code is 0."""
     processes.append(Process("drains"))
@@ -107,3 +117,28 @@ def test_a_second_signal_ends_at_once(processes: list[Process], second: signal.S
     process.popen.send_signal(second)
     assert process.end() == (FORCED_EXIT, "")
     assert FORCED_EXIT == 130
+
+
+def test_a_terminal_that_is_gone_ends_no_drain(processes: list[Process]) -> None:
+    """However often SIGHUP comes, the drain goes on; a second signal of another kind still ends it."""
+    processes.append(Process("hangs"))
+    (process,) = processes
+    for _ in range(3):
+        process.popen.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+    assert process.said() == "stopping"
+    assert process.popen.poll() is None
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.end() == (FORCED_EXIT, "")
+
+
+def test_nohup_is_obeyed(processes: list[Process]) -> None:
+    """Where SIGHUP is ignored at the start, it stays ignored."""
+    processes.append(Process("drains", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)))
+    (process,) = processes
+    process.popen.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.popen.poll() is None
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.said() == "stopping"
+    assert process.end() == (0, "drained")

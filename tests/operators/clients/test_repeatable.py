@@ -21,6 +21,7 @@ from schemas.errors import BackendUnavailable
 from schemas.settings import load
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.qdrant.transports import GOOD
+from tests.operators.samples import METRICS
 
 Ask = Callable[[Endpoint], Awaitable[Any]]
 
@@ -126,7 +127,7 @@ def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
             }
             section = {"url": url, **needed.get(name, {}), **kinds.get(name, {}), "keep_alive": keep_alive}
             settings = load(None, {**needed, name: section})
-            clients = Clients.of(settings, InProcess(settings))
+            clients = Clients.of(settings, InProcess(settings), METRICS)
             asks: dict[str, Callable[[], Awaitable[Any]]] = {
                 "qdrant": lambda: clients.qdrant.exists("docs", timeout=10),
                 "embedder": lambda: clients.embedder.embed(["text"], timeout=10) if clients.embedder else _none(),

@@ -9,7 +9,7 @@ from operators.delivery.ledger import Ledger
 from operators.query.message import Message
 from operators.runtime.wakeup import Wakeup
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
-from tests.operators.samples import output_record
+from tests.operators.samples import METRICS, output_record
 
 FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)
 
@@ -20,7 +20,7 @@ class Reader:
     def __init__(self, consumer: Consumer, most: int, drain_timeout: float) -> None:
         self.ledger = Ledger(most)
         self.wakeup = Wakeup()
-        self.consumer_loop = ConsumerLoop(consumer, self.ledger, "queries", self.wakeup, drain_timeout)
+        self.consumer_loop = ConsumerLoop(consumer, self.ledger, "queries", self.wakeup, drain_timeout, METRICS)
         self.messages: list[Message] = []
         self._answered = 0
         self.owned_at_flush: list[list[TopicPartition]] = []

@@ -144,6 +144,10 @@ class ScriptedConsumer:
         """The same for every partition."""
         return self.first
 
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Behind the last record of the log."""
+        return {each: max(self.log[each]) + 1 for each in partitions if self.log.get(each)}
+
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note it, and read on from there."""
         if self.start_failures:

@@ -20,7 +20,7 @@ from schemas import dead_letter as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until
-from tests.operators.samples import output_record
+from tests.operators.samples import METRICS, output_record
 
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
@@ -144,7 +144,7 @@ def test_closing_delivers_what_is_queued() -> None:
 def test_closing_without_having_started_ends() -> None:
     """A process that never got to run can close its delivery."""
     producer = ScriptedProducer()
-    Delivery(producer, ScriptedConsumer(), Ledger(1), "dead-letters", INTERVAL, lambda error: None).close()
+    Delivery(producer, ScriptedConsumer(), Ledger(1), "dead-letters", INTERVAL, lambda error: None, METRICS).close()
     assert producer.closed
 
 

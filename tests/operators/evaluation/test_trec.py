@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.trec import parse_qrels, run_lines
+from operators.evaluation.trec import parse_qrels, parse_run, run_lines
 from schemas.errors import DeadLetterClass, InputError
 
 
@@ -39,3 +39,33 @@ def test_what_is_written_is_read(qrels: dict[str, dict[str, int]]) -> None:
     """Judgements with any names without white space come back as they were."""
     lines = [f"{query} 0 {document} {grade}\n" for query, judged in qrels.items() for document, grade in judged.items()]
     assert parse_qrels(lines) == qrels
+
+
+def test_a_run_is_read_by_score() -> None:
+    """By hand: the greater score goes first, of equal ones the smaller rank, whatever order the lines have."""
+    lines = ["q2 Q0 z 1 0.5 x", "", "q1 Q0 b 2 3 x", "q1 Q0 a 3 3.0 x\n", "q1\tQ0\tc 9 1e1 x", "q1 Q0 d 1 -1 x"]
+    assert parse_run(lines) == {"q2": ["z"], "q1": ["c", "b", "a", "d"]}
+
+
+@pytest.mark.parametrize("line", ["q Q0 a 1 0.5", "q Q0 a 1 0.5 x y", "q Q0 a 1 nan x", "q Q0 a first 1 x", "q 0 a 1"])
+def test_a_line_of_no_run_is_named(line: str) -> None:
+    """A line with other columns, or whose rank or score is no number, is an error that says which."""
+    with pytest.raises(InputError, match="line 2: expected `query Q0 document rank score tag`"):
+        parse_run(["q Q0 b 1 0.5 x", line])
+
+
+def test_a_document_twice_is_named() -> None:
+    """A query has a document once; another query may have it, too."""
+    with pytest.raises(InputError, match="line 3: query q has a already"):
+        parse_run(["q Q0 a 1 0.5 x", "r Q0 a 1 0.5 x", "q Q0 a 2 0.4 x"])
+
+
+@given(st.dictionaries(names, st.lists(names, unique=True, min_size=1, max_size=5), max_size=3), st.floats(-1, 1))
+def test_a_run_that_is_written_is_read(run: dict[str, list[str]], score: float) -> None:
+    """Rankings come back in their order, with equal scores too."""
+    lines = [
+        line
+        for query, documents in run.items()
+        for line in run_lines(query, ((each, score) for each in documents), "x")
+    ]
+    assert parse_run(lines) == run

@@ -1,6 +1,7 @@
 """Decoding documents: what a message says, what the configuration adds, and poison by its class."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -23,7 +24,7 @@ BM25 = Bm25()
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        pytest.param(None, Kind.NOT_JSON, id="no value"),
+        pytest.param(None, Kind.INVALID, id="no value, and no key that says what to delete"),
         pytest.param(b"{", Kind.NOT_JSON, id="cut short"),
         pytest.param(b'{"id": "d", "x": ' + b"[" * 300 + b"]" * 300 + b"}", Kind.NOT_JSON, id="300 nested arrays"),
         pytest.param(b'{"id": "d", "text": "t", "id": "e"}', Kind.INVALID, id="a repeated key"),
@@ -42,6 +43,23 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
     with pytest.raises(InputError) as caught:
         decoder()(message(value))
     assert caught.value.kind is kind
+
+
+def test_a_tombstone_deletes_the_document_that_its_key_names() -> None:
+    """A message without value is a deletion at its timestamp, whatever namespace and id hold."""
+    made = decoder()(replace(message(b""), value=None, key=b'["a/b", "d\\"1"]', timestamp=1.5))
+    assert (made.event.op, made.namespace, made.event.id, made.version) == ("delete", "a/b", 'd"1', 1500)
+    assert made.point_id == point_id("default", "a/b", 'd"1')
+
+
+@pytest.mark.parametrize(
+    "key", [None, b"", b"d", b"a/d", b'"d"', b'["d"]', b'["a", 1]', b'["a", "b", "c"]', b'["a", ""]']
+)
+def test_a_tombstone_with_another_key_deletes_nothing(key: bytes | None) -> None:
+    """It is refused, with the key as the field that is wrong."""
+    with pytest.raises(InputError) as caught:
+        decoder()(replace(message(b""), value=None, key=key))
+    assert caught.value.kind is Kind.INVALID
 
 
 def test_a_document_has_what_the_event_does_not_say() -> None:

@@ -205,10 +205,11 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
     """A reranker's scores stand beside the legs; without a verdict there are none, an empty one is one."""
     asked = ranked(record=True)
     assert "rerank" not in recorded(asked)
-    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0})
+    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0}, 2)
     assert recorded(asked)["rerank"] == {"doc-3": 0.5, "doc-0": -2.0}
-    asked.outcome.rerank_scores = RerankScores("model", {})
+    asked.outcome.rerank_scores = RerankScores("model", {}, 2)
     assert recorded(asked)["rerank"] == {}
+    assert recorded(asked)["reranked_candidates"] == 2
 
 
 @pytest.mark.parametrize("now", [NOW, NOW + 0.123, NOW + 0.123456, NOW + 1e-6, "2023-11-14T22:13:20.123456Z"])
@@ -226,7 +227,7 @@ def test_documents_of_one_id_are_told_apart() -> None:
         keyword(("p0", 3.0), ("p2", 2.0), ("p3", 2.0), ("p1", 1.0), payloads=payloads),
     ]
     asked = ranked(legs, record=True)
-    asked.outcome.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0})
+    asked.outcome.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0}, 3)
     found = recorded(asked)
     assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["p1", "p0"], ["p0", "p2", "y", "p1"]]
     assert found["rerank"] == {"p0": 1.0, "p1": 2.0, "y": 3.0}

@@ -15,6 +15,7 @@ from tests.operators.ranking import naive
 from tests.operators.ranking.naive import Pairs, Payload
 
 SIGNALS = {"keyword": 0.30, "vector": 0.55, "recency": 0.10, "priority": 0.05, "graph": 0.0}
+CONTEXT_WEIGHTS = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 TIERS = {"procedural": 0.95, "semantic": 0.90, "episodic": 0.55, "working": 0.30}
 STOP_WORDS = {"the", "of", "what", "is", "get", "give", "buy", "made", "ago", "last"}
 
@@ -50,6 +51,11 @@ def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
     return rerank(dedupe(near(naive.rrf(legs), asked), payloads), payloads, asked)
+
+
+def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
+    fused = naive.score(legs, weights=CONTEXT_WEIGHTS)
+    return temporal(rerank(dedupe(near(fused, asked), payloads), payloads, asked), payloads, asked)
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -270,6 +276,7 @@ Rule = Callable[[Sequence[Leg], Mapping[str, Payload], Asked], Pairs]
 RECIPES: Mapping[str, Rule] = {
     "hybrid": _hybrid,
     "composite": _composite,
+    "conversation": _conversation,
     "signals": _signals,
     "distance": _distance,
     "decay": _decay,

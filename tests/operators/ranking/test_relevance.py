@@ -152,7 +152,7 @@ def test_the_model_is_explained() -> None:
     merged(pool(*ORDER), {"a": 0.0, "c": 10.0, "b": 2.5}, 3, 0.25, of)
     (step,) = explanation(of, "b").stages
     assert step["stage"] == "rerank"
-    assert step["parameters"] == {"weight": 0.25}
+    assert step["parameters"] == {"weight": 0.25, "context": 0.0}
     assert step["input"] == 0.8
     # The model's 0 2.5 10 make .25; the order's 1 .8 .6 make .5; .25 * .25 + .75 * .5 = .4375.
     values = step["values"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from operators.evaluation import metrics
+from operators.evaluation import bootstrap, comparison, halves, metrics, search, sign_test
 from operators.ranking import candidate, decay, distance, keywords, linear, pipeline, quality, reflections, temporal
 from operators.ranking.candidate import Candidate
 from operators.ranking.normalise import NORMALISERS
@@ -22,6 +22,8 @@ FORMULAS: set[Callable[..., Any]] = {
     *(pipeline.in_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
+    *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare),
+    *(halves.halves, search.exhaustive, search.coordinate_search),
 }
 
 

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
-from tests.operators.delivery.scripted import until
 from tests.operators.runtime.batching.test_backlog import Slices
 from tests.operators.runtime.flowing import items, kept
 from tests.operators.runtime.test_async_io import looping
@@ -72,17 +70,24 @@ class Backend:
 
 @dataclass
 class Reports:
-    """The calls in flight of each lane, whenever their number changed."""
+    """The calls in flight, whenever their number changed, and what each call carried."""
 
-    counts: dict[BatchKey, list[int]] = field(default_factory=lambda: defaultdict(list))
+    counts: list[int] = field(default_factory=list)
+    carried: list[int] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
 
-    def __call__(self, batch_key: BatchKey, count: int) -> None:
-        """Note it."""
-        self.counts[batch_key].append(count)
+    def began(self, units: int, waited: float) -> None:
+        """Note what it carries."""
+        self.carried.append(units)
+        self.waited.append(waited)
+
+    def under_way(self, calls: int) -> None:
+        """Note how many there are."""
+        self.counts.append(calls)
 
     def most(self) -> int:
         """The most calls at once; each change was told, and all calls have ended."""
-        counts = [0, *self.counts[LANE]]
+        counts = [0, *self.counts]
         assert {abs(after - before) for before, after in pairwise(counts)} <= {1}
         assert counts[-1] == 0
         return max(counts)
@@ -96,8 +101,12 @@ def ran(
     *,
     timeout: float = 60.0,
     reports: Reports | None = None,
+    least: int | None = None,
 ) -> dict[str, Any]:
-    """Run a flow over the batches, whose calls take `size` letters: what became of each item, which left once."""
+    """Run a flow over the batches, whose calls take `size` letters: what became of each item, which left once.
+
+    `least`: how few letters are an outcome; None: all of them alone.
+    """
     seen: list[str] = []
 
     def noted() -> Iterator[list[Item]]:
@@ -118,8 +127,8 @@ def ran(
                 lambda item: item.deadline,
                 bounds,
                 kept,
-                batching=Slices(size),
-                in_flight=reports,
+                batching=Slices(size, least=least),
+                load=reports,
             ),
         )
     assert sorted(each.item.text for each in finished) == sorted(seen)
@@ -191,54 +200,37 @@ def test_the_earliest_deadline_goes_first() -> None:
     assert [called for called in backend.of("called") if called != ["x"]] == [["a"], ["b"], ["c"]]
 
 
+def turns(until: Callable[[], object]) -> Iterator[list[Item]]:
+    """Empty batches until something holds: when a source blocks, the engine then leaves it alone for as long."""
+    while not until():
+        time.sleep(0.05)
+        yield []
+
+
 @pytest.mark.slow
 def test_what_can_not_make_it_is_given_up_at_once() -> None:
     """While the backend is busy, and the quickest call took longer than what is left: not asked, and not waited for.
     The answer blames the query's own deadline or the stage's time-out, whichever binds.
     """
-    backend = Backend({"a": 1.0, "b": 60})
+    backend = Backend({"a": 3.0, "b": 60})
 
     def batches() -> Iterator[list[Item]]:
         yield [Item("a")]
-        until(lambda: backend.of("answered"))
+        yield from turns(lambda: backend.of("answered"))
         yield [Item("b")]
-        until(lambda: ["b"] in backend.of("called"))
-        yield [Item("hurried", time.monotonic() + 0.8), Item("patient")]
-        time.sleep(1.4)
-        # Whatever comes has the backlog looked through.
-        yield [Item("")]
+        yield from turns(lambda: ["b"] in backend.of("called"))
+        asked = time.monotonic()
+        yield [Item("hurried", asked + 2.5), Item("patient")]
+        # Whatever comes has the backlog looked through: for three seconds it finds one with too little time left.
+        yield from ([Item("")] for _ in turns(lambda: time.monotonic() > asked + 6.5))
 
-    outcomes = ran(batches(), backend, 8, 1, timeout=2.2)
+    outcomes = ran(batches(), backend, 8, 1, timeout=6.0)
     assert outcomes["a"] == "A"
     assert type(outcomes["hurried"]) is DeadlinePassed
     assert type(outcomes["patient"]) is type(outcomes["b"]) is BackendTimeout
     told = [str(outcomes[name]).split(":")[0] for name in ("hurried", "patient", "b")]
     assert told == ["not asked", "not asked", "no answer before the deadline"]
     assert backend.of("called") == [["a"], ["b"]]
-
-
-def test_every_change_of_the_calls_in_flight_is_told() -> None:
-    """One up at each call, one down at its end, to 0: after answers, failures, defects, cancellations and deadlines."""
-    fates = Backend({"c": 60, "i": 60}, wrong="a", broken="g", defects="k")
-    reports = Reports()
-
-    def batches() -> Iterator[list[Item]]:
-        yield [Item("abcd"), Item("ef"), Item("gh"), Item("ij", time.monotonic() + 0.5), Item("kl")]
-
-    outcomes = ran(batches(), fates, 2, reports=reports)
-    kinds = [BackendBadResponse, str, BackendUnavailable, DeadlinePassed, BackendBadResponse]
-    assert [type(outcome) for _, outcome in sorted(outcomes.items())] == kinds
-    assert sorted(fates.of("cancelled")) == [["cd"], ["ij"]]
-    assert reports.most() == 6
-    assert len(reports.counts[LANE]) == 12
-
-
-@pytest.mark.parametrize(("most", "at_once"), [(3, 3), (1, 1), (0, 26), (-1, 26)])
-def test_calls_at_once_are_bounded(most: int, at_once: int) -> None:
-    """By `max_concurrency`, for the units of one request too; 0 and less is no bound."""
-    reports = Reports()
-    assert ran([[Item(UNITS)]], Backend(dict.fromkeys(UNITS, 0.01)), 1, most, reports=reports) == {UNITS: UNITS.upper()}
-    assert reports.most() == at_once
 
 
 LETTERS = [letter for letter in map(chr, range(0x61, 0x600)) if letter.islower() and letter.upper().lower() == letter]

@@ -64,6 +64,13 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
         note("wanted")
         return True
 
+    class Load:
+        def began(self, units: int, waited: float) -> None:
+            note("began")
+
+        def under_way(self, calls: int) -> None:
+            note("under_way")
+
     with looping() as calls:
         left = items(
             [[Number(1), Number(2)], [Number(3)]],
@@ -78,10 +85,10 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
                 take,
                 wanted,
                 Noting(2),
-                lambda *_: note("in_flight"),
+                Load(),
             ),
         )
     assert sorted(finished.item.number for finished in left) == [1, 2, 3]
     worker = threading.current_thread().name
     assert seen.pop("take") == seen.pop("wanted") == {worker}
-    assert seen == {key: {"calls"} for key in ("plan", "deadline", "batching", "in_flight", "call")}
+    assert seen == {key: {"calls"} for key in ("plan", "deadline", "batching", "began", "under_way", "call")}

@@ -28,7 +28,7 @@ from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_io import Backend, Item, looping, ran
-from tests.operators.samples import DIMENSION, TRACER, decoder, message, query
+from tests.operators.samples import DIMENSION, SIGNALS, decoder, message, query
 from tests.operators.stages.test_publish import found
 
 DAY = 86_400.0
@@ -122,10 +122,8 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
     idf = TermIdf(nobody)
-    assert (
-        through(asked, lambda up, calls: retrieve("r", up, Retriever(nobody, searches, TRACER, BOUNDS, idf), calls))
-        == "answered"
-    )
+    retriever = Retriever(nobody, searches, SIGNALS.tracer, BOUNDS, idf)
+    assert through(asked, lambda up, calls: retrieve("r", up, retriever, calls)) == "answered"
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
         [("vector", Reason.DEADLINE)],
         Status.FAILED,

@@ -17,7 +17,7 @@ from operators.query.message import Message
 from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Limits, load
-from tests.operators.samples import TRACER, decoder, message
+from tests.operators.samples import SIGNALS, decoder, message
 
 Kind = DeadLetterClass
 LIMITS = Limits(max_message_bytes=10_000, max_text_chars=500)
@@ -278,7 +278,7 @@ def test_a_decoder_has_the_settings() -> None:
     """Destinations, defaults, limits and topics are the configuration's."""
     sections = {"qdrant": {"url": "http://q", "dimension": 3, "destinations": {"d": "c"}}}
     settings = load(None, {**sections, "kafka": {"topics": {"results": "r", "reply_to": ["s"]}}})
-    made = assembly.decoder(settings.model_copy(update={"limits": LIMITS}), TRACER)
+    made = assembly.decoder(settings.model_copy(update={"limits": LIMITS}), SIGNALS)
     assert refused({"query_id": "q", "text": "t"}, made)[0] is Kind.INVALID
     query: Message = message({"query_id": "q", "text": "t", "destination": "d"})
     assert made(query).asked.collection == "c"

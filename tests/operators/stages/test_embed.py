@@ -17,11 +17,11 @@ from operators.stages.embed import Embeddings, needs_embedding
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import DIMENSION, TRACER, admission, decoder, message
+from tests.operators.samples import DIMENSION, admission, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
-DECODER = decoder(TRACER, planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING, "reranked": RERANKED}))
+DECODER = decoder(planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING, "reranked": RERANKED}))
 
 
 def query(**event: Any) -> InFlight:

@@ -203,7 +203,7 @@ def test_a_reranker_is_named_only_if_it_took_part() -> None:
     """Provenance names the reranker of a reranked answer; an answer that wasn't has no such field."""
     assert "reranked" not in published(found())
     asked = found()
-    asked.outcome.rerank_scores = RerankScores("cohere", {})
+    asked.outcome.rerank_scores = RerankScores("cohere", {}, 3)
     assert asked.outcome.ranked is not None
     asked.outcome.ranked.run.reranked = True
     event = published(asked)

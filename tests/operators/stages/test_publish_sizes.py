@@ -14,7 +14,7 @@ from operators.query.trace import Headers
 from operators.stages.publish import Publisher
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import TRACER, decoder, message
+from tests.operators.samples import SIGNALS, decoder, message
 from tests.operators.stages.test_publish import event_of, found, written
 from tests.operators.stages.test_publish import taking as publishing
 
@@ -96,11 +96,11 @@ def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
 def test_a_dead_letter_without_room_keeps_no_payload() -> None:
     """A dead letter at its topic's size is whole; over it, it is one without payload, at once; unknown, it is sent."""
     rejected = Rejected(message(b"x" * 5_000, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    whole = undeliverable(rejected, "dead-letters", TRACER)
+    whole = undeliverable(rejected, "dead-letters", SIGNALS)
     assert whole.value == b"x" * 5_000
     size = size_of(whole)
-    assert undeliverable(rejected, "dead-letters", TRACER, {"dead-letters": size}).value == b"x" * 5_000
-    cut = undeliverable(rejected, "dead-letters", TRACER, {"dead-letters": size - 1})
+    assert undeliverable(rejected, "dead-letters", SIGNALS, {"dead-letters": size}).value == b"x" * 5_000
+    cut = undeliverable(rejected, "dead-letters", SIGNALS, {"dead-letters": size - 1})
     assert (cut.value, dict(cut.headers)[names.CLASS], cut.origin) == (None, b"too_large", whole.origin)
     assert cut.trace is not None
 

@@ -26,7 +26,7 @@ def found(**event: Any) -> InFlight:
     given = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
     asked.outcome.legs = {given.name: given}
     asked = fused(asked)
-    asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2})
+    asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2}, 3)
     return asked
 
 

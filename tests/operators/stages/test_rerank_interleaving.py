@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
-from operators.query.rerank_scores import Scores
+from operators.query.rerank_scores import PartialScores, Scores
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -118,7 +118,9 @@ class AnyInterleaving(RuleBasedStateMachine):
 
     @invariant()
     def each_leaves_once_with_its_own(self) -> None:
-        """With a score for each of its documents, or the error that it met; nothing is sent twice."""
+        """With a score for each of its documents, or of the first of them, or the error that it met; nothing is sent
+        twice.
+        """
         for finished in self.dispatcher.drain():
             assert finished.item not in self.left
             outcome = self.left[finished.item] = finished.outcomes["rerank"]
@@ -126,6 +128,12 @@ class AnyInterleaving(RuleBasedStateMachine):
                 assert self.deadlines[finished.item] < math.inf
             elif isinstance(outcome, BackendError):
                 assert finished.item in self.failed
+            elif isinstance(outcome, PartialScores):
+                request = self.requests[finished.item]
+                assert len(outcome) >= 2
+                assert outcome == right(request.part(0, len(outcome)))
+                assert outcome.unread == list(request.documents)[len(outcome)]
+                assert finished.item in self.failed or self.deadlines[finished.item] < math.inf
             else:
                 assert outcome == right(self.requests[finished.item])
         assert len(self.calls) <= 2

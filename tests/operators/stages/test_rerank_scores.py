@@ -14,10 +14,11 @@ from tests.operators.stages.test_rerank_pick import FUSED, query
 def by_scores(asked: InFlight, rerank_scores: Scores) -> list[Candidate]:
     """The query's candidates in the order that the scores give those that its plan has reranked."""
     plan, outcome = asked.asked.plan, asked.outcome
-    outcome.rerank_scores = RerankScores("m", rerank_scores)
-    outcome.rerank(plan.recipe, plan.reranks(asked.asked.canonical))
+    read = plan.reranks(asked.asked.canonical) or plan.picks(asked.asked.canonical)
+    outcome.rerank_scores = RerankScores("m", rerank_scores, read)
+    outcome.rerank(plan.recipe)
     if plan.picking is not None:
-        outcome.pick(plan.picking, plan.picks(asked.asked.canonical))
+        outcome.pick(plan.picking)
     return outcome.candidates
 
 

@@ -22,7 +22,7 @@ from operators.stages.retrieve import Retriever, retrieved
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
-from tests.operators.samples import TRACER, query
+from tests.operators.samples import SIGNALS, query
 
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
@@ -101,7 +101,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     searches = [SEARCHES(asked)[KEYWORD] for asked in (embedded(), open_ended, embedded())]
     client = qdrant(Faulty(answer))
-    retriever = Retriever(client, SEARCHES, TRACER, Bounds(1, 1, 1), TermIdf(client))
+    retriever = Retriever(client, SEARCHES, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(client))
     before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
     assert before == after == Found(Hits([], [], [], []))
     assert isinstance(lost, BackendUnavailable)
@@ -140,3 +140,20 @@ def test_a_failed_fetch_leaves_the_candidates() -> None:
     FETCHING.finish(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a"]
     assert asked.outcome.degraded == [("fetch", Reason.UNAVAILABLE)]
+
+
+def test_a_collection_without_context_answers_by_the_other_legs() -> None:
+    """The context legs of the recipe are skipped, with a reason and one warning, and nothing is lost."""
+    asked = embedded(recipe="conversation")
+    done = retrieved(Finished(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)}))
+    reasons = {name: (leg.status, leg.reason) for name, leg in done.outcome.legs.items()}
+    assert reasons["vector_context"] == reasons["keyword_context"] == (LegStatus.SKIPPED, Reason.NO_CONTEXT)
+    assert [said.split(":")[0] for said in done.outcome.warnings] == ["no_context"]
+    assert not done.outcome.degraded
+
+
+def test_recipes_without_context_say_nothing_of_it() -> None:
+    """Their legs are listed as before."""
+    done = retrieved(Finished(embedded(), {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)}))
+    assert set(done.outcome.legs) == {"vector", "keyword"}
+    assert not done.outcome.warnings

@@ -76,7 +76,7 @@ def through(
     asked: list[InFlight], calls: EventLoopThread, chat: ChatTemporalExtractor | None, timeout: float = 10
 ) -> None:
     """Run the queries through the stage: all of them go on."""
-    part = ByChatModel(chat, Bounds(timeout, max_batch=1, max_concurrency=4)) if chat is not None else None
+    part = ByChatModel(chat, Bounds(timeout, max_batch=1, max_concurrency=4), "openai") if chat is not None else None
     left = items([asked], lambda up: temporal_expression("t", up, part, calls))
     assert sorted(each.asked.canonical.query_id for each in left) == [each.asked.canonical.query_id for each in asked]
 

@@ -1,22 +1,31 @@
-"""Metrics as an exporter sees them: the calls to the reranker in flight, the producers that were replaced."""
+"""Metrics as Prometheus scrapes them, and as an OTLP receiver gets them: the same names, labels and values."""
 
 import os
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
-from operators.telemetry.metrics import producer_replacements, rerank_in_flight
-from operators.telemetry.provider import meter_provider
+from flows.process.health import Health
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.provider import metric_export
+from operators.telemetry.signals import Signals
 from tests.integration.deployment import Deployment
+from tests.operators.recorded import Recorded
+from tests.operators.samples import message
 from tests.otlp import Point, Receiver
 
-NOW, MOST = "rankstream_rerank_in_flight", "rankstream_rerank_in_flight_max"
+_OWN = ("_bucket", "_sum", "_created")
+"""What only Prometheus's format has."""
+
+Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @pytest.fixture
@@ -27,101 +36,160 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.fixture
-def reader() -> InMemoryMetricReader:
-    """A reader that collects when it is asked to."""
-    return InMemoryMetricReader()
+def scraped(instruments: Instruments, accept: str = "application/openmetrics-text; version=1.0.0") -> httpx.Response:
+    """What the health port answers to a scrape."""
+    with closing(Health("127.0.0.1", 0, instruments.registry)) as health:
+        return httpx.get(f"http://127.0.0.1:{health.port}/metrics", headers={"accept": accept})
 
 
-def value(point: object) -> float:
-    """A gauge's."""
-    assert isinstance(point, NumberDataPoint)
-    return point.value
-
-
-def read(reader: InMemoryMetricReader) -> dict[tuple[str, Any], float]:
-    """The gauges' values by name and stage."""
-    data = reader.get_metrics_data()
-    assert data is not None
+def samples(text: str) -> dict[Key, float]:
+    """The values by name and labels."""
     return {
-        (metric.name, (point.attributes or {})["rankstream.stage"]): value(point)
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        for point in metric.data.data_points
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
     }
 
 
-def test_calls_in_flight_are_told_by_stage(environment: pytest.MonkeyPatch, reader: InMemoryMetricReader) -> None:
-    """From the start on, 0 included, each stage has its own two gauges, which say the latest count and the bound."""
-    provider = meter_provider([reader])
-    meter = provider.get_meter("rankstream")
-    rerank, pick = rerank_in_flight(meter, "rerank", 8), rerank_in_flight(meter, "pick", 0)
-    assert read(reader) == {(NOW, "rerank"): 0, (MOST, "rerank"): 8, (NOW, "pick"): 0, (MOST, "pick"): 0}
-    for count in (1, 2, 3, 2):
-        rerank(count)
-    pick(5)
-    assert read(reader) == {(NOW, "rerank"): 2, (MOST, "rerank"): 8, (NOW, "pick"): 5, (MOST, "pick"): 0}
-    rerank(0)
-    assert read(reader)[NOW, "rerank"] == 0
+def value(found: dict[Key, float], name: str, **labels: str) -> float:
+    """One of them, of the search flow."""
+    return found[name, tuple(sorted({"flow": "search", **labels}.items()))]
 
 
-def test_replaced_producers_are_counted_from_nought(
-    environment: pytest.MonkeyPatch, reader: InMemoryMetricReader
-) -> None:
-    """The counter is there before anything was replaced, and says which client's it is and what it delivers for."""
-    replaced = producer_replacements(meter_provider([reader]).get_meter("rankstream"), "librdkafka", "queries")
-    assert replacements(reader) == {("librdkafka", "queries"): 0}
-    replaced()
-    replaced()
-    assert replacements(reader) == {("librdkafka", "queries"): 2}
+def used(instruments: Instruments, recorded: Recorded | None = None) -> FlowMetrics:
+    """A flow's metrics after one query that lost a leg, and one dead letter."""
+    metrics = FlowMetrics(instruments, "search")
+    tracer = (recorded if recorded is not None else Recorded(sampled=False)).tracer
+    trace = Signals(tracer, metrics, "rankstream").trace(message(timestamp=time.time() - 0.2), (), {})
+    trace.passed("rerank", 0.03)
+    trace.looked_up("payload", 3, 2)
+    trace.degraded("vector", "timeout")
+    trace.answered([("vector", "timeout"), ("keyword", "ok")], removed=2, aged=True)
+    trace.send("results", "partial")
+    trace.sent()
+    refused = Signals(tracer, metrics, "rankstream").trace(message(), (), {})
+    refused.send("dead-letters", "dead_letter")
+    refused.sent()
+    return metrics
 
 
-def replacements(reader: InMemoryMetricReader) -> dict[tuple[Any, Any], float]:
-    """The counter by client and topic."""
-    data = reader.get_metrics_data()
-    assert data is not None
-    return {
-        ((point.attributes or {})["rankstream.kafka.client"], (point.attributes or {})["messaging.destination.name"]): (
-            value(point)
-        )
-        for metric in data.resource_metrics[0].scope_metrics[0].metrics
-        if metric.name == "rankstream_producer_replacements_total"
-        for point in metric.data.data_points
-    }
+def test_a_query_is_counted_by_what_became_of_it() -> None:
+    """Status, lost parts, legs, cache lookups, removals and durations are there for a scrape; a dead letter is no
+    answer.
+    """
+    instruments = Instruments()
+    used(instruments)
+    found = samples(scraped(instruments).text)
+    assert value(found, "rankstream_queries_answered_total", status="partial") == 1
+    assert not any(
+        name == "rankstream_queries_answered_total" and ("status", "dead_letter") in of for name, of in found
+    )
+    assert value(found, "rankstream_degraded_total", stage="vector", reason="timeout") == 1
+    assert value(found, "rankstream_legs_total", leg="keyword", outcome="ok") == 1
+    assert value(found, "rankstream_legs_total", leg="vector", outcome="timeout") == 1
+    assert value(found, "rankstream_cache_lookups_total", cache="payload", outcome="hit") == 3
+    assert value(found, "rankstream_cache_lookups_total", cache="payload", outcome="miss") == 2
+    assert value(found, "rankstream_firewall_removals_total") == 2
+    assert value(found, "rankstream_decay_applied_total") == 1
+    assert value(found, "rankstream_stage_duration_seconds_bucket", stage="rerank", le="0.05") == 1
+    assert value(found, "rankstream_stage_duration_seconds_bucket", stage="rerank", le="0.025") == 0
+    # From Kafka's timestamp, which lies 0.2 s back.
+    assert value(found, "rankstream_query_latency_seconds_bucket", status="partial", le="0.1") == 0
+    assert value(found, "rankstream_query_latency_seconds_count", status="partial") == 1
 
 
-def test_gauges_have_units_and_say_whose_they_are(
-    environment: pytest.MonkeyPatch, reader: InMemoryMetricReader
-) -> None:
-    """Calls, of the service that OTEL_SERVICE_NAME names, else of rankstream."""
-    environment.setenv("OTEL_SERVICE_NAME", "searching")
-    rerank_in_flight(meter_provider([reader]).get_meter("rankstream"), "rerank", 8)
-    data = reader.get_metrics_data()
-    assert data is not None
-    (resource,) = data.resource_metrics
-    assert resource.resource.attributes["service.name"] == "searching"
-    assert {metric.unit for metric in resource.scope_metrics[0].metrics} == {"{call}"}
+def test_samples_of_a_recorded_trace_lead_to_it() -> None:
+    """A scrape that takes OpenMetrics gets the trace's id as the sample's exemplar; without recording there is none."""
+    instruments, recorded = Instruments(), Recorded()
+    used(instruments, recorded)
+    trace_id = format(recorded.spans["send results"].context.trace_id, "032x")
+    assert f'trace_id="{trace_id}"' in scraped(instruments).text
+    unrecorded = Instruments()
+    used(unrecorded)
+    assert "trace_id" not in scraped(unrecorded).text
 
 
-def test_a_receiver_gets_the_gauges(environment: pytest.MonkeyPatch) -> None:
-    """Over OTLP they arrive with their names, unit, stage and service."""
+def test_a_plain_scrape_gets_the_text_format() -> None:
+    """Without OpenMetrics in `accept` the answer is Prometheus's older format, and the process's own metrics are in
+    it.
+    """
+    answer = scraped(Instruments(), accept="text/plain")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert "process_cpu_seconds_total" in answer.text
+    assert "# EOF" not in answer.text
+
+
+def test_two_flows_of_a_process_are_told_apart() -> None:
+    """By the label `flow`."""
+    instruments = Instruments()
+    FlowMetrics(instruments, "search").received.inc(2)
+    FlowMetrics(instruments, "indexing").received.inc(3)
+    found = samples(scraped(instruments).text)
+    assert value(found, "rankstream_messages_received_total") == 2
+    assert value(found, "rankstream_messages_received_total", flow="indexing") == 3
+
+
+def test_what_is_watched_is_asked_for_at_every_scrape() -> None:
+    """In flight, credit, the worker's idleness and a breaker have the value of the moment."""
+    instruments, now = Instruments(), {"in_flight": 3, "open": False}
+    metrics = FlowMetrics(instruments, "search")
+    metrics.watch(lambda: int(now["in_flight"]), lambda: 512 - int(now["in_flight"]), lambda: 0.5, 30.0)
+    metrics.backend("qdrant").watch_breaker(lambda: bool(now["open"]))
+    found = samples(scraped(instruments).text)
+    assert (value(found, "rankstream_in_flight"), value(found, "rankstream_credit")) == (3, 509)
+    assert value(found, "rankstream_worker_idle_seconds") < value(found, "rankstream_worker_idle_limit_seconds")
+    assert value(found, "rankstream_breaker_open", backend="qdrant") == 0
+    now.update(in_flight=4, open=True)
+    found = samples(scraped(instruments).text)
+    assert (value(found, "rankstream_in_flight"), value(found, "rankstream_breaker_open", backend="qdrant")) == (4, 1)
+
+
+def test_a_partition_that_is_gone_has_no_lag() -> None:
+    """Its series ends, in place of standing still."""
+    instruments = Instruments()
+    metrics = FlowMetrics(instruments, "search")
+    metrics.lag["queries", "0"].set(7)
+    metrics.lag["queries", "1"].set(8)
+    metrics.lag.remove("queries", "0")
+    metrics.lag.remove("queries", "2")
+    found = {key: lag for key, lag in samples(scraped(instruments).text).items() if key[0] == "rankstream_consumer_lag"}
+    assert list(found.values()) == [8]
+
+
+def test_a_receiver_gets_what_a_scrape_shows(environment: pytest.MonkeyPatch) -> None:
+    """Over OTLP every metric has the name, the labels and the value that it has at the health port; the buckets of a
+    histogram do not hold those below them, and its exemplars name the trace.
+    """
+    instruments, recorded = Instruments(), Recorded()
     with Receiver() as receiver:
         environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
-        provider = meter_provider()
-        rerank_in_flight(provider.get_meter("rankstream"), "rerank", 8)(3)
-        assert isinstance(provider, MeterProvider)
-        provider.shutdown()
-        points = receiver.wait_for_points(lambda points: len(points) >= 2)
-    assert {(point.name, point.value) for point in points} == {(NOW, 3), (MOST, 8)}
-    for point in points:
-        assert (point.unit, point.attributes) == ("{call}", {"rankstream.stage": "rerank"})
-        assert point.resource["service.name"] == "rankstream"
+        export = metric_export(instruments)
+        assert export is not None
+        used(instruments, recorded)
+        export.close(10)
+        points = receiver.wait_for_points(bool)
+    shown = samples(scraped(instruments).text)
+    ours = [point for point in points if point.name.startswith("rankstream_")]
+    for point in ours:
+        name = f"{point.name}_count" if point.buckets else point.name
+        assert shown[name, tuple(sorted((key, str(label)) for key, label in point.attributes.items()))] == point.value
+    told = {name for name, _ in shown if name.startswith("rankstream_") and not name.endswith(_OWN)}
+    assert {f"{point.name}_count" if point.buckets else point.name for point in ours} == told
+    [stage] = [point for point in ours if point.name == "rankstream_stage_duration_seconds"]
+    assert (stage.unit, sum(stage.buckets), max(stage.buckets)) == ("s", 1, 1)
+    assert stage.exemplars == (format(recorded.spans["send results"].context.trace_id, "032x"),)
+    assert all(point.resource["service.name"] == "rankstream" for point in points)
 
 
 @pytest.mark.slow
-def test_a_running_flow_tells_its_calls(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
-    """While a slow reranker is asked its calls are in flight, never more than may be, and in the end none is."""
+@pytest.mark.broker
+@pytest.mark.parametrize("client", ["librdkafka", "kafka-python"])
+def test_a_running_flow_tells_its_calls(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], client: str
+) -> None:
+    """While a slow reranker is asked its calls are in flight, never more than may be, and in the end none is; each
+    query is received, answered and committed in a transaction, and nothing is left behind the group.
+    """
     with stub_backends(rerank_latency=0.3) as stubs, Receiver() as collector:
         sections = {
             "qdrant": {"url": stubs.qdrant, "dimension": DIMENSION, "timeout": 20},
@@ -133,16 +201,35 @@ def test_a_running_flow_tells_its_calls(broker: Broker, tmp_path: Path, topic_na
             running.environment = {
                 "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{collector.endpoint}/v1/metrics",
                 "OTEL_METRIC_EXPORT_INTERVAL": "50",
+                "RANKSTREAM_KAFKA__CLIENT": client,
             }
             flow = running.start()
             running.ask([{"query_id": f"q{n}", "text": f"blue lantern {n}"} for n in range(8)])
             running.output_records(8, settled=False)
+
+            def told(points: list[Point], name: str, **labels: str) -> list[float]:
+                wanted = {"flow": "search", **labels}.items()
+                return [point.value for point in points if point.name == name and wanted <= point.attributes.items()]
+
+            def done(points: list[Point]) -> bool:
+                calls = told(points, "rankstream_calls_in_flight", stage="rerank")
+                lags = [point for point in points if point.name == "rankstream_consumer_lag"]
+                last = {point.attributes["partition"]: point.value for point in lags}
+                return 2 in calls and calls[-1] == 0 and bool(last) and not any(last.values())
+
+            collector.wait_for_points(done, 30)
             assert flow.terminate() == 0
-
-            def told(points: list[Point]) -> list[float]:
-                return [point.value for point in points if point.name == NOW]
-
-            points = collector.wait_for_points(lambda points: 2 in told(points) and told(points)[-1] == 0)
-    assert max(told(points)) == 2
-    assert {point.value for point in points if point.name == MOST} == {2}
-    assert {point.attributes["rankstream.stage"] for point in points} == {"rerank"}
+            points = collector.wait_for_points(
+                lambda points: bool(told(points, "rankstream_drains_total", outcome="complete"))
+            )
+    assert max(told(points, "rankstream_calls_in_flight", stage="rerank")) == 2
+    assert set(told(points, "rankstream_calls_limit", stage="rerank")) == {2}
+    assert told(points, "rankstream_messages_received_total")[-1] == 8
+    assert told(points, "rankstream_queries_answered_total", status="ok")[-1] == 8
+    assert told(points, "rankstream_query_latency_seconds", status="ok")[-1] == 8
+    assert told(points, "rankstream_batch_size", stage="rerank")[-1] == 8
+    assert told(points, "rankstream_backend_requests_total", backend="reranker", outcome="ok")[-1] == 8
+    assert 1 <= told(points, "rankstream_transactions_total", outcome="committed")[-1] <= 8
+    assert told(points, "rankstream_rebalances_total", kind="assigned")[-1] >= 1
+    assert told(points, "rankstream_in_flight")[-1] == 0
+    assert told(points, "rankstream_stage_duration_seconds", stage="hybrid_merge")[-1] == 8

@@ -1,20 +1,18 @@
-"""Providers: OpenTelemetry's environment variables choose the exporters, of traces and of metrics alike."""
+"""OpenTelemetry's environment variables choose the exporters, of traces and of metrics alike."""
 
 import logging
 import os
 import threading
 
 import pytest
-from opentelemetry.metrics import NoOpMeterProvider
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider
 
-from operators.telemetry.provider import meter_provider, tracer_provider
+from operators.telemetry.instruments import Instruments
+from operators.telemetry.otlp_metrics import MetricExport
+from operators.telemetry.provider import metric_export, tracer_provider
 from schemas.errors import ConfigError
+from tests.otlp import Receiver
 
 REFUSED = "http://127.0.0.1:1"
 SIGNALS = pytest.mark.parametrize("signal", ["TRACES", "METRICS"])
@@ -31,14 +29,16 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def made(signal: str) -> object:
-    """The signal's provider."""
-    return tracer_provider() if signal == "TRACES" else meter_provider()
+    """The signal's provider of tracers, or export."""
+    return tracer_provider() if signal == "TRACES" else metric_export(Instruments())
 
 
 def ended(provider: object) -> None:
-    """Shut a provider that records down."""
-    if isinstance(provider, TracerProvider | MeterProvider):
+    """Shut down what exports."""
+    if isinstance(provider, TracerProvider):
         provider.shutdown()
+    elif isinstance(provider, MetricExport):
+        provider.close(5)
 
 
 @SIGNALS
@@ -65,14 +65,14 @@ def test_the_standard_variables_choose_the_exporter(
     variables: dict[str, str],
     records: bool,
 ) -> None:
-    """Nothing is recorded unless an exporter is asked for; an endpoint asks for one, unless `none` is said."""
+    """Nothing is sent unless an exporter is asked for; an endpoint asks for one, unless `none` is said."""
     for name, value in variables.items():
         environment.setenv(name.format(signal, other=OTHER[signal]), value)
     provider = made(signal)
     caplog.set_level(logging.CRITICAL, "opentelemetry")
     ended(provider)
-    recording = TracerProvider if signal == "TRACES" else MeterProvider
-    assert isinstance(provider, recording if records else NoOpTracerProvider | NoOpMeterProvider)
+    recording = TracerProvider if signal == "TRACES" else MetricExport
+    assert isinstance(provider, recording if records else NoOpTracerProvider | None)
 
 
 @SIGNALS
@@ -116,16 +116,23 @@ def test_both_signals_are_of_one_service(
     environment: pytest.MonkeyPatch, variables: dict[str, str], service: str
 ) -> None:
     """Spans and metrics name the service that the standard variables name, else rankstream."""
-    for name, value in variables.items():
-        environment.setenv(name, value)
-    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    traces, meters = tracer_provider([SimpleSpanProcessor(spans)]), meter_provider([reader])
-    traces.get_tracer("x").start_span("x").end()
-    meters.get_meter("x").create_counter("x").add(1)
-    data = reader.get_metrics_data()
-    assert data is not None
-    (span,) = spans.get_finished_spans()
-    resources = (span.resource, data.resource_metrics[0].resource)
-    assert [resource.attributes["service.name"] for resource in resources] == [service, service]
-    ended(traces)
-    ended(meters)
+    with Receiver() as receiver:
+        environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
+        environment.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
+        for name, value in variables.items():
+            environment.setenv(name, value)
+        traces, metrics = tracer_provider(), metric_export(Instruments())
+        traces.get_tracer("x").start_span("x").end()
+        ended(traces)
+        ended(metrics)
+        resources = [receiver.spans[0].resource, receiver.wait_for_points(bool)[0].resource]
+    assert [resource["service.name"] for resource in resources] == [service, service]
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "soon"])
+def test_an_interval_that_is_none_is_a_config_error(environment: pytest.MonkeyPatch, interval: str) -> None:
+    """The message names the variable and what it holds."""
+    environment.setenv("OTEL_METRICS_EXPORTER", "otlp")
+    environment.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
+    with pytest.raises(ConfigError, match=rf"^OTEL_METRIC_EXPORT_INTERVAL: '{interval}' is not a number of millisec"):
+        metric_export(Instruments())

@@ -14,7 +14,8 @@ from operators.stages.publish import Publisher
 from operators.telemetry.traces import QueryTrace, batch_span
 from schemas.errors import DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
-from tests.operators.samples import CURSORS, decoder, message, query, refusals
+from tests.operators.samples import CURSORS, decoder, message, query, refusals, signals
+from tests.operators.samples import trace as trace_of
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
@@ -128,14 +129,14 @@ def use(trace: QueryTrace) -> Headers:
 @pytest.mark.parametrize("tracer", [NoOpTracerProvider().get_tracer("x"), Recorded(sampled=False).tracer])
 def test_without_recording_every_method_is_harmless(tracer: Tracer) -> None:
     """With tracing off, or sampled away, nothing is recorded and nothing fails."""
-    trace = QueryTrace(tracer, (), "queries", time.time(), {})
+    trace = trace_of(tracer)
     assert not trace.recording
     use(trace)
 
 
 def test_without_a_tracer_the_producers_trace_goes_on() -> None:
     """A process that records nothing still hands the producer's context to the result's consumer."""
-    trace = QueryTrace(NoOpTracerProvider().get_tracer("x"), (TRACEPARENT,), "queries", time.time(), {})
+    trace = trace_of(NoOpTracerProvider().get_tracer("x"), TRACEPARENT)
     assert dict(trace.send("results", "ok"))["traceparent"] == TRACEPARENT[1]
 
 
@@ -174,7 +175,7 @@ def test_errors_are_marked(recorded: Recorded) -> None:
 def test_a_dead_letter_is_an_error_in_its_messages_trace(recorded: Recorded) -> None:
     """A rejected message's span ends as an error of its class, and the dead letter's header names the trace."""
     rejected = Rejected(message(CANARY.encode(), 3, headers=(TRACEPARENT,)), DeadLetterClass.NOT_JSON, "decode", CANARY)
-    record = undeliverable(rejected, "dead-letters", recorded.tracer)
+    record = undeliverable(rejected, "dead-letters", signals(recorded.tracer))
     assert record.trace is not None
     record.trace.sent()
     process = recorded.spans["process queries"]
@@ -193,7 +194,7 @@ def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) 
     asked.trace.child("embed", time.monotonic(), {})
     (rejected,) = applied("lookup", [asked], failing, lambda query: query)
     assert isinstance(rejected, Rejected)
-    record = undeliverable(rejected, "dead-letters", recorded.tracer)
+    record = undeliverable(rejected, "dead-letters", signals(recorded.tracer))
     assert record.trace is not None
     record.trace.sent()
     names = [span.name for span in recorded.exporter.get_finished_spans()]
@@ -236,6 +237,7 @@ def test_a_span_names_its_message(recorded: Recorded) -> None:
         "messaging.operation.name": "process",
         "messaging.destination.partition.id": "0",
         "messaging.kafka.offset": 5,
+        "messaging.consumer.group.name": "rankstream",
         "rankstream.query_id": "q5",
         "db.collection.name": "documents",
         "rankstream.status": "ok",

@@ -23,6 +23,7 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("decay", "half_life_days"): (0.0, 1e6),
     ("decay", "step_threshold_days"): (0.0, 1e6),
     ("rerank", "weight"): _SHARE,
+    ("rerank", "context"): _SHARE,
     ("reflections", "reflection_boost"): _WEIGHT,
     ("reflections", "recency_weight"): _SHARE,
     ("reflections", "half_life_days"): _SPAN,

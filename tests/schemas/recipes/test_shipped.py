@@ -17,6 +17,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
+    "conversation": ["score", "dedupe", "rerank", "temporal"],
 }
 """The stages that run, in order."""
 
@@ -47,7 +48,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     "vector": {"limit": 0},
     "keyword": {"limit": 0},
     "dedupe": {"limit": 0},
-    "rerank": {"weight": 1.0},
+    "rerank": {"weight": 1.0, "context": 0.0},
     "reflections": {
         "include_reflections": True,
         "reflection_boost": 1.0,
@@ -71,9 +72,15 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 }
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
+OF_CONVERSATION: Final[Mapping[str, Mapping[str, object]]] = {
+    "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
+    "rerank": {"weight": 0.7, "context": 0.5},
+}
+"""What `conversation` has of its own."""
+
 
 def test_the_names() -> None:
-    """There are eight, and `hybrid` is the one for who asks for none."""
+    """There are nine, and `hybrid` is the one for who asks for none."""
     assert set(SHIPPED) == set(TABLE)
     assert DEFAULT == "hybrid"
     assert all(recipe.name == name for name, recipe in SHIPPED.items())
@@ -89,13 +96,16 @@ def test_the_stages(name: str) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_the_parameters(name: str) -> None:
     """Every stage has the specification's defaults, and no distance bounds what is found."""
-    assert SHIPPED[name].parameters == {stage.name: PARAMETERS[stage.name] for stage in SHIPPED[name].stages}
+    own = OF_CONVERSATION if name == "conversation" else {}
+    expected = {stage.name: {**PARAMETERS[stage.name], **own.get(stage.name, {})} for stage in SHIPPED[name].stages}
+    assert SHIPPED[name].parameters == expected
     assert SHIPPED[name].max_distance == 0.0
 
 
 def test_which_ask_a_model() -> None:
-    """The model ranks `hybrid`, `composite` and `rrf`; no shipped recipe asks a chat model to pick or to read times."""
-    assert {name for name, recipe in SHIPPED.items() if recipe.reranking} == {"hybrid", "composite", "rrf"}
+    """The model ranks these four; no shipped recipe asks a chat model to pick or to read times."""
+    asking = {name for name, recipe in SHIPPED.items() if recipe.reranking}
+    assert asking == {"hybrid", "composite", "rrf", "conversation"}
     assert all(recipe.picking is None for recipe in SHIPPED.values())
     assert not any(recipe.asks_chat for recipe in SHIPPED.values())
 
@@ -106,6 +116,7 @@ def test_which_ask_a_model() -> None:
         ("hybrid", ["dedupe"], []),
         ("composite", [], ["composite", "temporal", "dedupe"]),
         ("rrf", ["dedupe"], []),
+        ("conversation", ["dedupe"], ["temporal"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
     ],
@@ -127,6 +138,7 @@ def test_each_has_a_hash_of_its_own() -> None:
         *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "decay", "rrf")),
         ("keyword", ("keyword",)),
         ("vector", ("vector",)),
+        ("conversation", ("vector", "keyword", "keyword_context", "vector_context")),
     ],
 )
 def test_the_legs(name: str, legs: tuple[str, ...]) -> None:
@@ -152,6 +164,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
         ("signals", {"id", "created_at", "updated_at", "cycle", "priority", "type"}),
         ("distance", {"created_at", "title", "text", "importance"}),
         ("decay", {"id", "created_at"}),
+        ("conversation", {"created_at"}),
     ],
 )
 def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:

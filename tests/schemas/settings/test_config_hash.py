@@ -115,6 +115,7 @@ def sasl(**settings: str) -> dict[str, Any]:
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 BESIDE = {
+    "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
     "decay.collections": NOTES,
     "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
     "policies.identity.header": {"policies": {"identity": {"by": "header"}}},
@@ -175,6 +176,12 @@ DECIDES = {
     "qdrant.vectors.sparse",
     "qdrant.vectors.tokens",
     "qdrant.vectors.tokens_datatype",
+    "qdrant.vectors.dense_context",
+    "qdrant.vectors.sparse_context",
+    "qdrant.context.order_by",
+    "qdrant.context.group_by",
+    "qdrant.context.before",
+    "qdrant.context.after",
     "qdrant.search.hnsw_ef",
     "qdrant.create.shards",
     "qdrant.create.m",

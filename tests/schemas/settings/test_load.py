@@ -84,7 +84,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({}, "qdrant: Field required"),
+        ({}, "qdrant: missing"),
         ({"qdrant": {}}, "set one of url and path"),
         ({"qdrant": {"url": "http://q", "path": "/x"}}, "set one of url and path"),
         ({**LEAST, "embedder": {"kind": "openai"}}, "openai needs url"),
@@ -124,13 +124,13 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
         (
             {**LEAST, "kafka": topics(reply_to=["a", "b", "a"])},
-            "kafka.topics.reply_to: Value error, a topic is listed twice",
+            "kafka.topics.reply_to: a topic is listed twice",
         ),
-        ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: Value error, lists the topic of queries"),
+        ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: lists the topic of queries"),
         ({**LEAST, "kafka": topics(reply_to=["x"], documents="x")}, "lists the topic of documents"),
         ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
         ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
-        ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
+        ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: a list is expected"),
         ({"qdrant": LEAST["qdrant"], 1: 2}, "not a mapping of sections"),
         ("- a\n- b\n", "not a mapping of sections"),
         ("just text", "not a mapping of sections"),
@@ -159,7 +159,7 @@ def test_an_empty_file_is_no_configuration(tmp_path: Path) -> None:
 def test_unknown_names_of_a_section_in_the_environment_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """A misspelt variable of a section is named, too."""
     monkeypatch.setenv("RANKSTREAM_KAFKA__BOOTSTRAP", "b:1")
-    with pytest.raises(ConfigError, match=r"kafka\.bootstrap"):
+    with pytest.raises(ConfigError, match="RANKSTREAM_KAFKA__BOOTSTRAP: no such key"):
         load(None, LEAST)
 
 
@@ -168,7 +168,7 @@ def test_a_section_in_the_environment_that_is_no_json_is_a_config_error(monkeypa
     monkeypatch.setenv("RANKSTREAM_QDRANT", '{"url": "http://elsewhere"}')
     assert load(None, {}).qdrant.url == "http://elsewhere"
     monkeypatch.setenv("RANKSTREAM_QDRANT", "http://elsewhere")
-    with pytest.raises(ConfigError, match="qdrant"):
+    with pytest.raises(ConfigError, match="RANKSTREAM_QDRANT"):
         load(None, {})
 
 

@@ -19,7 +19,7 @@ from schemas.errors import BackendError
 from schemas.leg import KEYWORD
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
-from tests.operators.samples import DIMENSION, TRACER, query
+from tests.operators.samples import DIMENSION, SIGNALS, query
 
 TIMEOUT: Final = 30.0
 Ranking = dict[str, float]
@@ -61,7 +61,7 @@ class Searched:
         made = [document(**{"vector": [1.0, 0.0, 0.0], **event}) for event in events]
         for each in made:
             each.collection = self.collection
-        writer = Writer(self.qdrant, self.settings.vectors, self.catalogue, TIMEOUT)
+        writer = Writer(self.qdrant, self.settings.vectors, self.settings.context, self.catalogue, TIMEOUT)
         assert await writer("documents", made, TIMEOUT) == [None] * len(made)
 
     async def ask(self, *texts: str, watermark: tuple[str, ...] | None = None, **event: Any) -> list[Any]:
@@ -78,7 +78,7 @@ class Searched:
             search = searches(each)[KEYWORD, "documents"]
             assert isinstance(search, Search)
             asked.append(search)
-        retriever = Retriever(self.qdrant, searches, TRACER, Bounds(TIMEOUT, 64, 1), self.idf)
+        retriever = Retriever(self.qdrant, searches, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
         return [_ranking(each) for each in await retriever((KEYWORD, self.collection), asked, TIMEOUT)]
 
 

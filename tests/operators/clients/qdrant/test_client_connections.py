@@ -13,6 +13,7 @@ from schemas.errors import BackendError
 from schemas.settings import load
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.qdrant.transports import GOOD
+from tests.operators.samples import METRICS
 
 QUERIES = 10_000
 FOUND = orjson.dumps({"result": [{"points": [{"id": 1, "score": 0.5}]}], "status": "ok", "time": 0.0})
@@ -24,9 +25,8 @@ def ask(server: Closing, *, keep_alive: float, pause: Callable[[], float], clien
     async def scenario() -> list[Hits | BackendError]:
         outcomes: list[Hits | BackendError] = []
         async with server.served() as url:
-            client = qdrant(
-                load(None, {"qdrant": {"url": url, "keep_alive": keep_alive}}), lambda: pytest.fail("no engine")
-            )
+            settings = load(None, {"qdrant": {"url": url, "keep_alive": keep_alive}})
+            client = qdrant(settings, lambda: pytest.fail("no engine"), METRICS)
 
             async def caller() -> None:
                 for _ in range(QUERIES // clients):

@@ -15,6 +15,7 @@ from schemas.errors import BackendBadResponse, BackendUnavailable
 from schemas.settings import load
 from tests.operators.clients.http.serving import answering, json_response
 from tests.operators.clients.qdrant.transports import GOOD, points
+from tests.operators.samples import METRICS
 
 FOUND = {"result": [{"points": [{"id": 1, "score": 0.5, "payload": {}}]}]}
 BREAK = -1
@@ -49,7 +50,7 @@ def with_client(server: Server, scenario: Callable[[QdrantClient], Awaitable[Non
 
     async def run() -> None:
         async with answering(server) as url:
-            client = qdrant(load(None, {"qdrant": {"url": url}}), no_engine)
+            client = qdrant(load(None, {"qdrant": {"url": url}}), no_engine, METRICS)
             try:
                 await scenario(client)
             finally:

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.clients.rerankers.candidates import FRAME, Candidates, room
+from operators.clients.rerankers.candidates import FRAME, LEAST, Candidates, room
+from operators.clients.rerankers.numbered import CAPACITY
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
 from operators.ranking.relevance import rerank
 from operators.ranking.run import Facts, ModelScores, Run
-from operators.runtime.batching.backlog import Backlog, Request
+from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import Waiting
+from operators.runtime.batching.request import Request
+from schemas.errors import BackendUnavailable
 from schemas.recipes.stages import Rerank
 
 MANY = 1_000_000
@@ -27,7 +30,9 @@ def asked(query: str = "q", *lengths: int, namespace: str = "n", collection: str
 
 def counts(capacity: Capacity, *requests: RerankRequest, taken: int = 0) -> list[int]:
     """What a call takes of each, of the first beginning after `taken`."""
-    waiting = [Waiting(request, taken if not index else 0) for index, request in enumerate(requests)]
+    waiting = [
+        Waiting(request, taken if not index else 0, len(request.documents)) for index, request in enumerate(requests)
+    ]
     return list(Candidates(capacity).select(waiting))
 
 
@@ -39,7 +44,7 @@ def calls(capacity: Capacity, requests: list[RerankRequest]) -> list[list[Rerank
         backlog.put(Request(request, math.inf, batching.units(request)))
     return [
         [batching.part(each.request.query, each.start, each.stop) for each in slices]
-        for slices in iter(backlog.take, [])
+        for slices in iter(lambda: backlog.take(0.0), [])
     ]
 
 
@@ -175,3 +180,35 @@ def test_known_scores_are_part_of_the_verdict() -> None:
     request = RerankRequest("q", {"c": "x"}, "c", "n", known={"a": 0.5})
     assert Candidates(Capacity()).merged(request, [{"c": 1.0}]) == {"a": 0.5, "c": 1.0}
     assert Candidates(Capacity()).merged(request, [{}]) == {"a": 0.5}
+
+
+def test_a_part_ends_before_the_first_document_that_was_not_read() -> None:
+    """Its scores are those of the parts and those known before; without any there is no outcome."""
+    request = RerankRequest("q", {"b": "x", "c": "x", "d": "x"}, "c", "n", known={"a": 0.5})
+    lost = BackendUnavailable("down")
+    part = Candidates(Capacity()).partial(request, 2, [{"b": 1.0}], lost)
+    assert part is not None
+    assert (dict(part), part.unread, part.lost) == ({"a": 0.5, "b": 1.0}, "d", lost)
+    known = Candidates(Capacity()).partial(request, 0, [], lost)
+    assert known is not None
+    assert (dict(known), known.unread) == ({"a": 0.5}, "b")
+    assert Candidates(Capacity()).partial(asked("q", 1, 1), 0, [], lost) is None
+
+
+def test_only_what_is_compared_is_never_shortened() -> None:
+    """A chat model judges its candidates together; others judge a part as they judge all."""
+    assert (Candidates(Capacity()).least, Candidates(Capacity()).divides) == (LEAST, True)
+    assert (Candidates(Capacity(whole=True)).least, Candidates(Capacity(whole=True)).divides) == (LEAST, False)
+    assert Candidates(CAPACITY).least is None
+
+
+def test_a_call_stops_where_it_must() -> None:
+    """Of a request that is shortened a call takes no more than its depth, from wherever it begins."""
+    waiting = [Waiting(asked("a", *[1] * 9), 2, 5), Waiting(asked("b", *[1] * 9), 0, 4)]
+    assert Candidates(Capacity(queries=MANY, documents=100)).select(waiting) == [3, 4]
+    assert Candidates(Capacity(queries=MANY, documents=100, whole=True)).select(waiting) == [3, 4]
+
+
+def test_a_tenant_is_a_namespace() -> None:
+    """Queries of one namespace share what it gets of the reranker."""
+    assert Candidates(Capacity()).tenant(asked("a", 1, namespace="mine")) == "mine"

@@ -118,7 +118,7 @@ def test_a_call_carries_one_query_whole(kind: Kind) -> None:
             return kind(openai(endpoint))
 
     reranker = asyncio.run(made())
-    assert reranker.capacity == Capacity(queries=1, documents=200, whole=True)
+    assert reranker.capacity == Capacity(queries=1, documents=200, whole=True, compared=True)
     assert (reranker.model, reranker.reads) == ("gpt-4.1-mini", "text")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,18 @@ def test_a_query_whose_pieces_nobody_tells_weighs_them_alike(index: Index) -> No
     (found,) = scored(LateInteraction(index.client, "m", idf=TokenIdf(index.client)), [request(tokens, IDS[:4])])
     assert found == defined(tokens, IDS[:4])
     assert index.asked("/facet") == 0
+
+
+def test_a_share_of_a_score_is_that_of_the_neighbours(index: Index) -> None:
+    """The mean over the document's context, of those that have a score; a document without context is its own."""
+    tokens = unit_rows(4)
+    around = {IDS[0]: [IDS[7], IDS[0]], IDS[1]: [IDS[1], IDS[8], BARE.id, "00000000-0000-0000-0000-000000000000"]}
+    plain = request(tokens, [IDS[0], IDS[1], IDS[2], IDS[7], IDS[8]])
+    asked = replace(request(tokens, IDS[:3]), neighbours=around, context=0.25)
+    (alone,), (found,) = (scored(LateInteraction(index.client, "m"), [each]) for each in (plain, asked))
+    a, b, c, d, e = (alone[id_] for id_ in plain.documents)
+    expected = [0.75 * a + 0.25 * (a + d) / 2, 0.75 * b + 0.25 * (b + e) / 2, c]
+    assert found == pytest.approx(dict(zip(IDS[:3], expected, strict=True)), abs=1e-6)
 
 
 def test_axis_aligned_tokens_are_sent_as_floats(index: Index) -> None:

@@ -1,0 +1,83 @@
+{{/* Values that contradict each other, and settings that cannot work in pods. */}}
+{{- define "rankstream.checks" -}}
+{{- $root := . -}}
+{{- if not (include "rankstream.setting" (list . "kafka.bootstrap_servers")) -}}
+{{- fail "config.kafka.bootstrap_servers: set it to the host:port of your brokers" -}}
+{{- end -}}
+{{- if include "rankstream.setting" (list . "qdrant.path") -}}
+{{- fail "config.qdrant.path: an index in a pod ends with the pod; set config.qdrant.url" -}}
+{{- end -}}
+{{- if not (include "rankstream.setting" (list . "qdrant.url")) -}}
+{{- fail "config.qdrant.url: set it to the address of your Qdrant" -}}
+{{- end -}}
+{{- if include "rankstream.setting" (list . "delivery.replica") -}}
+{{- fail "config.delivery.replica: leave it out; each replica is named after its pod" -}}
+{{- end -}}
+{{- if not (include "rankstream.setting" (list . "telemetry.port") | int) -}}
+{{- fail "config.telemetry.port: the probes need a port" -}}
+{{- end -}}
+{{- if has (include "rankstream.setting" (list . "telemetry.host")) (list "127.0.0.1" "localhost" "::1") -}}
+{{- fail "config.telemetry.host: probes come from outside the pod; leave it out" -}}
+{{- end -}}
+{{- if not (or .Values.search.enabled .Values.indexing.enabled) -}}
+{{- fail "search.enabled, indexing.enabled: one of them must be true" -}}
+{{- end -}}
+{{- include "rankstream.checkNoSecrets" (dict "section" .Values.config "path" "config") -}}
+{{- range $key, $entry := .Values.secrets -}}
+{{- if include "rankstream.setting" (list $root (printf "%s_file" $key)) -}}
+{{- fail (printf "secrets.%s, config.%s_file: set one of them" $key $key) -}}
+{{- end -}}
+{{- end -}}
+{{- include "rankstream.checkSasl" . -}}
+{{- range $name := list "search" "indexing" -}}
+{{- include "rankstream.checkReplicas" (list $root $name) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Takes a dict: section, path. The names are those of every secret of the configuration. */}}
+{{- define "rankstream.checkNoSecrets" -}}
+{{- $path := .path -}}
+{{- range $name, $value := .section -}}
+{{- if has $name (list "api_key" "client_secret" "key_password" "password" "signing_secret") -}}
+{{- fail (printf "%s.%s: a ConfigMap is no place for a secret; see secrets" $path $name) -}}
+{{- end -}}
+{{- if kindIs "map" $value -}}
+{{- include "rankstream.checkNoSecrets" (dict "section" $value "path" (printf "%s.%s" $path $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "rankstream.checkSasl" -}}
+{{- $protocol := include "rankstream.setting" (list . "kafka.security_protocol") | default "PLAINTEXT" -}}
+{{- $mechanism := include "rankstream.setting" (list . "kafka.sasl.mechanism") -}}
+{{- if and (hasPrefix "SASL" $protocol) (not $mechanism) -}}
+{{- fail (printf "config.kafka.sasl.mechanism: security_protocol %s needs it" $protocol) -}}
+{{- end -}}
+{{- if and $mechanism (ne $mechanism "OAUTHBEARER") -}}
+{{- if not (or (hasKey .Values.secrets "kafka.sasl.password") (include "rankstream.setting" (list . "kafka.sasl.password_file"))) -}}
+{{- fail (printf "secrets.kafka.sasl.password: %s needs it, or config.kafka.sasl.password_file" $mechanism) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Takes a list: the root, the flow. */}}
+{{- define "rankstream.checkReplicas" -}}
+{{- $flow := get (index . 0).Values (index . 1) -}}
+{{- $partitions := include "rankstream.setting" (list (index . 0) "kafka.partitions") | int -}}
+{{- if lt $partitions 1 -}}
+{{- fail "config.kafka.partitions: set it to the number of partitions of your topics" -}}
+{{- end -}}
+{{- with $flow.autoscaling -}}
+{{- if .enabled -}}
+{{- $most := .maxReplicas | default $partitions | int -}}
+{{- if gt $most $partitions -}}
+{{- fail (printf "%s.autoscaling.maxReplicas: %d is more than config.kafka.partitions, %d: further replicas would be idle" (index $ 1) $most $partitions) -}}
+{{- end -}}
+{{- if gt (.minReplicas | int) $most -}}
+{{- fail (printf "%s.autoscaling.minReplicas: %d is more than maxReplicas, %d" (index $ 1) (.minReplicas | int) $most) -}}
+{{- end -}}
+{{- else if gt ($flow.replicas | int) $partitions -}}
+{{- fail (printf "%s.replicas: %d is more than config.kafka.partitions, %d: further replicas would be idle" (index $ 1) ($flow.replicas | int) $partitions) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,128 @@
+{{/* What the pods of all components have in common. Takes a dict: root, component, arguments, sections, resources. */}}
+{{- define "rankstream.podSpec" -}}
+{{- $root := .root -}}
+serviceAccountName: {{ include "rankstream.serviceAccountName" $root }}
+automountServiceAccountToken: false
+# The environment variables of other Services could be mistaken for configuration.
+enableServiceLinks: false
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  {{- with $root.Values.runAsUser }}
+  runAsUser: {{ . | int64 }}
+  {{- end }}
+  {{- with $root.Values.runAsGroup }}
+  runAsGroup: {{ . | int64 }}
+  {{- end }}
+  seccompProfile:
+    type: RuntimeDefault
+containers:
+  - name: {{ .component }}
+    image: {{ include "rankstream.image" $root }}
+    imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+    args: [{{ join ", " .arguments }}, --config, /etc/rankstream/rankstream.yaml]
+    env:
+      - name: OTEL_SERVICE_NAME
+        value: rankstream-{{ .component }}
+      {{- range $name, $value := $root.Values.otel }}
+      - name: {{ $name }}
+        value: {{ $value | quote }}
+      {{- end }}
+      {{- with include "rankstream.secretVariables" (dict "root" $root "sections" .sections) | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with .variables }}
+      {{- . | trim | nindent 6 }}
+      {{- end }}
+      {{- with $root.Values.extraEnv }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    {{- with $root.Values.extraEnvFrom }}
+    envFrom: {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with .serving }}
+    {{- . | trim | nindent 4 }}
+    {{- end }}
+    resources: {{- toYaml .resources | nindent 6 }}
+    securityContext:
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities:
+        drop: [ALL]
+    volumeMounts:
+      - name: configuration
+        mountPath: /etc/rankstream
+        readOnly: true
+      {{- range $index, $mount := $root.Values.secretMounts }}
+      - name: secret-{{ $index }}
+        mountPath: {{ $mount.mountPath }}
+        readOnly: true
+      {{- end }}
+      {{- with $root.Values.extraVolumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+volumes:
+  - name: configuration
+    configMap:
+      name: {{ include "rankstream.fullname" $root }}
+  {{- range $index, $mount := $root.Values.secretMounts }}
+  - name: secret-{{ $index }}
+    secret:
+      secretName: {{ $mount.secret }}
+      defaultMode: 0444
+  {{- end }}
+  {{- with $root.Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* The port and the probes of a flow's container. */}}
+{{- define "rankstream.serving" -}}
+ports:
+  - name: health
+    containerPort: {{ include "rankstream.healthPort" . }}
+# The port opens when the broker has answered and the model is loaded.
+startupProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 2
+  {{- $request := include "rankstream.setting" (list . "kafka.request_timeout") | default "30" | float64 }}
+  # A start waits for two answers of the broker at least.
+  failureThreshold: {{ divf (max (.Values.startupSeconds | int) (mulf 2 $request | ceil | int)) 2 | ceil | int }}
+livenessProbe:
+  httpGet: {path: /livez, port: health}
+  periodSeconds: 10
+  timeoutSeconds: 3
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 5
+  # The check asks Qdrant and waits up to 2 s for the answer.
+  timeoutSeconds: 3
+  failureThreshold: 3
+{{- end }}
+
+{{/* A replica's variables. Takes a list: the root, the flow. */}}
+{{- define "rankstream.replicaVariables" -}}
+{{- $root := index . 0 -}}
+- name: {{ include "rankstream.variable" "delivery.replica" }}
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.namespace.name={{ $root.Release.Namespace }},k8s.pod.name=$({{ include "rankstream.variable" "delivery.replica" }})
+{{- if (get $root.Values (index . 1)).autoscaling.enabled }}
+{{- range list "username" "client_id" "token_url" "scope" }}
+{{- $key := printf "kafka.sasl.%s" . }}
+{{- with include "rankstream.setting" (list $root $key) }}
+# KEDA reads it here.
+- name: {{ include "rankstream.variable" $key }}
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,1 @@
+"""How the documentation becomes a site: its contents, its settings, and the pages that are generated."""

@@ -1,0 +1,74 @@
+"""The clock of an HTTP server beside that of this machine, by the `Date` of one answer.
+
+A `Date` counts whole seconds, and it is not known when between request and answer it was set. So the difference is an
+interval, and it is as long as the answer took, and a second.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+
+from operators.clients.http.transport import Endpoint
+from schemas.errors import BackendError
+
+_UNIT: Final = 1.0
+"""Seconds that a `Date` counts by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many seconds this machine's clock is ahead of the server's, at least and at most; negative: behind."""
+
+    least: float
+    most: float
+
+
+class _Dated(httpx.AsyncBaseTransport):
+    """A transport that keeps the `Date` of the last answer, and when it was asked for and came."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.date: str | None = None
+        self.asked = self.answered = 0.0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked = time.time()
+        response = await self._inner.handle_async_request(request)
+        self.answered = time.time()
+        self.date = response.headers.get("date")
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
+    """Ask a server for its base URL and compare clocks, whatever the status; None if the answer has no date.
+
+    No key is sent. Raises ConfigError for the URL, and BackendError if there is no answer.
+    """
+    dated = _Dated(transport)
+    endpoint = Endpoint(name, url, dated)
+    try:
+        await endpoint.fetch("GET", "", timeout=timeout)
+    except BackendError:
+        if not dated.answered:
+            raise
+    finally:
+        await endpoint.aclose()
+    return None if dated.date is None else between(dated.date, dated.asked, dated.answered)
+
+
+def between(date: str, asked: float, answered: float) -> Ahead | None:
+    """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
+    try:
+        said = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    # Without a zone it is GMT, too.
+    since = (said if said.tzinfo is not None else said.replace(tzinfo=UTC)).timestamp()
+    return Ahead(asked - (since + _UNIT), answered - since)

@@ -1,0 +1,70 @@
+"""The consumer groups, as the broker describes them: how many members each has, and how far behind it is.
+
+kafka-python's admin client describes a group, whichever client delivers; offsets are asked by the one that delivers.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import KafkaError
+
+from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.kafka_python.admin import Admin
+from schemas.errors import FatalDelivery
+from schemas.settings import KafkaSettings
+
+_PATIENCE: Final = 5.0
+"""Seconds in which a broker that has just started finds out who coordinates a group."""
+
+_RETRY: Final = 0.2
+
+_COORDINATOR: Final = "Coordinator"
+"""Part of the name of each error that says that the coordinator isn't known, or doesn't know the group, yet."""
+
+_ABSENT: Final = "Dead"
+"""The state of a group that the broker knows nothing of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group; one that no member has joined yet is like one that all members have left.
+
+    `readable`: the client may join it and commit, as far as the broker says.
+    """
+
+    members: int
+    readable: bool
+
+
+def described(settings: KafkaSettings) -> Group:
+    """The settings' group. Raises FatalDelivery if the broker doesn't describe it, with the reason."""
+    limit = time.monotonic() + _PATIENCE
+    with Admin(settings) as admin:
+        told, error = _asked(admin, settings.group_id)
+        while error is not None and _COORDINATOR in error and time.monotonic() < limit:
+            time.sleep(_RETRY)
+            told, error = _asked(admin, settings.group_id)
+    if error is not None:
+        raise FatalDelivery(error)
+    operations = told.get("authorized_operations")
+    return Group(len(told["members"]), operations is None or "READ" in operations)
+
+
+def lag(client: KafkaClient, topic: str) -> int:
+    """How many offsets the client's group has not committed of a topic. Raises DeliveryError."""
+    reader = client.bounded_reader(topic)
+    try:
+        committed = reader.committed()
+        return sum(max(0, end - committed[partition]) for partition, end in reader.ends().items())
+    finally:
+        reader.close()
+
+
+def _asked(admin: Any, group_id: str) -> tuple[dict[str, Any], str | None]:
+    try:
+        told: dict[str, Any] = admin.describe_groups([group_id])[group_id]
+    except KafkaError as error:
+        return {}, type(error).__name__
+    # Brokers since Kafka 4.0 call it an error that there is no such group.
+    return told, None if told["group_state"] == _ABSENT else told["error"]

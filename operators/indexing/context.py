@@ -1,0 +1,203 @@
+"""Context: each document is indexed a second time together with its neighbours, once the document itself is written.
+
+A context is made of what the index holds of a document's window, never of events in flight, so that the order of events
+doesn't matter. What is promised:
+- Once every event is applied, each context is that of the documents in the index, whatever the order of the events, and
+  however many replicas applied them at the same time.
+- A document passes on, and so is in the watermark, only when the contexts that it changes are written.
+
+How: after the documents are written, the contexts that they change are read from the index and written, and read again
+until a reading equals what was written last. A change between reading and writing is then either seen by this second
+reading, or made by an event that is applied later, which writes the same contexts in its turn. Each point names the
+documents of its context, and those that left it when it was made, so the contexts that a deleted or moved document was
+in are found by every reading, also by that of a successor after a crash.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from bytewax.dataflow import Stream, operator
+from numpy.typing import NDArray
+
+from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.changes import Change
+from operators.clients.qdrant.client import QdrantClient
+from operators.indexing.apply import IN_ORDER, applied, in_order, taken, written
+from operators.indexing.document import DocumentInFlight
+from operators.indexing.neighbourhood import Member, Window, joined, touched, windows
+from operators.runtime.async_io import async_io
+from operators.runtime.dispatcher import BatchKey
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batch
+from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER
+from schemas.errors import BackendError
+from schemas.settings.context import ContextSettings
+from schemas.settings.qdrant import Vectors
+
+_FIELDS: Final = (*COLUMNS, GROUP, ORDER)
+_NAMES: Final = (NEIGHBOURS, LEFT)
+_PAGE: Final = 256
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a context is made of: its window, and the dense vectors of the documents in it that have one.
+
+    `left`: which of the documents that it is written for are in it no more.
+    """
+
+    window: Window
+    dense: tuple[Vector, ...]
+    left: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWriter:
+    """Writes the contexts that documents change; `settings` say what is in them."""
+
+    qdrant: QdrantClient
+    names: Vectors
+    settings: ContextSettings
+    catalogue: Catalogue
+    timeout: float
+
+    async def __call__(
+        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
+    ) -> list[BackendError | None]:
+        """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
+        by_collection: dict[str, list[DocumentInFlight]] = {}
+        for document in documents:
+            by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
+        refused: dict[int, BackendError | None] = {}
+        for held, there in by_collection.items():
+
+            async def settle(batch: Sequence[DocumentInFlight], held: str = held) -> None:
+                await self.settle(held, batch[0].collection, {document.point_id for document in batch})
+
+            errors = await written(there, settle)
+            refused.update(zip(map(id, there), errors, strict=True))
+        return [refused[id(document)] for document in documents]
+
+    async def settle(self, held: str, collection: str, ids: Collection[str]) -> None:
+        """Write the contexts that these documents of a collection are in, or were in, until nothing has changed.
+
+        `collection` is the name of `held` in the configuration. Raises BackendError.
+        """
+        done: dict[str, Context] = {}
+        while True:
+            found = await self._read(held, ids)
+            due = {id_: context for id_, context in found.items() if done.get(id_) != context}
+            if not due:
+                return
+            changes = [self._change(id_, context, collection) for id_, context in due.items()]
+            await self.qdrant.change(held, changes, timeout=self.timeout)
+            done |= due
+
+    async def _read(self, held: str, ids: Collection[str]) -> dict[str, Context]:
+        """The contexts that these documents are in, or were in when they were written, as the index has them now."""
+        naming = await self._naming(held, ids)
+        earlier = [Member.of(id_, payload) for id_, payload in naming.items()]
+        payloads = await self.qdrant.retrieve(held, sorted(ids), _FIELDS, timeout=self.timeout)
+        present = [Member.of(id_, payload) for id_, payload in payloads.items()]
+        known = {member.id: member for member in (*earlier, *present)}
+        found = windows([member for member in known.values() if member.place is None], self.settings)
+        for group, orders in _places(known.values()).items():
+            nearby = windows(await self._group(held, group, orders), self.settings)
+            found |= touched(nearby, ids)
+            found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
+        members = sorted({member.id for window in found.values() for member in window})
+        vectors = await self.qdrant.vectors(held, members, self.names.dense, timeout=self.timeout) if members else {}
+        return {
+            id_: Context(
+                window,
+                tuple(tuple(vectors[each.id]) for each in window if each.id in vectors),
+                _left(naming.get(id_, {}), window, ids),
+            )
+            for id_, window in found.items()
+        }
+
+    async def _group(self, held: str, group: str, orders: Sequence[float]) -> list[Member]:
+        """The documents of a group at these values of its order, and all that are in a window with one that is."""
+        reach = self.settings.before + self.settings.after
+        within = {"key": GROUP, "match": {"value": group}}
+        found: dict[str, Member] = {}
+        rest, limit = sorted(orders), _PAGE
+        while rest:
+            before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
+            behind = {"must": [within, {"key": ORDER, "range": {"gte": rest[0]}}]}
+            if reach:
+                found |= await self._ordered(held, before, "desc", reach)
+            page = await self._ordered(held, behind, "asc", limit)
+            found |= page
+            if len(page) < limit:
+                break
+            # Complete are the windows of what has enough documents behind it, all of a greater value.
+            places = sorted(member.place.order for member in page.values() if member.place is not None)
+            last = places[-1 - reach]
+            left = [order for order in rest if order >= last]
+            limit = limit if len(left) < len(rest) else 2 * limit
+            rest = left
+        return list(found.values())
+
+    async def _ordered(self, held: str, where: Mapping[str, Any], direction: str, limit: int) -> dict[str, Member]:
+        order = {"key": ORDER, "direction": direction}
+        page = await self.qdrant.scroll(held, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout)
+        return {record.id: Member.of(record.id, record.payload) for record in page.records}
+
+    async def _naming(self, held: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
+        """The points that name any of these documents, by id, with what a member needs."""
+        where = {"should": [{"key": names, "match": {"any": sorted(ids)}} for names in _NAMES]}
+        found: dict[str, Mapping[str, Any]] = {}
+        offset: str | None = None
+        while True:
+            page = await self.qdrant.scroll(
+                held, where, limit=_PAGE, fields=(*_FIELDS, *_NAMES), offset=offset, timeout=self.timeout
+            )
+            found |= {record.id: record.payload for record in page.records}
+            if (offset := page.next_offset) is None:
+                return found
+
+    def _change(self, id_: str, context: Context, collection: str) -> Change:
+        terms = self.catalogue.analyser(collection).document(joined(context.window))
+        vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
+        held = {"indices": terms.indices, "values": terms.values}
+        vectors[self.names.sparse_context] = held if terms.indices else None
+        return Change(id_, vectors, {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)})
+
+
+def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
+    """The mean direction of vectors; None of none, and where they cancel out."""
+    if not vectors:
+        return None
+    total = np.sum(np.array(vectors, np.float64), axis=0)
+    length = float(np.linalg.norm(total))
+    return (total / length).astype(np.float32) if length > 0 else None
+
+
+def _left(payload: Mapping[str, Any], window: Window, ids: Collection[str]) -> tuple[str, ...]:
+    """Which of these documents the point names that are not in its window any more."""
+    named = {id_ for names in _NAMES for id_ in payload.get(names, ()) if id_ in ids}
+    return tuple(sorted(named - {member.id for member in window}))
+
+
+def _places(members: Iterable[Member]) -> dict[str, list[float]]:
+    places: dict[str, set[float]] = {}
+    for member in members:
+        if member.place is not None:
+            places.setdefault(member.place.group, set()).add(member.place.order)
+    return {group: sorted(orders) for group, orders in places.items()}
+
+
+@operator
+def write_context(
+    step_id: str, up: Stream[Batch[DocumentInFlight]], writer: ContextWriter | None, calls: EventLoopThread
+) -> Stream[Batch[DocumentInFlight]]:
+    """Written documents in; on once the contexts that they change are written, too. Without a writer all go on."""
+    if writer is None:
+        return up
+    return async_io("contexts", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, taken("context", applied))

@@ -1,0 +1,107 @@
+"""Neighbourhoods: which documents are indexed together, and which contexts a document changes. Pure.
+
+Rules
+-----
+- A document's place is its group and its value in the order; of equal values the point's id decides.
+- Its window is the `before` documents in front of it, itself, and the `after` documents behind it, all of its group.
+- A document without a place is alone in its window.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from operators.ranking.dedupe import content
+from operators.ranking.run import stamp
+from schemas.document import GROUP, ORDER
+from schemas.settings.context import ContextSettings
+
+
+class Place(NamedTuple):
+    """Where a document stands: the name of its group, and its value in the group's order."""
+
+    group: str
+    order: float
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A document as its neighbours see it."""
+
+    id: str
+    place: Place | None
+    content: str
+
+    @classmethod
+    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Member":
+        """The document of a point, by its payload in the index."""
+        group, order = payload.get(GROUP), payload.get(ORDER)
+        placed = Place(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        return cls(id_, placed, content(payload))
+
+
+Window = tuple[Member, ...]
+"""The documents that one context is made of, in their order."""
+
+
+def place(settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]) -> Place | None:
+    """The place of a document with these payload fields; None if it has no group or no value in the order."""
+    if settings.order_by is None:
+        return None
+    order = _order(_value(fields, settings.order_by))
+    group = _value(fields, settings.group_by) if settings.group_by is not None else True
+    if order is None or not isinstance(group, str | int | float):
+        return None
+    return Place(orjson.dumps([destination, namespace, group]).decode(), order)
+
+
+def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:
+    """The window of each document, by id; those with a place are of one group."""
+    placed = in_order([member for member in members if member.place is not None])
+    found = {
+        member.id: tuple(placed[max(0, index - settings.before) : index + settings.after + 1])
+        for index, member in enumerate(placed)
+    }
+    return {**found, **{member.id: (member,) for member in members if member.place is None}}
+
+
+def touched(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
+    """The windows that any of these documents is in."""
+    return {id_: window for id_, window in found.items() if any(member.id in ids for member in window)}
+
+
+def in_order(members: Collection[Member]) -> Sequence[Member]:
+    """Documents of one group in their order."""
+    return sorted(members, key=_key)
+
+
+def joined(window: Window) -> str:
+    """The text of a context: the contents of its documents, in their order."""
+    return "\n".join(member.content for member in window if member.content)
+
+
+def _key(member: Member) -> tuple[float, str]:
+    assert member.place is not None
+    return member.place.order, member.id
+
+
+def _value(fields: Mapping[str, Any], path: str) -> object:
+    found: object = fields
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _order(value: object) -> float | None:
+    """A number as it is, a time in Unix seconds; None for what is neither."""
+    if isinstance(value, bool):
+        return None
+    if not isinstance(value, int | float):
+        return stamp(value)
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

@@ -1,0 +1,80 @@
+"""Suitability: what the vectors of a collection must be, what becomes of searches where they differ, and what to do.
+
+`rankstream check` prints it, the search flow logs it, and readiness depends on it, all of them in these words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.indexing.inspection import Schema, Wanted, lack, named
+from schemas.settings import QdrantSettings
+
+CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another collection."
+"""What an operator can do about a vector that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps searches from working (`error`), or from working as well as configured, and what to do about it."""
+
+    level: Literal["warning", "error"]
+    what: str
+    remedy: str
+
+
+def vectors(settings: QdrantSettings) -> Wanted:
+    """What rankstream needs of a collection's vectors, without the indexes: cosine, BM25, token vectors, context."""
+    names = settings.vectors
+    wanted: dict[str, Schema] = {names.dense: {"size": settings.dimension, "distance": "Cosine"}}
+    if names.tokens is not None:
+        comparator = {"comparator": "max_sim"}
+        wanted[names.tokens] = {"size": settings.dimension, "distance": "Dot", "multivector_config": comparator}
+    sparse = {} if names.sparse is None else {names.sparse: {"modifier": "idf"}}
+    context = None
+    if settings.context.on:
+        context = names.dense_context, names.sparse_context
+        wanted[names.dense_context] = wanted[names.dense]
+        sparse[names.sparse_context] = {"modifier": "idf"}
+    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context)
+
+
+def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
+    """Whether Qdrant takes searches by vector; of a collection without dense vectors, whether it takes keywords."""
+    if not info.vectors:
+        return wanted.sparse in info.sparse_vectors
+    return not any(each.refused for each in lack(wanted, info).dense)
+
+
+def absent(settings: QdrantSettings) -> Problem:
+    """That a collection isn't there; what another tool fills, it creates."""
+    correct = "orrect qdrant.destinations and qdrant.collections."
+    remedy = f"C{correct}" if settings.of_another_tool else f"Run rankstream collections --create, or c{correct}"
+    return Problem("error", "the collection does not exist", remedy)
+
+
+def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool) -> Iterator[Problem]:
+    """What searches of a collection that is there do without; `late_interaction`: it is the configured reranker."""
+    lacking = lack(wanted, info)
+    if all(each.mild for each in lacking.dense) and lacking.dense:
+        yield Problem("warning", f"scores of the vector leg are no cosines: {named(lacking.dense)}", CORRECT)
+    elif lacking.dense:
+        yield Problem("error", f"the vector leg cannot search: {named(lacking.dense)}{_others(wanted, info)}", CORRECT)
+    if lacking.sparse:
+        finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
+        yield Problem("warning", f"the keyword leg {finds}: {named(lacking.sparse)}", CORRECT)
+    if lacking.context:
+        remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
+        yield Problem("warning", f"documents are not searched with their neighbours: {named(lacking.context)}", remedy)
+    if lacking.tokens and late_interaction:
+        remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
+        yield Problem("warning", f"late interaction is off here: {named(lacking.tokens)}", remedy)
+
+
+def _others(wanted: Wanted, info: CollectionInfo) -> str:
+    """The names by which it may be meant, where the dense vector isn't there."""
+    if wanted.dense in info.vectors:
+        return ""
+    there = ", ".join(f"{name or 'the unnamed one'} ({has.get('size')})" for name, has in info.vectors.items())
+    return f"; the collection has {there}" if there else "; the collection has none"

@@ -1,0 +1,67 @@
+"""A request to a backend, divided into slices, and what it has of its outcome."""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from schemas.errors import BackendError
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+@dataclass(slots=True, eq=False)
+class Request(Generic[Q, R]):
+    """One request of `units`; `taken` of them are in calls, or have an outcome already.
+
+    `tenant` is whom it is made for. A request that is cut has fewer units than it was made with; `lost` says why, None
+    if it is time that was too short.
+    """
+
+    query: Q
+    deadline: float
+    units: int
+    tenant: object = None
+    taken: int = 0
+    lost: BackendError | None = None
+    whole: bool = True
+    parts: "dict[int, tuple[int, R]]" = field(default_factory=dict)
+
+    def answer(self, slice_: "Slice[Q, R]", outcome: R) -> None:
+        """Note the outcome of a slice of its units."""
+        self.parts[slice_.start] = slice_.stop, outcome
+
+    def cut(self, units: int, lost: BackendError | None = None) -> None:
+        """Do without the units from `units` on; their outcomes are dropped."""
+        if units < self.units:
+            self.units = units
+            self.whole = False
+            self.lost = lost
+            self.taken = min(self.taken, units)
+            self.parts = {start: part for start, part in self.parts.items() if start < units}
+
+    @property
+    def answered(self) -> int:
+        """How many units have an outcome, from the first on without a gap."""
+        end = 0
+        while (part := self.parts.get(end)) is not None:
+            end = part[0]
+        return end
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its units have an outcome."""
+        return self.answered >= self.units
+
+    @property
+    def outcomes(self) -> list[R]:
+        """The outcomes of its slices, in the order of their units."""
+        return [self.parts[start][1] for start in sorted(self.parts)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice(Generic[Q, R]):
+    """The units of a request, from `start` to before `stop`, that are in one call."""
+
+    request: Request[Q, R]
+    start: int
+    stop: int

@@ -1,0 +1,134 @@
+"""The instruments: every metric by its name, what it counts, its labels, and its buckets.
+
+Names and labels are Prometheus's, and the same over OTLP. docs/reference/observability.md says what they promise, in
+MUST and SHOULD. Every metric but those of the process has the label `flow`: a process may run several.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of durations: from a step within the process to the longest deadline."""
+
+SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+
+FLOW: Final = "flow"
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+class Instruments:
+    """One process's metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        # What Prometheus's clients call the process's processor time, memory and descriptors; on Linux.
+        ProcessCollector(registry=self.registry)
+
+        self.received = self._of(Counter, "rankstream_messages_received", "Messages read from Kafka, for the flow.")
+        self.answered = self._of(
+            Counter, "rankstream_queries_answered", "Queries whose result is committed, by its status.", ["status"]
+        )
+        self.latency = self._of(
+            Histogram,
+            "rankstream_query_latency_seconds",
+            "From Kafka's timestamp of a query to the commit of its result.",
+            ["status"],
+            SECONDS,
+        )
+        self.applied = self._of(
+            Counter, "rankstream_documents_applied", "Documents that are in the index, with their offset committed."
+        )
+        self.dead_letters = self._of(
+            Counter,
+            "rankstream_dead_letters",
+            "Messages that became dead letters, by class and by the stage that rejected them; committed.",
+            ["class", "stage"],
+        )
+        self.degraded = self._of(
+            Counter, "rankstream_degraded", "Parts of answers that were lost, by stage and reason.", ["stage", "reason"]
+        )
+        self.legs = self._of(Counter, "rankstream_legs", "Legs of queries by what became of them.", ["leg", "outcome"])
+        self.stages = self._of(
+            Histogram, "rankstream_stage_duration_seconds", "Duration of a query's step.", ["stage"], SECONDS
+        )
+        self.lookups = self._of(
+            Counter, "rankstream_cache_lookups", "Lookups in caches, hit or miss.", ["cache", "outcome"]
+        )
+        self.removed = self._of(
+            Counter, "rankstream_firewall_removals", "Documents that the post-filter check took out of results."
+        )
+        self.decayed = self._of(Counter, "rankstream_decay_applied", "Queries that were ranked by age.")
+
+        self.in_flight = self._of(Gauge, "rankstream_in_flight", "Messages read and not committed.")
+        self.credit = self._of(Gauge, "rankstream_credit", "Messages that may be read now beyond those in flight.")
+        self.lag = self._of(
+            Gauge,
+            "rankstream_consumer_lag",
+            "Messages of an assigned partition from the committed offset to its end.",
+            ["topic", "partition"],
+        )
+        self.rebalances = self._of(
+            Counter, "rankstream_rebalances", "Changes of the assigned partitions, by kind.", ["kind"]
+        )
+        self.transactions = self._of(
+            Counter, "rankstream_transactions", "Transactions, by what became of them.", ["outcome"]
+        )
+        self.transaction_duration = self._of(
+            Histogram, "rankstream_transaction_duration_seconds", "Duration of a transaction.", [], SECONDS
+        )
+        self.replacements = self._of(
+            Counter, "rankstream_producer_replacements", "Transactional producers that were replaced."
+        )
+        self.abandoned = self._of(
+            Counter, "rankstream_records_abandoned", "Records that were dropped: their partition was taken away."
+        )
+        self.drains = self._of(Counter, "rankstream_drains", "Drains, by what became of them.", ["outcome"])
+        self.idle = self._of(
+            Gauge, "rankstream_worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it."
+        )
+        self.idle_limit = self._of(
+            Gauge, "rankstream_worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog."
+        )
+
+        self.calls = self._of(
+            Gauge, "rankstream_calls_in_flight", "Calls of a stage to its backend under way.", ["stage"]
+        )
+        self.calls_limit = self._of(
+            Gauge, "rankstream_calls_limit", "Most calls of a stage that may be under way; 0: no limit.", ["stage"]
+        )
+        self.batch = self._of(
+            Histogram,
+            "rankstream_batch_size",
+            "What one call of a stage carries: texts, or documents to rerank.",
+            ["stage"],
+            SIZES,
+        )
+        self.queue_wait = self._of(
+            Histogram,
+            "rankstream_queue_wait_seconds",
+            "How long the request that waited longest waited for its call.",
+            ["stage"],
+            SECONDS,
+        )
+        self.requests = self._of(
+            Counter, "rankstream_backend_requests", "Requests to a backend, `ok` or by reason.", ["backend", "outcome"]
+        )
+        self.request_duration = self._of(
+            Histogram,
+            "rankstream_backend_request_duration_seconds",
+            "Duration of requests that a backend answered.",
+            ["backend"],
+            SECONDS,
+        )
+        self.breaker = self._of(
+            Gauge, "rankstream_breaker_open", "1 while a backend is left alone, else 0.", ["backend"]
+        )
+
+    def _of(
+        self, kind: type[M], name: str, told: str, labels: Sequence[str] = (), buckets: Sequence[float] | None = None
+    ) -> M:
+        bounds: dict[str, Any] = {} if buckets is None else {"buckets": buckets}
+        return kind(name, told, [FLOW, *labels], registry=self.registry, **bounds)

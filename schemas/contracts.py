@@ -1,0 +1,154 @@
+"""The contracts: JSON Schema of every event and of the configuration, and AsyncAPI 3 of the topics; all generated.
+
+Sources: JSON Schema 2020-12, AsyncAPI 3.0.0.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from schemas import dead_letter
+from schemas.document import DocumentEvent
+from schemas.errors import DeadLetterClass
+from schemas.pool import CandidatePool
+from schemas.query import SCHEMA_VERSION, QueryEvent
+from schemas.result import ResultEvent
+from schemas.settings import Settings, Topics
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "config": Settings,
+    "query": QueryEvent,
+    "result": ResultEvent,
+    "document": DocumentEvent,
+    "pool": CandidatePool,
+}
+
+_TRACE: Final = {
+    "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
+    "tracestate": {"type": "string", "description": "W3C Trace Context: what tracing systems pass on."},
+}
+
+_WHY: Final = {
+    dead_letter.TOPIC: "Topic that the message came from.",
+    dead_letter.PARTITION: "Its partition, in decimal.",
+    dead_letter.OFFSET: "Its offset, in decimal.",
+    dead_letter.STAGE: "Stage that rejected the message.",
+    dead_letter.CLASS: f"Class: one of {', '.join(DeadLetterClass)}.",
+    dead_letter.MESSAGE: f"What is wrong, at most {dead_letter.MAX_MESSAGE_CHARS} characters.",
+    dead_letter.TRACE_ID: "Trace of the message, in 32 hexadecimal digits; missing without one.",
+}
+
+
+def all_contracts() -> dict[str, Any]:
+    """Every contract by its name."""
+    made = {name: _schema(model) for name, model in _MODELS.items()}
+    for section in made["config"]["properties"].values():
+        # A section's keys have their defaults; the section's own would repeat them, the host's name among them.
+        if "$ref" in section:
+            section.pop("default", None)
+    made["dead-letter"] = _dead_letter()
+    made["asyncapi"] = asyncapi()
+    return dict(sorted(made.items()))
+
+
+def asyncapi() -> dict[str, Any]:
+    """All topics, who sends and who receives, and the headers."""
+    topics = Topics()
+    channels = {
+        "queries": (topics.queries, "query", "receive", "Query events. The key is free: it says what is ordered."),
+        "results": (topics.results, "result", "send", "One result a query, with the query's key."),
+        "documents": (
+            topics.documents,
+            "document",
+            "receive",
+            "Document events: upserts and deletions. Key by id, so that a document's events stay in order.",
+        ),
+        "dead_letters": (topics.dead_letters, "dead_letter", "send", "Rejected messages, unchanged, and why."),
+        "watermarks": (
+            topics.watermarks,
+            "watermark",
+            "send",
+            "Compacted: how far each namespace is indexed. For rankstream itself.",
+        ),
+    }
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "rankstream",
+            "version": str(SCHEMA_VERSION),
+            "description": "Topics have the names of the default configuration.",
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            name: {
+                "address": address,
+                "description": said,
+                "messages": {message: {"$ref": f"#/components/messages/{message}"}},
+            }
+            for name, (address, message, _, said) in channels.items()
+        },
+        "operations": {
+            f"{action}_{name}": {
+                "action": action,
+                "channel": {"$ref": f"#/channels/{name}"},
+                "messages": [{"$ref": f"#/channels/{name}/messages/{message}"}],
+            }
+            for name, (_, message, action, _) in channels.items()
+        },
+        "components": {"messages": _messages()},
+    }
+
+
+def _messages() -> dict[str, Any]:
+    traced = {"type": "object", "properties": _TRACE}
+
+    def message(title: str, schema: str, headers: Mapping[str, Any] = traced) -> dict[str, Any]:
+        return {
+            "title": title,
+            "headers": headers,
+            "payload": {"schemaFormat": f"application/schema+json;version={DIALECT}", "schema": {"$ref": schema}},
+        }
+
+    return {
+        "query": message("A query", "query.json"),
+        "result": message("The result of a query", "result.json"),
+        "document": message("A document, or its deletion", "document.json"),
+        "dead_letter": {
+            "title": "A rejected message",
+            "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},
+            "payload": {"description": "The message as it came: any bytes."},
+        },
+        "watermark": {
+            "title": "How far a namespace is indexed",
+            "payload": {"description": "An internal format."},
+        },
+    }
+
+
+def _dead_letter() -> dict[str, Any]:
+    """A dead letter is the message as it came; what is ours about it are its headers."""
+    properties = {name: {"type": "string", "description": said} for name, said in _WHY.items()}
+    return {
+        "$schema": DIALECT,
+        "title": "DeadLetter",
+        "description": "A rejected message: key and value as they came, and headers that say why.",
+        "type": "object",
+        "properties": {
+            "key": {"description": "As it came."},
+            "value": {"description": "As it came; null if the message is too large for the dead letters' topic."},
+            "headers": {
+                "type": "object",
+                "description": "Those of the message, and these. They are named as those of Kafka Connect.",
+                "properties": properties,
+                "required": sorted(_WHY.keys() - {dead_letter.TRACE_ID}),
+            },
+        },
+        "required": ["headers"],
+    }
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return {"$schema": DIALECT, **model.model_json_schema(mode="validation")}

@@ -1,0 +1,104 @@
+"""What is wrong with a value, in words of ours: for configurations and for events alike. Pure."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+Path = tuple[str | int, ...]
+
+_EXPECTED: Final = {
+    "missing": "missing",
+    "int_type": "a whole number is expected",
+    "int_parsing": "a whole number is expected",
+    "int_from_float": "a whole number is expected",
+    "float_type": "a number is expected",
+    "float_parsing": "a number is expected",
+    "finite_number": "a finite number is expected",
+    "bool_type": "true or false is expected",
+    "bool_parsing": "true or false is expected",
+    "string_type": "a text is expected",
+    "path_type": "a path is expected",
+    "list_type": "a list is expected",
+    "dict_type": "a mapping is expected",
+    "mapping_type": "a mapping is expected",
+    "model_type": "a mapping is expected",
+    "literal_error": "{expected} is expected",
+    "greater_than": "more than {gt} is expected",
+    "greater_than_equal": "{ge} or more is expected",
+    "less_than": "less than {lt} is expected",
+    "less_than_equal": "{le} or less is expected",
+    "string_too_short": "{min_length} characters or more are expected",
+    "string_too_long": "{max_length} characters or fewer are expected",
+    "too_short": "{min_length} values or more are expected",
+    "too_long": "{max_length} values or fewer are expected",
+    "union_tag_invalid": "one of {expected_tags} is expected as {discriminator}",
+    "union_tag_not_found": "{discriminator} is missing",
+    "string_pattern_mismatch": "a text of the form {pattern} is expected",
+}
+"""Kind of error in pydantic -> words of ours."""
+
+
+def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
+    """What is wrong at the error's place in a value that was to be a `root`."""
+    path = item["loc"]
+    if item["type"] == "extra_forbidden":
+        return unknown(str(path[-1]), names(root, path[:-1]))
+    if (words := _EXPECTED.get(item["type"])) is not None:
+        return words.format_map({name: _whole(value) for name, value in item.get("ctx", {}).items()})
+    # What a validator of ours said, without what pydantic puts before it.
+    return item["msg"].removeprefix("Value error, ")
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """That there is no such name, with the one that was likely meant, else with all."""
+    if (near := likely(name, known)) is not None:
+        return f"no such key; did you mean {near}?"
+    return f"no such key; there are {', '.join(known)}" if known else "no such key"
+
+
+def likely(name: str, known: Sequence[str]) -> str | None:
+    """The known name that was likely meant."""
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+
+
+def names(root: type[BaseModel], path: Path) -> list[str]:
+    """The keys that the section at `path` takes; none where any name may stand, or no section is."""
+    model = _model(root, path)
+    return sorted(model.model_fields) if model is not None else []
+
+
+def _whole(value: object) -> object:
+    """A bound without the decimals that it doesn't need."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _model(root: type[BaseModel], path: Path) -> type[BaseModel] | None:
+    at: Any = root
+    for name in path:
+        found = next((each for each in _alternatives(at) if _is_model(each) or get_origin(each) is dict), None)
+        if found is None:
+            return None
+        if _is_model(found):
+            field = found.model_fields.get(str(name))
+            at = field.annotation if field is not None else None
+        else:
+            at = get_args(found)[1]
+    return next(filter(_is_model, _alternatives(at)), None)
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """What an annotation may stand for: the parts of a union, each without what it is annotated with."""
+    if hasattr(annotation, "__metadata__"):
+        yield from _alternatives(annotation.__origin__)
+    elif get_origin(annotation) is not None and get_origin(annotation) is not dict:
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

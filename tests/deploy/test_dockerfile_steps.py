@@ -1,0 +1,119 @@
+"""The steps of deploy/Dockerfile, run without Docker: in an empty directory, with a Python that has nothing but pip."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.deploy.files import PROJECT, ROOT, Stage, last_stage, stages
+
+pytestmark = [pytest.mark.slow, pytest.mark.operate, pytest.mark.weights, pytest.mark.timeout(2400)]
+
+IMAGE = "/opt/rankstream"
+"""What the last stage copies from the builder."""
+
+
+class Machine(NamedTuple):
+    """A directory that stands for the root of the image."""
+
+    root: Path
+
+    def path(self, inside: str) -> Path:
+        """Where a path of the image is."""
+        return self.root / inside.lstrip("/")
+
+    def environment(self, stage: Stage) -> dict[str, str]:
+        """The variables that a stage sets, over those that pip needs to find its index."""
+        kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name == "HOME"}
+        kept["PATH"] = f"{self.root / 'python' / 'bin'}:/usr/bin:/bin"
+        for value in stage.all("ENV"):
+            for word in shlex.split(value):
+                name, _, given = word.partition("=")
+                given = given.replace(IMAGE, str(self.path(IMAGE)))
+                kept[name] = given.replace("$PATH", kept["PATH"])
+        return kept
+
+    def run(self, stage: Stage, command: str, directory: Path) -> str:
+        """Run a step's command as Docker would; what it prints."""
+        line = command.replace(IMAGE, str(self.path(IMAGE)))
+        done = subprocess.run(
+            ["/bin/sh", "-euc", line],
+            cwd=directory,
+            env=self.environment(stage),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def build(self, stage: Stage) -> None:
+        """Do what a stage says, step by step."""
+        directory = self.root
+        for instruction, value in stage.steps:
+            match instruction:
+                case "WORKDIR":
+                    directory = self.path(value)
+                    directory.mkdir(parents=True)
+                case "COPY":
+                    *sources, target = value.split()
+                    for source in sources:
+                        self._copy(ROOT / source, directory, target, alone=len(sources) == 1)
+                case "RUN":
+                    self.run(stage, value, directory)
+                case _:
+                    assert instruction == "ENV", instruction
+
+    def _copy(self, source: Path, directory: Path, target: str, *, alone: bool) -> None:
+        # Docker takes a target for a directory if it ends with a slash or there are several sources.
+        if source.is_dir():
+            shutil.copytree(source, directory / target, ignore=shutil.ignore_patterns("__pycache__"))
+            return
+        place = directory / target if alone and not target.endswith("/") else directory / target / source.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """The machine after the builder's last step."""
+    made = Machine(tmp_path_factory.mktemp("image"))
+    python = getattr(sys, "_base_executable", sys.executable)
+    subprocess.run([python, "-m", "venv", str(made.root / "python")], check=True)
+    [builder] = [stage for stage in stages() if stage.name == "builder"]
+    made.build(builder)
+    return made
+
+
+def test_the_image_runs_rankstream(machine: Machine) -> None:
+    """What the last stage copies has the command, of the project's version, in an environment without pip."""
+    stage = last_stage()
+    assert "rankstream" in machine.run(stage, "rankstream --help", machine.root)
+    code = "import importlib.metadata as m; print(m.version('rankstream'), [d.name for d in m.distributions()])"
+    printed = machine.run(stage, f"python -c {shlex.quote(code)}", machine.root)
+    assert printed.startswith(f"{PROJECT['version']} ")
+    assert "'pip'" not in printed
+    assert "'pytest'" not in printed
+
+
+def test_the_image_has_the_models_graph(machine: Machine) -> None:
+    """The graph is there, and an embedding needs nothing that could be written."""
+    stage = last_stage()
+    [graph] = machine.path(f"{IMAGE}/cache").glob("*")
+    before = graph.stat().st_mtime_ns
+    code = """
+import asyncio, os
+from pathlib import Path
+from operators.clients.local.minilm.model import MiniLM
+model = MiniLM(Path(os.environ["RANKSTREAM_CACHE_DIR"]), threads=1)
+assert len(model.encode(["a blue lantern"])) == 1
+asyncio.run(model.aclose())
+"""
+    machine.run(stage, f"python -c {shlex.quote(code)}", machine.root)
+    assert [graph.stat().st_mtime_ns] == [before]
+    assert [*machine.path(f"{IMAGE}/cache").glob("*")] == [graph]

@@ -1,0 +1,50 @@
+"""The page about events: every field and header is explained, and its examples are events."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+from pydantic import BaseModel
+
+from schemas import dead_letter
+from schemas.document import DocumentEvent
+from schemas.errors import DeadLetterClass
+from schemas.query import QueryEvent
+from schemas.result import ResultEvent, Status
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "events.md").read_text()
+MODELS: dict[str, type[BaseModel]] = {"query": QueryEvent, "result": ResultEvent, "document": DocumentEvent}
+
+
+def explained(section: str) -> list[str]:
+    """The names in the first column of a section's table."""
+    rows = PAGE.partition(f"\n## {section.capitalize()}\n")[2].partition("\n## ")[0]
+    return [name for cell in re.findall(r"(?m)^\| (`.*?) \|", rows) for name in re.findall(r"`([\w.]+)`", cell)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_field_is_explained_once(name: str) -> None:
+    """The tables have the fields of the models, and no others."""
+    assert sorted(explained(name)) == sorted(MODELS[name].model_fields)
+
+
+def test_every_header_of_a_dead_letter_is_explained() -> None:
+    """The headers are those that are written, and the classes those that there are."""
+    written = [value for name, value in vars(dead_letter).items() if name.isupper() and name[0] != "_"]
+    headers = [value for value in written if isinstance(value, str)]
+    assert sorted(explained("dead letter")) == sorted(headers)
+    classes = PAGE.partition("The class of the error: ")[2].partition("|")[0]
+    assert {*re.findall(r"`(\w+)`", classes)} <= {*DeadLetterClass}
+
+
+def test_every_status_is_named() -> None:
+    """The result's table lists them all."""
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `status`"))
+    assert {*re.findall(r"`(\w+)`", row)} - {"status"} == {*Status}
+
+
+@pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))
+def test_every_example_is_an_event(name: str, example: str) -> None:
+    """What the page shows can be sent, or is what comes."""
+    MODELS[name].model_validate(orjson.loads(example))

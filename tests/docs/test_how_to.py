@@ -1,0 +1,116 @@
+"""What the how-to pages do without a broker: their programs run, and their examples are what rankstream answers."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.ports import free_port
+from operators.access.policy import Asked, judge
+from schemas.denial import DenialCode
+from schemas.document import DocumentEvent
+from schemas.settings import load
+from tests.docs.pages import DOCS, Block, blocks
+from tests.integration.deployment import wait_until
+
+
+def of(page: str, info: str) -> list[Block]:
+    """The blocks of a how-to page with an info string."""
+    return [block for block in blocks(DOCS / "how-to" / page) if block.info == info]
+
+
+def run(command: str, folder: Path) -> str:
+    """What a block of the shell prints in a folder; it must succeed."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_policies_deny_what_the_page_says(tmp_path: Path) -> None:
+    """The denied result is the assistant's, an unknown source may not read, and the document is one to hide."""
+    [config] = of("policies.md", "yaml")
+    (tmp_path / "rankstream.yaml").write_text(config.text)
+    settings = load(tmp_path / "rankstream.yaml", {"qdrant": {"url": "http://localhost:6333"}})
+    sources, firewall = settings.policies.sources, settings.firewall
+    deep = Asked("assistant", "default", None, "acme", "read", "deep")
+    denied = judge(sources["assistant"], firewall, deep)
+    [result] = of("policies.md", "json result")
+    assert denied is not None
+    assert json.loads(result.text)["denied"] == {"code": denied.code, "reason": denied.reason}
+    assert judge(sources["assistant"], firewall, replace(deep, profile="fast")) is None
+    assert judge(sources["back-office"], firewall, deep) is None
+    unknown = judge(settings.policies.default, firewall, deep)
+    assert unknown is not None
+    assert unknown.code is DenialCode.SOURCE_NOT_PERMITTED_TO_READ
+    [document] = of("policies.md", "json document")
+    event = DocumentEvent.model_validate_json(document.text)
+    assert event.model_dump()["classification"] == "confidential"
+
+
+@pytest.mark.slow
+def test_the_small_server_reranks(tmp_path: Path) -> None:
+    """`check` has a text scored by the page's server, with the page's configuration."""
+    port = str(free_port(1))
+    [server] = of("own-reranker.md", "python")
+    [config] = of("own-reranker.md", "yaml")
+    (tmp_path / "rankstream.yaml").write_text(config.text.replace("8090", port))
+    with subprocess.Popen(
+        [sys.executable, "-c", server.text.replace("8090", port)], stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            wait_until(
+                lambda: (
+                    subprocess.run(["bash", "-c", f"</dev/tcp/127.0.0.1/{port}"], stderr=subprocess.DEVNULL).returncode
+                    == 0
+                )
+            )
+            told = run(of("own-reranker.md", "sh")[0].text, tmp_path)
+        finally:
+            process.kill()
+    assert re.search(r"ok +reranker: cohere words answers", " ".join(told.split()))
+
+
+def pools(folder: Path) -> Iterator[str]:
+    """A pool for each of the page's queries, with every document of the page in both legs."""
+    found = [json.loads(line)["id"] for line in (folder / "documents.jsonl").read_text().splitlines()]
+    hits = [{"id": id_, "score": 1 / rank} for rank, id_ in enumerate(found, 1)]
+    for line in (folder / "queries.jsonl").read_text().splitlines():
+        legs = [{"name": name, "hits": hits} for name in ("vector", "keyword")]
+        yield json.dumps({"query": json.loads(line), "now": 0, "legs": legs})
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_recipes_are_compared(tmp_path: Path) -> None:
+    """The page's commands that compare succeed one after the other, each with a row for what it measures."""
+    judged, compared, beside, *_ = (block.text for block in of("tuning.md", "sh"))
+    run(judged, tmp_path)
+    table = run(compared, tmp_path)
+    assert all(recipe in table for recipe in ("keyword", "vector", "hybrid", "hybrid+rerank"))
+    assert run(beside, tmp_path).count("sign test") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_recipes_are_tuned(tmp_path: Path) -> None:
+    """The page's commands that tune succeed, on documents and on recorded pools; what is written configures."""
+    judged, _, _, tuned, recorded = (block.text for block in of("tuning.md", "sh"))
+    run(judged, tmp_path)
+    assert "held-out queries" in run(tuned, tmp_path)
+    assert "hybrid" in load(tmp_path / "tuned.yaml", {"qdrant": {"url": "http://localhost:6333"}}).recipes
+    (tmp_path / "results.jsonl").write_text("\n".join(pools(tmp_path)))
+    assert "4 queries are judged" in run(recorded, tmp_path)

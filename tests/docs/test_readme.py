@@ -1,0 +1,51 @@
+"""The README tells the truth: its picture is the flow, and its examples belong together."""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from schemas.query import QueryEvent
+from schemas.result import ResultEvent
+from schemas.settings import load
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language, in order."""
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_query_is_one() -> None:
+    """The example query is accepted as it stands."""
+    [query] = blocks("json query")
+    QueryEvent.model_validate(json.loads(query))
+
+
+def test_the_answer_holds_to_the_contract() -> None:
+    """The example answer is a result event, and answers the example query."""
+    query, answer = map(json.loads, blocks("json query") + blocks("json result"))
+    ResultEvent.model_validate(answer)
+    assert answer["query_id"] == query["query_id"]
+    assert answer["metadata"] == query["metadata"]
+
+
+def test_the_configuration_loads(tmp_path: Path) -> None:
+    """The example configuration is enough to start with."""
+    (example,) = blocks("yaml")
+    assert yaml.safe_load(example)
+    path = tmp_path / "rankstream.yaml"
+    path.write_text(example)
+    assert load(path).qdrant.url == "http://localhost:6333"
+
+
+def test_the_picture_has_the_stages_of_the_flow() -> None:
+    """What the picture of the search flow shows are stages of it, in their order."""
+    drawn = re.search(r"│ (decode ▶.*?publish) │", TEXT)
+    assert drawn is not None
+    shown = [stage.strip().replace(" ", "_") for stage in drawn[1].split("▶")]
+    flow = re.findall(r"(?m)^    \w+ = (\w+)\(\"", (ROOT / "flows" / "search.py").read_text())
+    assert [stage for stage in dict.fromkeys(flow) if stage in shown] == shown

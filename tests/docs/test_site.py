@@ -1,0 +1,72 @@
+"""The site: it is built without a warning, loads nothing from elsewhere, and its generated pages are fresh."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.site import command_line, configuration
+from docs.site.__main__ import pages
+from tests.docs.pages import PAGES, ROOT
+
+LOADED = re.compile(
+    r"""<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'> ]+)|url\(["']?(https?:[^)]+)"""
+)
+"""What a browser fetches for a page: of tags that load, and of style sheets."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it."""
+    built = tmp_path_factory.mktemp("site")
+    recipe = re.search(
+        r"(?m)^docs:.*\n(?:\t.*\n)*?\t\$\(VENV\)/bin/python (-m sphinx .*) -d \S+ \. \S+$",
+        (ROOT / "Makefile").read_text(),
+    )
+    assert recipe is not None
+    command = [sys.executable, *recipe[1].split(), "-d", str(built / "doctrees"), ".", str(built / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return built / "site"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_page_is_in_it(site: Path) -> None:
+    """It is built strictly: a broken link or anchor, or a page that the contents lack, would be an error."""
+    for page in PAGES:
+        assert (site / page.relative_to(ROOT).with_suffix(".html")).exists(), page
+    assert "docs/index.html" in (site / "index.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    """No page, style sheet or script names a font, a script or an image of another host."""
+    files = [file for kind in ("html", "css") for file in site.rglob(f"*.{kind}")]
+    assert len(files) > len(PAGES)
+    for file in files:
+        assert LOADED.findall(file.read_text()) == [], file
+    assert LOADED.findall('<script async src="https://cdn.example/a.js">')
+    assert LOADED.findall("@font-face{src:url(https://fonts.example/a.woff)}")
+
+
+@pytest.mark.parametrize("file", pages(), ids=lambda file: file.stem)
+def test_generated_pages_are_fresh(file: Path) -> None:
+    """`python -m docs.site` would change nothing."""
+    assert file.read_text(encoding="utf-8") == pages()[file]
+
+
+def test_every_key_and_every_option_is_on_its_page() -> None:
+    """A key with its variable, and an option with its values and its default, as a reader looks them up."""
+    keys = " ".join(configuration.page().split())
+    assert (
+        "**`kafka.session_timeout`**: Seconds without heartbeats until the group removes a member.\\ Number from 6 to"
+        " 10; seconds. Default: `6.0`. Variable: `RANKSTREAM_KAFKA__SESSION_TIMEOUT`." in keys
+    )
+    assert "**`policies.sources.<source>.deny.profiles`**: " in keys
+    options = command_line.page()
+    assert "- **`--limit`** (integer from 1 to 200, default `10`): Number of results." in options
+    assert "(one of `kafka`, `qdrant`, `embedder`, `reranker`, `clock`): Check this part alone" in options

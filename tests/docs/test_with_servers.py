@@ -1,0 +1,218 @@
+"""What the pages do with a Kafka broker and a Qdrant server, followed to the letter but for the servers' ports."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.kafka.broker import Broker
+from tests import qdrant_server
+from tests.docs.pages import ROOT, Block, blocks
+from tests.qdrant_server import binary
+
+pytestmark = [pytest.mark.slow, pytest.mark.operate, pytest.mark.weights, pytest.mark.timeout(900)]
+
+PATIENCE = 120.0
+"""Seconds to wait for what must happen in the end."""
+
+
+@dataclass
+class Place:
+    """A folder with rankstream.yaml, as a reader of the pages has it, beside a broker and a Qdrant server."""
+
+    folder: Path
+    broker: str
+    qdrant: str
+
+    def filled(self, text: str) -> str:
+        """A text of a page with the addresses of the servers that are there."""
+        return text.replace("http://localhost:6333", self.qdrant).replace("localhost:9092", self.broker)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a reader who set none, but for the health port, which others may have."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
+        cache = os.environ.get("RANKSTREAM_CACHE_DIR", str(Path("~/.cache/rankstream").expanduser()))
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {**own, "PATH": path, "RANKSTREAM_CACHE_DIR": cache, "RANKSTREAM_TELEMETRY__PORT": "0", "COLUMNS": "80"}
+
+    def run(self, block: Block | str, code: int = 0) -> str:
+        """What the block's commands print, one after the other; the last one's exit code must be `code`."""
+        text = block if isinstance(block, str) else block.text
+        done = subprocess.run(
+            ["bash", "-e", "-c", self.filled(text)],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, command: str) -> "subprocess.Popen[str]":
+        """Start a command, or a program in Python, that goes on; what it logs is in log.txt."""
+        words = command.split() if command.startswith("rankstream ") else [sys.executable, "-u", "-c", command]
+        with (self.folder / "log.txt").open("a") as log:
+            return subprocess.Popen(
+                words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+
+def of(page: str, language: str) -> list[Block]:
+    """The blocks of a page in a language."""
+    return [block for block in blocks(ROOT / "docs" / page) if block.language == language]
+
+
+def printed(process: "subprocess.Popen[str]", wanted: str) -> str:
+    """The first line of a process that the pattern is found in; fails if it ends before."""
+    assert process.stdout is not None
+    line = next((line for line in process.stdout if re.search(wanted, line)), None)
+    assert line is not None, f"it ended without {wanted}"
+    return line
+
+
+@contextmanager
+def going_on(place: Place, program: Block) -> Iterator["subprocess.Popen[str]"]:
+    """A program of a page that runs until the block is left."""
+    process = place.start(place.filled(program.text))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The folder at the end of the tutorial: the flows are running, and its documents are indexed."""
+    folder = tmp_path_factory.mktemp("reader")
+    with qdrant_server.running(folder / "qdrant") as qdrant:
+        at = Place(folder, broker.bootstrap, qdrant)
+        [config] = of("tutorial.md", "yaml")
+        (folder / "rankstream.yaml").write_text(at.filled(config.text))
+        at.run(of("tutorial.md", "sh")[0])
+        _, create, flows, _, _ = of("tutorial.md", "console")
+        made = at.run(create)
+        assert "created topic queries" in made
+        assert not re.search(r"(?m)^error ", made), made
+        running = [at.start(line) for line in flows.text.splitlines()]
+        try:
+            yield at
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.communicate(timeout=PATIENCE)
+        assert [process.returncode for process in running] == [0, 0]
+
+
+def test_the_tutorial_from_topics_to_an_application(place: Place) -> None:
+    """Its documents are found by both queries, and by the application that it shows."""
+    ask = of("tutorial.md", "console")[3]
+    told = place.run(ask)
+    assert "indexed 3 documents, rejected 0" in told
+    assert len(re.findall(r"│ 1 +│ reset ", told)) == 2
+    [application] = of("tutorial.md", "python")
+    with going_on(place, application) as process:
+        assert "reset" in printed(process, r"^ok \['\w+', '\w+'\]")
+
+
+def test_a_document_is_deleted(place: Place) -> None:
+    """The commands find the document while it is there, delete it, and find it no more, neither does Qdrant."""
+    deletion, ask, count = of("how-to/deleting.md", "console")
+    (place.folder / "faq.jsonl").write_text('{"id": "faq-12", "namespace": "acme", "text": "Hold the button."}')
+    place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
+    assert "ok, 1 candidates" in place.run(ask)
+    assert json.loads(place.run(count))["result"] == {"count": 1}
+    assert "indexed 1 documents, rejected 0" in place.run(deletion)
+    assert "ok, 0 candidates" in place.run(ask)
+    assert json.loads(place.run(count))["result"] == {"count": 0}
+
+
+def test_a_collection_is_looked_at_and_mended(place: Place) -> None:
+    """The commands of the page find the tutorial's collection whole, and an index that is removed is made again."""
+    check, look, again = of("reference/collections.md", "sh")
+    place.run(check)
+    assert "documents" in place.run(look)
+    if binary.named() is None:
+        # The stand-in of a Qdrant server removes no index.
+        again = again._replace(text=again.text.partition("\n")[2])
+    place.run(again)
+
+
+def test_dead_letters_are_replayed(place: Place) -> None:
+    """The dry run names the dead letter that the filters match, and the replay sends it back."""
+    (place.folder / "long.jsonl").write_text(json.dumps({"id": "long", "text": "a" * 1_000_100}))
+    rejected = place.run("rankstream index --config rankstream.yaml --from long.jsonl --allow-rejected")
+    assert "rejected 1" in rejected
+    [replay] = of("why/delivery.md", "sh")
+    told = place.run(replay)
+    assert "too_large" in told
+
+
+def test_before_an_upgrade(place: Place) -> None:
+    """The configuration in effect and the findings are printed."""
+    for block in of("how-to/upgrading.md", "console"):
+        if block.text.startswith("rankstream "):
+            assert place.run(block)
+
+
+def test_check_of_topics_with_default_settings(place: Place) -> None:
+    """What the page says that `check` prints of topics with Kafka's default settings is what it prints."""
+    roles = ("queries", "results", "dead_letters", "documents", "watermarks")
+    topics = {role: f"default-{role.replace('_', '-')}" for role in roles}
+    admin = AdminClient({"bootstrap.servers": place.broker})
+    for made in admin.create_topics([NewTopic(name, 8, 1) for name in topics.values()]).values():
+        made.result()
+    config = {"kafka": {"bootstrap_servers": place.broker, "group_id": "plain", "topics": topics}}
+    (place.folder / "plain.yaml").write_text(yaml.safe_dump({**config, "qdrant": {"url": place.qdrant}}))
+    [check] = of("how-to/managed-kafka.md", "console")
+    told = place.run(check.text.replace("rankstream.yaml", "plain.yaml")).replace("default-", "")
+    [page] = of("how-to/managed-kafka.md", "")
+    shown = page.text.replace("broker-1.example.com:9092,broker-2.example.com:9092", place.broker)
+    shown = shown.replace("group rankstream", "group plain")
+    assert told.split() == shown.split()
+
+
+def test_two_services_are_compared(place: Place) -> None:
+    """The program prints how far two answers to one query agree, and whether the first results are the same."""
+    admin = AdminClient({"bootstrap.servers": place.broker})
+    for made in admin.create_topics([NewTopic("rankstream-results", 1, 1)]).values():
+        made.result()
+    [program] = of("how-to/beside-an-existing-service.md", "python")
+    producer = Producer({"bootstrap.servers": place.broker})
+    answers = {"results": ["a", "b", "c"], "rankstream-results": ["a", "c", "d"]}
+    told = threading.Event()
+
+    def answer_on() -> None:
+        # The program reads what comes after its start.
+        for number in itertools.count():
+            for topic, ids in answers.items():
+                answer = {"query_id": f"compared-{number}", "status": "ok", "results": [{"id": each} for each in ids]}
+                producer.produce(topic, json.dumps(answer))
+            producer.flush()
+            if told.wait(0.5):
+                return
+
+    answering = threading.Thread(target=answer_on)
+    with going_on(place, program) as process:
+        answering.start()
+        try:
+            assert printed(process, r"^compared-\d+ ").split(maxsplit=1)[1] == "ok 2 of 3 True\n"
+        finally:
+            told.set()
+            answering.join()

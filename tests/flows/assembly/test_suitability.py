@@ -1,0 +1,132 @@
+"""What doesn't fit the configuration is logged when a flow starts, in one line each, with what to do."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.stubs import DIMENSION, stub_backends
+from flows.assembly.clients import Clients, InProcess
+from flows.assembly.suitability import CollectionLog, try_embedder
+from operators.clients.qdrant.catalogue import Catalogue
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import Wakeup
+from schemas.settings import Settings, load
+from tests.operators.clients.http.resilience import unused_port
+from tests.operators.indexing.asking import PLAIN, Server
+from tests.operators.samples import METRICS
+from tests.qdrant_server import serve
+
+TIMEOUT = 30.0
+ALIEN = {"vectors": {"embedding": {"size": 8, "distance": "Cosine"}}}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server without collections."""
+    with serve(tmp_path / "engine") as url:
+        yield Server(url)
+
+
+def settings(url: str, **sections: Any) -> Settings:
+    """The collection `docs` of this server, of vectors of length 4."""
+    qdrant = {"url": url, "dimension": 4, "destinations": {"default": "docs"}}
+    return load(None, {"qdrant": qdrant, "embedder": {"kind": "none"}, **sections})
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says of what fits and what doesn't, since it was asked last."""
+    found = [record.getMessage() for record in caplog.records if "the configuration" in record.getMessage()]
+    caplog.clear()
+    return found
+
+
+def test_a_collection_is_told_when_it_begins_not_to_fit_and_when_it_fits(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once for all readings: that it isn't there, then what is wrong with it, then that all is well."""
+    caplog.set_level(logging.INFO)
+    given = settings(server.url)
+    seen: list[list[str]] = []
+
+    async def scenario() -> None:
+        client = Clients.of(given, InProcess(given), METRICS).qdrant
+        catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen)
+
+        async def read() -> None:
+            for _ in range(2):
+                await catalogue.read(TIMEOUT)
+            seen.append(lines(caplog))
+
+        await read()
+        await asyncio.to_thread(server.put, "docs", ALIEN)
+        await read()
+        await asyncio.to_thread(server.put, "docs", {}, "DELETE")
+        await asyncio.to_thread(server.ensure, destinations={"default": "docs"})
+        await read()
+        await client.backend.aclose()
+
+    asyncio.run(scenario())
+    absent, alien, well = seen
+    [missing] = absent
+    assert all(word in missing for word in ("docs", "does not exist", "rankstream collections --create"))
+    dense, sparse, tokens = alien
+    assert all(word in dense for word in ("the vector dense isn't there", "embedding (8)", "qdrant.vectors"))
+    assert "the keyword leg finds nothing" in sparse
+    assert "late interaction is off" in tokens
+    [fits] = well
+    assert "collection fits the configuration now" in fits
+
+
+def test_a_collection_that_fits_is_no_news(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Another program's, too, if no reranker reads token vectors."""
+    caplog.set_level(logging.INFO)
+    server.put("docs", PLAIN)
+    given = settings(server.url, rerank={"kind": "none"})
+
+    async def scenario() -> None:
+        client = Clients.of(given, InProcess(given), METRICS).qdrant
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await client.backend.aclose()
+
+    asyncio.run(scenario())
+    assert lines(caplog) == []
+
+
+def tried(given: Settings) -> None:
+    """The settings' embedder, tried to the end."""
+    calls = EventLoopThread(Wakeup())
+    embedder = Clients.of(given, InProcess(given), METRICS).embedder
+    assert embedder is not None
+    try:
+        try_embedder(embedder, given, calls).result(TIMEOUT)
+        calls.run(embedder.aclose(), TIMEOUT)
+    finally:
+        calls.close()
+
+
+def test_an_embedder_of_another_dimension_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """One line with both lengths, and what to correct; nothing where they are the same, or nobody answers."""
+
+    def asking(url: str, dimension: int) -> Settings:
+        sections = {"embedder": {"kind": "openai", "url": url}, "rerank": {"kind": "none"}}
+        return load(None, {"qdrant": {"url": "http://127.0.0.1:9", "dimension": dimension}, **sections})
+
+    with stub_backends() as stubs:
+        tried(asking(stubs.embed, 4))
+        [line] = lines(caplog)
+        tried(asking(stubs.embed, DIMENSION))
+    tried(asking(f"http://127.0.0.1:{unused_port()}", 4))
+    assert lines(caplog) == []
+    assert all(word in line for word in ("dimension than 4: 384", "qdrant.dimension", "rankstream check"))
+
+
+def test_the_model_in_this_process_has_one_dimension(caplog: pytest.LogCaptureFixture) -> None:
+    """MiniLM's, which a configuration may contradict."""
+    cache = str(Path(__file__).parents[3] / ".cache" / "rankstream")
+    tried(settings("http://127.0.0.1:9", embedder={"kind": "minilm"}, cache_dir=cache))
+    [line] = lines(caplog)
+    assert "its vectors have 384 components, and qdrant.dimension is 4" in line

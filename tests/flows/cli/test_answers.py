@@ -1,0 +1,115 @@
+"""Answers for people: a refusal in one line, warnings, explanations as a tree, stages as a table, 80 columns."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from flows.cli import answers
+from flows.cli.answers import answer_table, debug_table, explanation_tree, show
+from flows.cli.query import condition
+from flows.cli.query_client import refused
+
+STAGE = {
+    "stage": "score",
+    "input": None,
+    "output": 0.5,
+    "parameters": {"alpha": 0.5},
+    "values": {"scales": {"keyword": {"factor": 2.0}}},
+}
+HIT: dict[str, Any] = {
+    "id": "[b]d",
+    "rank": 1,
+    "score": 0.5,
+    "text": "harbor " * 50,
+    "legs": {"vector": {"rank": 0, "score": 0.7}, "keyword": {"rank": 3, "score": 11.2}},
+    "explanation": {
+        "legs": {"vector": {"rank": 0, "score": 0.7, "normalised": 1.0, "weight": 0.5, "contribution": 0.5}},
+        "stages": [STAGE, {**STAGE, "stage": "dedupe", "input": 0.5, "parameters": {}, "values": {}}],
+    },
+}
+RESULT: dict[str, Any] = {
+    "status": "unranked",
+    "results": [HIT],
+    "legs": [{"name": "vector"}, {"name": "keyword"}],
+    "degraded": [{"stage": "rerank", "reason": "timeout"}],
+    "warnings": ["profile [x]: not configured"],
+    "total": 7,
+    "next_cursor": "ARAK",
+    "debug": {
+        "stages_hit": ["vector", "rank"],
+        "candidates_per_stage": {"vector": 50},
+        "per_stage_latency_ms": {"vector": 12.34},
+        "total_latency_ms": 20.0,
+    },
+}
+
+
+def printed(content: Any) -> str:
+    """What a terminal of 80 columns shows."""
+    file = io.StringIO()
+    Console(file=file, width=80, color_system=None).print(content)
+    return file.getvalue()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
+    """What goes to standard output and standard error, 80 columns wide."""
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(answers, "out", Console(file=out, width=80, color_system=None))
+    monkeypatch.setattr(answers, "stderr", Console(file=err, width=80, color_system=None))
+    return out, err
+
+
+def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -> None:
+    """Results and status, the explanation, the stages and the warnings."""
+    show(RESULT, "harbor", as_json=False)
+    out, err = (each.getvalue() for each in told)
+    for part in ("[b]d", "unranked (rerank: timeout), 7 candidates", "alpha: 0.5000", "20.0 ms"):
+        assert part in out
+    assert err == "warning: profile [x]: not configured\n"
+
+
+def test_a_refusal_is_one_line(told: tuple[io.StringIO, io.StringIO]) -> None:
+    """Class and reason, on standard error, and no table."""
+    show(refused("q", "invalid", "limit: -1 [x]"), "harbor", as_json=False)
+    out, err = (each.getvalue() for each in told)
+    assert (out, err) == ("", "the query was refused (invalid): limit: -1 [x]\n")
+
+
+@pytest.mark.parametrize("part", [answer_table(RESULT, "harbor"), explanation_tree(HIT), debug_table(RESULT["debug"])])
+def test_a_terminal_of_80_columns_is_enough(part: Any) -> None:
+    """No line is wider, and no column is squeezed to nothing."""
+    lines = printed(part).splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_tree_has_the_steps_of_a_score() -> None:
+    """The legs first, then each stage with what went in, what came out, its parameters and its values."""
+    assert [line.strip("│├└─ ") for line in printed(explanation_tree(HIT)).splitlines()] == [
+        "1. [b]d: 0.5000",
+        "leg vector: rank 0, score 0.7000, normalised 1.0000, weight 0.5000,",
+        "contribution 0.5000",
+        "stage score: 0.5000",
+        "alpha: 0.5000",
+        "scales.keyword.factor: 2.0000",
+        "stage dedupe: 0.5000 -> 0.5000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("product=router", {"field": "product", "op": "eq", "value": "router"}),
+        ("year=2020", {"field": "year", "op": "eq", "value": 2020}),
+        ("a.b=x=y", {"field": "a.b", "op": "eq", "value": "x=y"}),
+        (
+            '{"field": "y", "op": "range", "value": {"gte": 2}}',
+            {"field": "y", "op": "range", "value": {"gte": 2}},
+        ),
+    ],
+)
+def test_a_filter_is_a_field_and_a_value_or_json(text: str, made: dict[str, Any]) -> None:
+    """A value that is JSON is what it says, and any other is a text."""
+    assert condition(text) == made

@@ -1,0 +1,89 @@
+"""`rankstream check --part kafka` on a real broker: what the flows need of it, and what to do where it lacks."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kafka
+import pytest
+
+from bench.kafka.broker import Broker
+from bench.ports import free_port
+from flows.assembly.kafka_client import kafka_client
+from schemas.settings import load
+from tests.flows.cli.running import Command
+from tests.operators.delivery.members import member
+
+ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
+
+
+@pytest.fixture
+def command(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """The command line, configured for topics that don't exist yet."""
+    topics = {role: topic_names(role.replace("_", "-")) for role in ROLES}
+    kafka = {"bootstrap_servers": broker.bootstrap, "group_id": topic_names("group"), "topics": topics, "partitions": 1}
+    return Command(tmp_path, monkeypatch, {"kafka": kafka, "qdrant": {"path": str(tmp_path / "index"), "dimension": 4}})
+
+
+def findings(command: Command, *, code: int) -> dict[str, dict[str, Any]]:
+    """By subject, what is found; the command must end with this exit code."""
+    done = command("check", "--part", "kafka", "--json")
+    assert done.exit_code == code, done.output
+    rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(row["remedy"] for row in rows if row["level"] != "ok")
+    return {row["subject"]: row for row in rows}
+
+
+def test_topics_that_are_missing_are_named_until_they_are_made(command: Command) -> None:
+    """The error names them and the command, after which every line is ok."""
+    found = findings(command, code=1)["kafka topics"]
+    assert found["level"] == "error"
+    assert all(name in found["what"] for name in command.settings["kafka"]["topics"].values())
+    assert "rankstream topics" in found["remedy"]
+    assert command("topics").exit_code == 0
+    assert {row["level"] for row in findings(command, code=0).values()} == {"ok"}
+
+
+def test_topics_with_settings_that_hurt_are_warnings(command: Command, broker: Broker) -> None:
+    """Watermarks that aren't compacted, and dead letters without room; the flows work all the same."""
+    topics = command.settings["kafka"]["topics"]
+    for name in topics.values():
+        broker.create_topic(name, 1)
+    found = findings(command, code=0)
+    for role, setting in (("watermarks", "cleanup.policy"), ("dead_letters", "max.message.bytes")):
+        row = found[f"kafka {topics[role]}"]
+        assert row["level"] == "warning"
+        assert setting in row["remedy"]
+
+
+def test_a_group_without_a_member_is_a_warning_once_messages_wait(command: Command, broker: Broker) -> None:
+    """It says how many, and which command reads them; with a member there is nothing to do."""
+    assert command("topics").exit_code == 0
+    kafka_section = command.settings["kafka"]
+    group, queries = kafka_section["group_id"], kafka_section["topics"]["queries"]
+    found = findings(command, code=0)
+    assert found[f"kafka group {group}"]["what"] == f"0 members, lag 0 on {queries}"
+    assert found[f"kafka group {group}-indexing"]["level"] == "ok"
+    with contextlib.closing(kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for _ in range(3):
+            producer.send(queries, b"{}")
+        producer.flush()
+    waiting = findings(command, code=0)[f"kafka group {group}"]
+    assert (waiting["level"], waiting["what"]) == ("warning", f"0 members, lag 3 on {queries}: nobody reads it")
+    assert "rankstream run" in waiting["remedy"]
+    settings = load(None, {"kafka": kafka_section, "qdrant": command.settings["qdrant"]}).kafka
+    with member(kafka_client(settings), settings):
+        read = findings(command, code=0)[f"kafka group {group}"]
+    assert (read["level"], read["what"]) == ("ok", f"1 member, lag 3 on {queries}")
+
+
+def test_without_a_broker_the_address_is_said(command: Command) -> None:
+    """One line, at once."""
+    command.settings["kafka"]["bootstrap_servers"] = f"127.0.0.1:{free_port()}"
+    (row,) = findings(command, code=1).values()
+    assert "connection refused" in row["what"]
+    assert "bootstrap_servers" in row["remedy"]

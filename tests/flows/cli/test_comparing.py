@@ -1,0 +1,93 @@
+"""Runs compared: which files and names are taken, and what is shown."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from flows.cli.comparing import compared, is_run, judged_in, moves, report, row, shown
+from schemas.errors import ConfigError, InputError
+from tests.flows.cli.terminal import printed
+
+A = "q1 Q0 x 1 2 a\nq1 Q0 r 2 1 a\nq2 Q0 r 1 1 a\nq3 Q0 x 1 1 a\n"
+B = "q1 Q0 r 1 2 b\nq2 Q0 r 1 1 b\nq4 Q0 r 1 1 b\n"
+QRELS = "q1 0 r 1\nq2 0 r 1\nq3 0 r 1\nq4 0 r 1\nq5 0 r 1\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Two runs and judgements."""
+    for name, text in (("a.run", A), ("b.run", B), ("qrels", QRELS)):
+        (tmp_path / name).write_text(text)
+    return tmp_path / "a.run", tmp_path / "b.run", tmp_path / "qrels"
+
+
+def test_two_run_files_by_hand(files: tuple[Path, Path, Path]) -> None:
+    """MRR: q1 1/2 -> 1, q2 1 in both, q3 0 in both, q4 0 -> 1, which the first run lacks; q5 is in neither."""
+    first, second, qrels = files
+    judged = judged_in(qrels, first, second)
+    found = compared(row(first, judged).values, row(second, judged).values, "MRR@10", 0)
+    told = orjson.loads(orjson.dumps({**report(found), "queries": moves(found)}))
+    assert told["means"]["MRR@10"]["first"] == 0.375
+    assert told["means"]["MRR@10"]["second"] == 0.75
+    assert told["means"]["MRR@10"]["difference"] == 0.375
+    assert told["sign_test"] == {"wins": 2, "losses": 0, "ties": 2, "p": 0.5}
+    assert told["verdict"] == "undecided"
+    assert told["queries"] == [
+        {"query_id": "q4", "first": 0.0, "second": 1.0},
+        {"query_id": "q1", "first": 0.5, "second": 1.0},
+        {"query_id": "q2", "first": 1.0, "second": 1.0},
+        {"query_id": "q3", "first": 0.0, "second": 0.0},
+    ]
+
+
+def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
+    """Long names of files and queries, and brackets in them, are shown whole; queries that didn't move are not."""
+    first, second, qrels = files
+    long = "[red]" + "q" * 90
+    for path in files:
+        path.write_text(path.read_text().replace("q1", long))
+    judged = judged_in(qrels, first, second)
+    found = compared(row(first, judged).values, row(second, judged).values, "MRR@10", 0)
+    text = printed(shown(found, str(first), "b" * 100))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "[red]" in text
+    assert "better on 2 queries, worse on 0, equal on 2; sign test p = 0.5" in " ".join(text.split())
+    assert "Neither is shown to be better" in text
+    moved = text[text.index("Queries whose MRR@10 moved most") :]
+    assert (moved.count("+1.000"), moved.count("+0.500")) == (1, 1)
+    assert "q3" not in moved
+
+
+def test_a_name_is_a_row_or_a_file(files: tuple[Path, Path, Path]) -> None:
+    """What names a row is that, though a file has the name; what is neither is an error with the names there are."""
+    path = str(files[0])
+    assert is_run(path, ["hybrid"])
+    assert not is_run(path, [path])
+    with pytest.raises(ConfigError, match=r"--compare hybird: no such run file, nor one of hybrid, hybrid\+rerank"):
+        is_run("hybird", ["hybrid", "hybrid+rerank"])
+
+
+def against_itself(qrels: Path, first: Path, second: Path) -> None:
+    """A run compared with itself, by the judgements of two."""
+    values = row(first, judged_in(qrels, first, second)).values
+    compared(values, values, "MRR@10", 0)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "said"),
+    [("x 0 r 1\n", "none of its 1 queries, such as x, is in .*a.run or .*b.run"), ("q1 0 r 0\n", "relevant document")],
+)
+def test_runs_of_another_set_are_refused(files: tuple[Path, Path, Path], qrels: str, said: str) -> None:
+    """Every figure would be 0."""
+    first, second, judgements = files
+    judgements.write_text(qrels)
+    with pytest.raises(InputError, match=said):
+        against_itself(judgements, first, second)
+
+
+def test_a_line_of_no_run_is_named(files: tuple[Path, Path, Path]) -> None:
+    """By its file."""
+    files[1].write_text("q1 r 1\n")
+    with pytest.raises(InputError, match=r"b\.run: line 1: expected"):
+        judged_in(files[2], files[0], files[1])

@@ -1,0 +1,77 @@
+"""`evaluate` on recorded pools and run files, from its arguments to what it prints and writes."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.main import app
+from flows.process import logs
+from schemas.recipes import SHIPPED
+from schemas.settings import load
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the pools of eight queries, which want what the keyword leg prefers, and their judgements."""
+    # The process that runs the tests keeps its own logs.
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    vector = [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.1}]
+    keyword = [{"id": "k", "score": 9.0}, {"id": "v", "score": 1.0}]
+    legs = [{"name": "vector", "hits": vector}, {"name": "keyword", "hits": keyword}]
+    queries = [f"q{number}" for number in range(8)]
+    lines = (orjson.dumps({"query": {"query_id": query, "text": query}, "now": 0, "legs": legs}) for query in queries)
+    (tmp_path / "pools.jsonl").write_bytes(b"\n".join(lines))
+    (tmp_path / "qrels").write_text("".join(f"{query} 0 k 1\n" for query in queries))
+    return tmp_path
+
+
+def evaluated(*arguments: str) -> str:
+    """What the command prints to standard output; it must succeed."""
+    done = CliRunner().invoke(app, ["evaluate", "--qrels", "qrels", *arguments])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def objects(printed: str) -> list[dict[str, Any]]:
+    """The lines as JSON."""
+    return [orjson.loads(line) for line in printed.splitlines()]
+
+
+def test_pools_have_the_rows_of_a_flow(judged: Path) -> None:
+    """One a recipe, with the figures, how many queries are judged, and how they are answered."""
+    asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--recipe", "keyword")
+    rows = objects(evaluated(*asked, "--json"))
+    assert [(row["recipe"], row["MRR@10"], row["judged"], row["answers"]) for row in rows] == [
+        ("hybrid", 0.5, 8, {"ok": 8}),
+        ("keyword", 1.0, 8, {"ok": 8}),
+    ]
+    assert "8 queries are judged; 0 of their pools hold rerank scores" in " ".join(evaluated(*asked).split())
+
+
+def test_rows_and_runs_are_compared(judged: Path) -> None:
+    """Two rows of one command, then the files that it wrote, give the same comparison; a terminal has its verdict."""
+    asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--recipe", "keyword", "--run", "runs")
+    *_, of_rows = objects(evaluated(*asked, "--compare", "hybrid", "keyword", "--metric", "MRR@10", "--json"))
+    files = ("--compare", "runs/hybrid.run", "runs/keyword.run", "--metric", "MRR@10")
+    (of_files,) = objects(evaluated(*files, "--json"))
+    assert of_files == {**of_rows, "first": "runs/hybrid.run", "second": "runs/keyword.run"}
+    assert (of_rows["verdict"], of_rows["sign_test"]["wins"]) == ("better", 8)
+    assert "B is better: the interval of the difference in MRR@10 is above 0." in evaluated(*files)
+
+
+def test_a_recipe_is_tuned_and_written(judged: Path) -> None:
+    """The file configures the tuned recipe, and says on its first line what the held-out queries say."""
+    asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--tune", "fuse", "--metric", "MRR@10")
+    (tuned,) = objects(evaluated(*asked, "--write", "tuned.yaml", "--json"))
+    assert (tuned["verdict"], tuned["chosen_on"], tuned["judged_on"]) == ("better", 4, 4)
+    configured = load(judged / "tuned.yaml", {"qdrant": {"url": "http://127.0.0.1:9"}})
+    assert configured.recipes["hybrid"].definition == tuned["definition"]
+    assert configured.recipes["hybrid"].hash != SHIPPED["hybrid"].hash
+    assert (judged / "tuned.yaml").read_text().startswith("# hybrid: the tuned recipe is better")
+    assert "hybrid: the tuned recipe is better on the held-out queries" in evaluated(*asked)
+    # Of the same seed the same search.
+    assert objects(evaluated(*asked, "--json")) == [tuned]

@@ -1,0 +1,126 @@
+"""Wrong arguments and missing files: each is one to three lines that say what is wrong, and no traceback."""
+
+import logging
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.ports import free_port
+from flows.cli.main import main
+
+EVALUATE = "evaluate --qrels qrels.txt"
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process has its own logging and hook for exceptions again after each test."""
+    monkeypatch.setattr("sys.excepthook", sys.excepthook)
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = before, level
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("rum", 2, "No such command 'rum'"),
+        ("run --bogus", 2, "No such option: --bogus (see rankstream run --help)"),
+        ("run --replicas 0", 2, "'--replicas'"),
+        ("run --config missing.yaml", 2, "missing.yaml: No such file or directory"),
+        ("run --config wrong.yaml", 2, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
+        ("run --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
+        ("index --config away.yaml --from missing.jsonl", 2, "'missing.jsonl' does not exist"),
+        ("index --config away.yaml --from documents.jsonl", 1, "no Kafka broker answers at 127.0.0.1:"),
+        ("query --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
+        ("query x --config away.yaml --timeout -1", 2, "'--timeout'"),
+        ("query x --config away.yaml --limit 1000", 2, "'--limit'"),
+        ("query x --config away.yaml --filter year", 2, "'year' is neither FIELD=VALUE nor a JSON object"),
+        ("topics --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
+        ("replay --config away.yaml --offset x", 2, "'x' is not TOPIC:PARTITION:OFFSET"),
+        ("replay --config away.yaml --class nonsense", 2, "'nonsense' is not one of"),
+        ("replay --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
+        ("rank --recipe nope", 2, "recipe nope: neither a YAML file nor one of"),
+        ("demo --documents documents.jsonl", 2, "own documents need a --query, or --serve"),
+        ("demo --documents documents.jsonl --query x --cache-dir away.yaml", 2, "the embedded Qdrant can't use"),
+        ("evaluate --documents documents.jsonl", 2, "Missing option '--qrels'"),
+        (f"{EVALUATE} --documents documents.jsonl", 2, "give --queries, --pools, or --compare with two run files"),
+        (f"{EVALUATE} --pools documents.jsonl --queries documents.jsonl", 2, "--pools: not with --queries"),
+        (f"{EVALUATE} --pools documents.jsonl --documents documents.jsonl --index d", 2, "with --documents, --index"),
+        (f"{EVALUATE} --pools documents.jsonl", 1, "documents.jsonl:1: query: missing"),
+        (f"{EVALUATE} --pools missing.jsonl", 2, "'missing.jsonl' does not exist"),
+        (f"{EVALUATE} --pools documents.jsonl --recipe nope", 2, "recipe nope: neither a YAML file nor one of"),
+        (f"{EVALUATE} --pools documents.jsonl --metric nDCG@5", 2, "'--metric': 'nDCG@5' is not one of any@5, any@10"),
+        (f"{EVALUATE} --pools documents.jsonl --tune score=1", 2, "'score=1' is not STAGE, STAGE.PARAMETER or"),
+        (f"{EVALUATE} --pools documents.jsonl --tune score.alpha=x", 2, "'score.alpha=x': the values are not JSON"),
+        (f"{EVALUATE} --pools documents.jsonl --tune scores", 2, "no recipe has the stages scores"),
+        (f"{EVALUATE} --pools documents.jsonl --tune score.beta", 2, "score.beta: the stage has no such parameter"),
+        (f"{EVALUATE} --pools documents.jsonl --tune dedupe", 2, "no parameter of it is a number"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --stages", 2, "--tune: not with --stages"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --run runs", 2, "--tune: not with --run"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --compare a b", 2, "--tune: not with --compare"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --trials 0", 2, "'--trials'"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --hold-out half", 2, "'half' is not one of"),
+        (f"{EVALUATE} --pools documents.jsonl --tune all --write away.yaml", 2, "--write: away.yaml exists"),
+        (f"{EVALUATE} --pools documents.jsonl --write new.yaml", 2, "--write: it writes what --tune finds"),
+        (
+            f"{EVALUATE} --pools documents.jsonl --compare hybrid hybird",
+            2,
+            "--compare hybird: no such run file, nor one",
+        ),
+        (f"{EVALUATE} --compare a.run b.run", 2, "--compare a.run: no such run file"),
+        (f"{EVALUATE} --compare a.run", 2, "Option '--compare' requires 2 arguments"),
+        (f"{EVALUATE} --compare away.yaml documents.jsonl", 1, "away.yaml: line 1: expected `query Q0 document rank"),
+        ("evaluate --queries documents.jsonl --qrels away.yaml", 2, "give --documents, or --config with an index"),
+        ("evaluate --queries documents.jsonl --qrels away.yaml --config c --index d", 2, "the index of --documents"),
+        ("collections --config unmade.yaml", 2, "the embedded Qdrant can't use"),
+        ("check --part disk", 2, "'disk' is not one of"),
+        ("schema nope", 2, "'nope' is not one of"),
+        ("config --config wrong.yaml", 2, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: str,
+    code: int,
+    said: str,
+) -> None:
+    """It ends with 2 for arguments and configuration, and with 1 for what is not there."""
+    broker = f"kafka: {{bootstrap_servers: '127.0.0.1:{free_port()}'}}\n"
+    (tmp_path / "away.yaml").write_text(f"{broker}qdrant: {{url: 'http://127.0.0.1:9'}}\ntelemetry: {{port: 0}}\n")
+    (tmp_path / "wrong.yaml").write_text("kafka: {client: carrier-pigeon}\nqdrant: {url: 'http://127.0.0.1:9'}\n")
+    (tmp_path / "unmade.yaml").write_text(f"{broker}qdrant: {{path: away.yaml/engine}}\n")
+    (tmp_path / "documents.jsonl").write_text('{"id": "a", "text": "b"}\n')
+    (tmp_path / "qrels.txt").write_text("q 0 a 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["rankstream", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capfd.readouterr().err
+    assert ended.value.code == code
+    assert said in " ".join(printed.split())
+    assert "Traceback" not in printed
+    assert len(printed.strip().splitlines()) <= 3
+
+
+def test_a_taken_port_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The line names the setting; no broker is asked for, so no other process is fenced."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / "c.yaml").write_text(
+            f"qdrant: {{url: 'http://127.0.0.1:9'}}\ntelemetry: {{host: 127.0.0.1, port: {port}}}\n"
+        )
+        monkeypatch.setattr("sys.argv", ["rankstream", "run", "--config", str(tmp_path / "c.yaml")])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "telemetry.port: cannot listen on 127.0.0.1:" in line
+    assert "RANKSTREAM_TELEMETRY__PORT" in line

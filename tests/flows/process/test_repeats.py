@@ -1,0 +1,91 @@
+"""Repeated warnings: the first of a kind is printed, and then one a minute that counts the others."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from flows.process.repeats import INTERVAL, KINDS, Repeats
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """What it shows."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at 0."""
+    return Clock()
+
+
+@pytest.fixture
+def repeats(clock: Clock) -> Repeats:
+    """A filter on that clock."""
+    return Repeats(clock)
+
+
+def record(name: str, msg: Any, level: int = logging.WARNING) -> logging.LogRecord:
+    """A log record."""
+    return logging.LogRecord(name, level, __file__, 1, msg, (), None)
+
+
+def retried(reason: str) -> dict[str, Any]:
+    """A failure of ours that is retried."""
+    return {"event": "transaction failed", "reason": reason, "retry_in_s": 0.1}
+
+
+def test_a_kind_is_printed_once_a_minute_with_how_often(repeats: Repeats, clock: Clock) -> None:
+    """A thousand failures in two minutes are three lines, of which the later two say how many they stand for."""
+    printed = []
+    for second in range(121):
+        clock.now = float(second)
+        for number in range(8):
+            each = record("operators.delivery.sink", retried(f"broker {number}: away"))
+            if repeats.filter(each):
+                printed.append((second, vars(each)["msg"].get("repeated")))
+    assert INTERVAL == 60
+    assert printed == [(0, None), (60, 479), (120, 479)]
+
+
+def test_the_lines_of_one_broken_connection_are_one(repeats: Repeats) -> None:
+    """kafka-python's loggers for connections tell the same several times."""
+    names = ("kafka.net.manager", "kafka.net.connection", "kafka.net.manager")
+    assert [repeats.filter(record(name, f"{name} lost")) for name in names] == [True, False, False]
+
+
+def test_kinds_are_told_apart(repeats: Repeats) -> None:
+    """Another reason, another logger and other words are printed."""
+    records = [
+        record("librdkafka", "_ALL_BROKERS_DOWN"),
+        record("librdkafka", "_AUTHENTICATION"),
+        record("kafka.producer", "late"),
+        record("operators.delivery.sink", retried("a")),
+        record("operators.delivery.sink", retried("b")),
+    ]
+    assert all(map(repeats.filter, records))
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        record("kafka.net.manager", "connected", logging.INFO),
+        record("operators.delivery.fencing", {"event": "producer replaced", "reason": "a"}),
+        record("another", "failed", logging.ERROR),
+    ],
+)
+def test_everything_else_is_printed_each_time(repeats: Repeats, each: logging.LogRecord) -> None:
+    """News, what isn't retried, and other libraries."""
+    assert all(repeats.filter(each) for _ in range(3))
+
+
+def test_kinds_without_end_take_no_memory_without_end(repeats: Repeats) -> None:
+    """Words that are always new are printed, and forgotten."""
+    for number in range(2 * KINDS):
+        assert repeats.filter(record("kafka.producer", "x" * number))
+    assert len(repeats._said) == KINDS

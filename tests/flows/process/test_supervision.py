@@ -1,0 +1,226 @@
+"""Supervision: replicas are started again at their time, and the command ends once, with the right exit code."""
+
+import math
+import signal
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from flows.process.supervision import (
+    FAILED,
+    FIRST,
+    HEALTHY,
+    LONGEST,
+    MISCONFIGURED,
+    MOST,
+    WINDOW,
+    Supervision,
+)
+
+COUNT = 3
+PATIENCE = 75.0
+CODES = st.sampled_from([0, 1, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGSEGV])
+
+
+def delays(lives: list[float], code: int = FAILED) -> list[float | None]:
+    """The back-off after each end of a lone replica that lives so long after each start."""
+    supervision = Supervision(1, PATIENCE)
+    found: list[float | None] = []
+    now = 0.0
+    for life in lives:
+        assert supervision.due(now) == [0]
+        now += life
+        found.append(supervision.ended(0, code, now))
+        now += found[-1] or 0.0
+    return found
+
+
+@pytest.mark.parametrize("code", [0, 1, 130, -signal.SIGKILL])
+def test_the_back_off_by_hand(code: int) -> None:
+    """It doubles from a second to a minute with each end, however the replica ended, until the tenth gives it up."""
+    assert delays([1.0] * 10, code) == [1, 2, 4, 8, 16, 32, 60, 60, 60, None]
+    assert (FIRST, LONGEST, MOST) == (1, 60, 10)
+
+
+def test_health_begins_the_back_off_anew() -> None:
+    """After a minute of running the next end is the first again; after less it isn't."""
+    assert delays([1, 1, HEALTHY, 1, HEALTHY - 0.1, HEALTHY]) == [1, 2, 1, 2, 4, 1]
+
+
+def test_a_replica_that_ends_seldom_is_never_given_up() -> None:
+    """Ten ends are too many within twenty minutes, and not in a longer time."""
+    assert delays([WINDOW / 9] * 100) == [1.0] * 100
+    assert delays([WINDOW / 9 - 2] * 10)[-1] is None
+
+
+@given(st.lists(st.floats(0, HEALTHY - 0.1), min_size=MOST, max_size=MOST))
+def test_a_replica_that_is_never_healthy_is_given_up(lives: list[float]) -> None:
+    """At its tenth end, however long it lived each time."""
+    assert delays(lives) == [1, 2, 4, 8, 16, 32, 60, 60, 60, None]
+
+
+def test_a_given_up_replica_ends_the_command_with_1() -> None:
+    """The other replicas are asked to end, and the command ends with them."""
+    supervision = Supervision(2, PATIENCE)
+    now = 0.0
+    assert supervision.due(now) == [0, 1]
+    for _ in range(MOST - 1):
+        delay = supervision.ended(0, FAILED, now)
+        assert delay is not None
+        assert supervision.due(now) == []
+        now += delay
+        assert supervision.due(now) == [0]
+        assert not supervision.ending
+    assert supervision.ended(0, FAILED, now) is None
+    assert supervision.ending
+    assert supervision.exit_code is None
+    supervision.ended(1, 0, now)
+    assert supervision.exit_code == FAILED
+
+
+def test_a_configuration_error_ends_the_command_with_2() -> None:
+    """At the first one no replica is started any more, and whatever the others end with, the exit code is 2."""
+    supervision = Supervision(COUNT, PATIENCE)
+    supervision.due(0.0)
+    assert supervision.ended(0, FAILED, 0.0) == 1.0
+    assert supervision.ended(1, MISCONFIGURED, 0.5) is None
+    supervision.stop(0.6)
+    assert supervision.due(10.0) == []
+    assert supervision.ended(2, FAILED, 10.0) is None
+    assert supervision.exit_code == MISCONFIGURED
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([0, 0], 0),
+        ([0, -signal.SIGTERM], 0),
+        ([1, 0], 1),
+        ([0, 130], 1),
+        ([-signal.SIGKILL, 0], 1),
+        ([MISCONFIGURED, 0], 1),
+    ],
+)
+def test_a_signal_ends_the_command_with_0_if_all_drain(ends: list[int], code: int) -> None:
+    """The exit code is 0 if each replica drains or has nothing to drain yet, and 1 otherwise."""
+    supervision = Supervision(2, PATIENCE)
+    supervision.due(0.0)
+    supervision.stop(1.0)
+    for index, end in enumerate(ends):
+        assert supervision.exit_code is None
+        supervision.ended(index, end, 2.0)
+    assert supervision.exit_code == code
+
+
+def test_a_signal_ends_the_command_while_replicas_wait() -> None:
+    """What waits for its start isn't started, and isn't waited for."""
+    supervision = Supervision(1, PATIENCE)
+    supervision.due(0.0)
+    supervision.ended(0, FAILED, 0.0)
+    supervision.stop(0.5)
+    assert supervision.exit_code == 0
+    assert supervision.due(math.inf) == []
+
+
+def test_a_replica_that_does_not_drain_is_overdue() -> None:
+    """Its time begins when the command ends, and a second request doesn't begin it anew."""
+    supervision = Supervision(1, PATIENCE)
+    supervision.due(0.0)
+    assert not supervision.overdue(1000.0)
+    supervision.stop(1000.0)
+    supervision.stop(1070.0)
+    assert not supervision.overdue(1000.0 + PATIENCE)
+    assert supervision.overdue(1000.5 + PATIENCE)
+
+
+@given(st.lists(st.tuples(st.integers(1, COUNT - 1), st.floats(0.1, 200), CODES), max_size=30))
+def test_replicas_do_not_disturb_one_another(others: list[tuple[int, float, int]]) -> None:
+    """Replica 0 is started at the same times, whatever becomes of the others, as long as the command goes on."""
+    ends = [(10.0 + 40.0 * n, 0, FAILED) for n in range(6)]
+    moment = dict.fromkeys(range(1, COUNT), 0.0)
+    for index, life, code in others:
+        moment[index] += LONGEST + life
+        ends.append((moment[index], index, code))
+    supervision = Supervision(COUNT, PATIENCE)
+    supervision.due(0.0)
+    found = []
+    for now, index, code in sorted(ends):
+        supervision.due(now)
+        delay = supervision.ended(index, code, now)
+        if supervision.ending:
+            return
+        if index == 0:
+            found.append(delay)
+    assert found == [1, 2, 4, 8, 16, 32]
+
+
+class Life(RuleBasedStateMachine):
+    """Replicas that live and end at random, beside a plain account of what is promised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.supervision = Supervision(COUNT, PATIENCE)
+        self.now = 0.0
+        self.running: set[int] = set()
+        self.next_start = dict.fromkeys(range(COUNT), 0.0)
+        self.ends: dict[int, list[float]] = {index: [] for index in range(COUNT)}
+        self.drained = True
+        self.reason: int | None = None
+
+    @rule(seconds=st.floats(0, 100))
+    def wait(self, seconds: float) -> None:
+        """Time passes; exactly the replicas whose time has come are started, unless the command ends."""
+        self.now += seconds
+        started = self.supervision.due(self.now)
+        assert Counter(started) <= Counter(range(COUNT))
+        assert not self.running & set(started)
+        if self.reason is None:
+            waiting = set(range(COUNT)) - self.running
+            assert set(started) == {index for index in waiting if self.next_start[index] <= self.now}
+        else:
+            assert started == []
+        self.running |= set(started)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), code=CODES | st.just(MISCONFIGURED))
+    def end(self, data: st.DataObject, code: int) -> None:
+        """One that runs ends; it is started again within a minute, or the command ends for a reason."""
+        index = data.draw(st.sampled_from(sorted(self.running)))
+        self.running.remove(index)
+        delay = self.supervision.ended(index, code, self.now)
+        if self.reason is not None:
+            assert delay is None
+            self.drained &= code in (0, -signal.SIGTERM)
+            return
+        self.ends[index].append(self.now)
+        lately = [moment for moment in self.ends[index] if self.now - moment <= WINDOW]
+        if code == MISCONFIGURED or len(lately) == MOST:
+            assert delay is None
+            self.reason = MISCONFIGURED if code == MISCONFIGURED else FAILED
+        else:
+            assert delay is not None
+            assert FIRST <= delay <= LONGEST
+            self.next_start[index] = self.now + delay
+
+    @rule()
+    def stop(self) -> None:
+        """A signal comes; a second one changes nothing."""
+        self.supervision.stop(self.now)
+        if self.reason is None:
+            self.reason = 0
+
+    @invariant()
+    def ends_once_for_its_reason(self) -> None:
+        """The command ends if there is a reason, once no replica runs, with that reason's exit code."""
+        assert self.supervision.ending == (self.reason is not None)
+        if self.reason is None or self.running:
+            assert self.supervision.exit_code is None
+        else:
+            assert self.supervision.exit_code == (self.reason or (0 if self.drained else FAILED))
+
+
+Life.TestCase.settings = settings(stateful_step_count=50)
+test_replicas_run_until_the_command_ends = Life.TestCase

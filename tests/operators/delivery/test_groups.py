@@ -1,0 +1,83 @@
+"""What the broker says of a consumer group: its members, whether it may be read, and how far behind it is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+from bench.kafka.broker import Broker
+from operators.delivery import groups
+from operators.delivery.groups import Group
+from operators.delivery.tracker import Commit
+from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.settings import KafkaSettings, Topics
+from tests.operators.delivery.members import Make, first, member, produce
+
+
+@pytest.fixture(scope="module")
+def guarded(broker_tools: None) -> Iterator[Broker]:
+    """A broker that goes by ACLs, and has none yet."""
+    with Broker(acls=True) as broker:
+        yield broker
+
+
+def test_members_are_counted_while_they_are_there(make: Make, settings: KafkaSettings) -> None:
+    """A group that nobody joined yet has none, and so has one that all have left."""
+    assert groups.described(settings) == Group(members=0, readable=True)
+    with member(make(settings), settings):
+        assert groups.described(settings) == Group(members=1, readable=True)
+    assert groups.described(settings) == Group(members=0, readable=True)
+
+
+def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: KafkaSettings) -> None:
+    """Everything that is there, as long as it has committed nothing; the group's members stay as they are."""
+    client, topic = make(settings), settings.topics.queries
+    assert groups.lag(client, topic) == 0
+    produce(settings, 3)
+    produce(settings, 2, partition=1)
+    assert groups.lag(client, topic) == 5
+    with member(client, settings) as owner:
+        owner.poll_for(1)
+        owner.until(owner.consumer.stable)
+        producer = client.transactional_producer("replica", 1_000_000)
+        producer.deliver([], {first(settings): Commit(2, "")}, owner.consumer.group_metadata())
+        producer.close()
+        assert groups.lag(client, topic) == 3
+        assert groups.described(settings).members == 1
+
+
+def test_the_lag_of_a_topic_that_is_not_there_is_not_known(make: Make, settings: KafkaSettings) -> None:
+    """The error names it."""
+    with pytest.raises(RetriableDelivery, match="misspelt"):
+        groups.lag(make(settings), "misspelt")
+
+
+def rule(group_id: str, operation: Any, permission: Any) -> ACL:
+    """Whether everybody may do this with a group."""
+    return ACL("User:*", "*", operation, permission, ResourcePattern(ResourceType.GROUP, group_id))
+
+
+def test_a_group_that_may_not_be_described_is_an_error(guarded: Broker) -> None:
+    """With the broker's reason."""
+    settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id="hidden")
+    assert groups.described(settings).readable
+    with guarded.admin() as admin:
+        admin.create_acls([rule("hidden", ACLOperation.ALL, ACLPermissionType.DENY)])
+    with pytest.raises(FatalDelivery, match="GroupAuthorizationFailed"):
+        groups.described(settings)
+
+
+def test_a_group_that_may_be_described_only_is_not_readable(guarded: Broker, make: Make) -> None:
+    """A member could not join it. The broker says so of a group that exists."""
+    name = make(KafkaSettings()).name
+    topics = Topics(queries=f"queries-{name}")
+    settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id=f"described-{name}", topics=topics)
+    guarded.create_topic(topics.queries)
+    with member(make(settings), settings):
+        assert groups.described(settings).readable
+        with guarded.admin() as admin:
+            describing = rule(settings.group_id, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW)
+            reading = rule(settings.group_id, ACLOperation.READ, ACLPermissionType.DENY)
+            admin.create_acls([describing, reading])
+        assert not groups.described(settings).readable

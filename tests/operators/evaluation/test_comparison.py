@@ -1,0 +1,64 @@
+"""Two systems compared: by hand, and what must hold for any."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operators.evaluation.bootstrap import Interval
+from operators.evaluation.comparison import Move, Verdict, compare
+from operators.evaluation.metrics import by_query, evaluate
+
+QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}
+FIRST = {"q1": ["x", "a"], "q2": ["b"], "q3": ["x", "y", "c"], "q4": []}
+SECOND = {"q1": ["a"], "q2": ["x", "b"], "q3": ["c"]}
+
+
+def test_by_hand() -> None:
+    """MRR: q1 1/2 -> 1, q2 1 -> 1/2, q3 1/3 -> 1, q4 0 in both; q5 has nothing relevant and isn't counted."""
+    found = compare(by_query(FIRST, QRELS), by_query(SECOND, QRELS), "MRR@10", 0)
+    assert found.means["MRR@10"][:3] == pytest.approx((11 / 24, 15 / 24, 1 / 6))
+    assert found.signs == (2, 1, 1, 1.0)
+    assert [move.query for move in found.moves] == ["q3", "q1", "q2", "q4"]
+    assert found.moves[1] == Move("q1", 0.5, 1.0)
+    assert found.verdict is Verdict.UNDECIDED
+
+
+def test_what_is_better_on_every_query_is_better() -> None:
+    """The interval of a difference that each query shows is above 0, and below it the other way round."""
+    first = {"MRR@10": {f"q{number}": 0.5 for number in range(10)}}
+    second = {"MRR@10": {f"q{number}": 1.0 for number in range(10)}}
+    found, swapped = compare(first, second, "MRR@10", 0), compare(second, first, "MRR@10", 0)
+    assert found.verdict is Verdict.BETTER
+    assert found.means["MRR@10"].interval == Interval(0.5, 0.5)
+    assert found.signs.p == 2 / 1024
+    assert swapped.verdict is Verdict.WORSE
+
+
+rankings = st.fixed_dictionaries({query: st.permutations("abcdexy") for query in QRELS})
+
+
+@settings(max_examples=20)
+@given(rankings)
+def test_a_run_beside_itself_has_no_difference(run: dict[str, list[str]]) -> None:
+    """Every difference and interval is 0, exactly, and nobody wins."""
+    found = compare(by_query(run, QRELS), by_query(run, QRELS), "nDCG@10", 3)
+    assert all(each[2:] == (0.0, Interval(0.0, 0.0)) for each in found.means.values())
+    assert found.signs == (0, 0, 4, 1.0)
+    assert found.verdict is Verdict.UNDECIDED
+
+
+@settings(max_examples=20)
+@given(rankings, rankings, st.randoms())
+def test_the_order_of_the_input_does_not_matter(
+    first: dict[str, list[str]], second: dict[str, list[str]], random: Random
+) -> None:
+    """Queries and judgements in any order give the same figures, intervals and order of queries, to the bit."""
+    queries = list(QRELS)
+    random.shuffle(queries)
+    qrels = {query: dict(reversed(QRELS[query].items())) for query in queries}
+    before, after = ({query: run[query] for query in queries} for run in (first, second))
+    assert evaluate(before, qrels) == evaluate(first, QRELS)
+    shuffled = compare(by_query(before, qrels), by_query(after, qrels), "nDCG@10", 0)
+    assert shuffled == compare(by_query(first, QRELS), by_query(second, QRELS), "nDCG@10", 0)

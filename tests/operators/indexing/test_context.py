@@ -1,0 +1,136 @@
+"""Contexts converge: whatever the order, the interleaving and the crashes, they are those of the documents there."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from operators.clients.qdrant_edge.shards import Engine
+from tests.operators.indexing.neighbours import Event, Index, contexts, expected, settings
+
+WORDS = ("lantern", "harbour", "violin", "orchard")
+
+events = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from("abcdefgh"),
+        "updated_at": st.integers(1, 4).map(float),
+        "vector": st.lists(st.integers(1, 3).map(float), min_size=3, max_size=3),
+    },
+    optional={
+        "op": st.sampled_from(("upsert", "upsert", "delete")),
+        "session": st.integers(1, 2),
+        "turn": st.integers(0, 3),
+        "text": st.sampled_from(WORDS),
+        "namespace": st.sampled_from(("public", "other")),
+    },
+)
+batches = st.lists(st.lists(events, min_size=1, max_size=6), max_size=4)
+
+
+def of_indexer(batch: list[Event], place: int) -> list[Event]:
+    """The events with ids of this indexer's own: all events of a document go through one partition."""
+    return [{**event, "id": f"{event['id']}{place}"} for event in batch]
+
+
+def check(index: Index) -> None:
+    """Every context in the index is what it must be."""
+    points = index.points()
+    context = index.settings.context
+    found = contexts(points)
+    for id_, window, dense, terms in expected(points, context.before, context.after):
+        held, vector, indices = found[id_]
+        assert held == window
+        assert vector == pytest.approx(dense, abs=1e-5)
+        assert indices == terms
+
+
+def turn(id_: str, turn: int, text: str, *, session: int = 1, version: float = 1.0) -> Event:
+    """A turn of a conversation."""
+    return {"id": id_, "turn": turn, "session": session, "text": text, "updated_at": version, "vector": [1.0, 2.0, 3.0]}
+
+
+def test_neighbours_that_come_later_change_and_go(tmp_path: Path) -> None:
+    """A context follows its neighbours: those that arrive, change, move to another group, and are deleted."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+
+        def held() -> dict[str, str]:
+            check(index)
+            return {id_: "".join(window) for id_, (window, _, _) in sorted(contexts(index.points()).items())}
+
+        index.apply([[[turn("c", 3, "lantern"), turn("a", 1, "harbour")]]], 0)
+        assert held() == {"a": "ac", "c": "ac"}
+        index.apply([[[turn("b", 2, "violin")], [turn("c", 3, "orchard", version=2.0)]]], 0)
+        assert held() == {"a": "ab", "b": "abc", "c": "bc"}
+        index.apply([[[turn("b", 2, "violin", session=2, version=2.0)]]], 0)
+        assert held() == {"a": "ac", "b": "b", "c": "ac"}
+        index.apply([[[{"id": "a", "op": "delete", "updated_at": 2.0}]]], 0)
+        assert held() == {"b": "b", "c": "c"}
+
+
+def test_a_deletion_that_was_cut_off_is_finished(tmp_path: Path) -> None:
+    """The document is gone when the indexer that deleted it crashes: its successor still finds what it was in."""
+    for crash in range(4):
+        with Engine(tmp_path / str(crash)) as engine:
+            index = Index(engine, settings(before=1, after=1))
+            asyncio.run(index.create())
+            index.apply([[[turn("a", 1, "harbour"), turn("b", 2, "violin"), turn("c", 3, "lantern")]]], 0)
+            index.apply([[[{"id": "b", "op": "delete", "updated_at": 2.0}]]], 0, [crash])
+            check(index)
+            assert set(contexts(index.points())) == {"a", "c"}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_neighbours_that_change_while_a_document_leaves(tmp_path: Path, crash: bool) -> None:
+    """A context that a deleted document has left is still checked once it is written, also by a successor."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=0))
+        asyncio.run(index.create())
+        index.apply([[[turn("f", 1, "harbour"), turn("g", 2, "violin"), turn("d", 3, "lantern")]]], 0)
+        # As the first deletes what stood between the two, the second moves the other neighbour away.
+        leaving = [{"id": "g", "op": "delete", "updated_at": 2.0}]
+        moving = [turn("f", 1, "harbour", session=2, version=2.0)]
+        asyncio.run(index.beside(leaving, moving, crash=crash))
+        check(index)
+        assert contexts(index.points())["d"][0] == ["d"]
+
+
+def test_many_documents_of_equal_order(tmp_path: Path) -> None:
+    """More than one page of them: the ids decide."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=2, after=2))
+        asyncio.run(index.create())
+        index.apply([[[turn(f"d{number}", 1, "harbour") for number in range(300)]]], 0)
+        check(index)
+        index.apply([[[turn("d7", 1, "violin", version=2.0)]]], 0)
+        check(index)
+
+
+@pytest.mark.slow
+@profile(max_examples=30)
+@given(
+    st.lists(batches, min_size=1, max_size=3),
+    st.integers(0, 2**16),
+    st.lists(st.integers(0, 12), max_size=3),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+def test_contexts_converge(
+    tmp_path_factory: pytest.TempPathFactory,
+    indexers: list[list[list[Event]]],
+    seed: int,
+    crashes: list[int],
+    before: int,
+    after: int,
+) -> None:
+    """Whatever is written, moved and deleted, by however many indexers at once, with crashes in between."""
+    with Engine(tmp_path_factory.mktemp("index")) as engine:
+        index = Index(engine, settings(before=before, after=after))
+        asyncio.run(index.create())
+        own = [[of_indexer(batch, place) for batch in each] for place, each in enumerate(indexers)]
+        index.apply(own, seed, crashes)
+        check(index)

@@ -1,0 +1,78 @@
+"""Fair shares: what each tenant and each request gets of a backend that can't serve all in time."""
+
+import math
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed, parts
+
+needs = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
+rates = st.floats(0.1, 5000)
+demands = st.lists(st.tuples(st.integers(1, 200), st.floats(0.01, 10)), min_size=1, max_size=12).map(
+    lambda pairs: [Demand(units, left) for units, left in sorted(pairs, key=lambda pair: pair[1])]
+)
+
+
+def test_who_needs_less_than_an_equal_part_gets_it() -> None:
+    """By hand, of 90: 10 and 20 are less than an equal part of what is left for them; the other two share 60."""
+    assert max_min([10, 50, 20, 1000], 90) == [10, 30, 20, 30]
+    assert max_min([10, 20], 90) == [10, 20]
+
+
+def test_the_smallest_rate_that_serves_all() -> None:
+    """By hand: 10 by 1 s and 90 in all by 3 s need 30 a second; none are needed where time is endless."""
+    assert needed([Demand(10, 1.0), Demand(80, 3.0)]) == 30
+    assert needed([Demand(10, math.inf)]) == 0
+
+
+def test_equal_parts_as_far_as_time_allows() -> None:
+    """By hand, at 100 a second: 50 of 100 by .5 s, then 75 more of 100 by 1.25 s; what comes at one time shares."""
+    assert parts([Demand(100, 0.5), Demand(100, 1.25)], 100) == pytest.approx([0.5, 0.75])
+    assert parts([Demand(100, 1.0), Demand(300, 1.0)], 100) == pytest.approx([0.25, 0.25])
+    # The first would have time for all of it, and leaves some to those that come with it.
+    assert parts([Demand(100, 1.0), Demand(100, 1.2)], 100) == pytest.approx([0.6, 0.6])
+
+
+def test_endless_time_serves_all() -> None:
+    """A request without a deadline is never cut, and takes nothing from one with a deadline."""
+    assert parts([Demand(100, 0.5), Demand(100, math.inf)], 100) == pytest.approx([0.5, 1.0])
+
+
+@given(needs, rates)
+def test_max_min_is_fair(needs: list[float], rate: float) -> None:
+    """Nobody gets more than it needs, nothing is left over while somebody needs more, and whoever is cut has no less
+    than anyone else.
+    """
+    shares = max_min(needs, rate)
+    assert all(share <= need for share, need in zip(shares, needs, strict=True))
+    assert math.fsum(shares) == pytest.approx(min(rate, math.fsum(needs)))
+    cut = [share for share, need in zip(shares, needs, strict=True) if share < need]
+    assert all(share >= max(shares) * (1 - 1e-9) for share in cut)
+
+
+@given(demands, rates)
+def test_parts_can_be_served(asked: list[Demand], rate: float) -> None:
+    """In the order of their times, each before its own; later ones get no smaller part than earlier ones."""
+    found = parts(asked, rate)
+    assert all(0 <= part <= 1 for part in found)
+    assert all(before <= after + 1e-9 for before, after in pairwise(found))
+    served = accumulate(part * demand.units for part, demand in zip(found, asked, strict=True))
+    assert all(units <= rate * demand.left * (1 + 1e-9) for units, demand in zip(served, asked, strict=True))
+
+
+@given(demands, rates)
+def test_what_fits_is_served_whole(asked: list[Demand], rate: float) -> None:
+    """And what is cut could not be served: until some later time, all that can be is."""
+    found = parts(asked, rate)
+    whole = all(part > 1 - 1e-9 for part in found)
+    assert fits(asked, rate * (1 + 1e-6)) or not whole
+    assert whole or not fits(asked, rate * (1 - 1e-6))
+    assert fits(asked, needed(asked) * (1 + 1e-9))
+    served = list(accumulate(part * demand.units for part, demand in zip(found, asked, strict=True)))
+    for place, part in enumerate(found):
+        if part < 1 - 1e-6:
+            left = zip(served[place:], asked[place:], strict=True)
+            assert any(units >= rate * demand.left * (1 - 1e-6) for units, demand in left)

@@ -1,0 +1,57 @@
+"""The effective configuration: values, and where each came from."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows.cli.config import lines
+from schemas.settings import load
+from schemas.settings.effective import Value, effective
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file, over which the environment sets a number and a secret."""
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "qdrant": {"url": "http://q", "destinations": {"notes": "no"}},
+                "kafka": {"partitions": 3},
+                "recipes": {"mine": {"stages": ["rrf"]}},
+            }
+        )
+    )
+    monkeypatch.setenv("RANKSTREAM_KAFKA__PARTITIONS", "7")
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", "canary")
+    return path
+
+
+def test_each_value_says_where_it_came_from(file: Path) -> None:
+    """The environment goes over the file, the file over the default, and a secret is masked."""
+    found = {".".join(map(str, path)): (value, source) for path, value, source, _ in effective(file)}
+    assert found["kafka.partitions"] == (7, "RANKSTREAM_KAFKA__PARTITIONS")
+    assert found["qdrant.url"] == ("http://q", "file")
+    assert found["qdrant.destinations.notes"] == ("no", "file")
+    assert found["kafka.client"] == ("librdkafka", "default")
+    assert found["qdrant.api_key"] == ("***", "RANKSTREAM_QDRANT__API_KEY")
+    assert found["recipes.mine.stages"][1] == "file"
+    assert found["recipes.hybrid.stages"][1] == "default"
+
+
+def test_what_is_printed_is_the_same_configuration(file: Path, tmp_path: Path) -> None:
+    """It is YAML that loads to equal settings, and holds no secret."""
+    printed = list(lines(effective(file)))
+    again = tmp_path / "again.yaml"
+    again.write_text("\n".join(printed))
+    assert "canary" not in again.read_text()
+    assert load(again) == load(file)
+
+
+def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
+    """A collection may be called no, or 1."""
+    values = [Value(("a", name), name, "default", False) for name in ("no", "1", "null", "x: y", "plain")]
+    assert yaml.safe_load("\n".join(lines(values))) == {
+        "a": {name: name for name in ("no", "1", "null", "x: y", "plain")}
+    }

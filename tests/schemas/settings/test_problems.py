@@ -1,0 +1,116 @@
+"""What is said of a wrong configuration: the key or the variable, and what is expected, all at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schemas.errors import ConfigError
+from schemas.settings import load
+
+LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
+
+
+def said(directory: Path, document: object) -> list[str]:
+    """The lines of the refusal."""
+    (directory / "c.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError) as caught:
+        load(directory / "c.yaml")
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ({**LEAST, "cach": {}}, "cach: no such key; did you mean cache?"),
+        (
+            {**LEAST, "kafka": {"bootstrap_server": "b:1"}},
+            "kafka.bootstrap_server: no such key; did you mean bootstrap_servers?",
+        ),
+        ({**LEAST, "kafka": {"topics": {"query": "a"}}}, "kafka.topics.query: no such key; did you mean queries?"),
+        (
+            {**LEAST, "profiles": {"mine": {"over_sampl": 3}}},
+            "profiles.mine.over_sampl: no such key; did you mean over_sample?",
+        ),
+        (
+            {**LEAST, "cursor": {"zzz": 1}},
+            "cursor.zzz: no such key; there are signing_secret, signing_secret_file",
+        ),
+        ({}, "qdrant: missing: set qdrant.url to the address of a server, or qdrant.path to a directory"),
+        ({"qdrant": {}}, "qdrant: set one of url and path"),
+        ({**LEAST, "kafka": {"client": "c"}}, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
+        ({**LEAST, "kafka": {"partitions": "many"}}, "kafka.partitions: a whole number is expected"),
+        ({**LEAST, "kafka": None}, "kafka: a mapping is expected"),
+        ({**LEAST, "limits": {"timeout": -1}}, "limits.timeout: more than 0 is expected"),
+        ({**LEAST, "delivery": {"max_in_flight": 5000}}, "delivery.max_in_flight: 1024 or less is expected"),
+        ({**LEAST, "rerank": {"on_the_fly": "perhaps"}}, "rerank.on_the_fly: true or false is expected"),
+    ],
+)
+def test_a_problem_is_one_line_in_plain_words(tmp_path: Path, document: object, line: str) -> None:
+    """It names the path, and what is expected there."""
+    assert said(tmp_path, document) == [line]
+
+
+def test_a_stage_that_does_not_exist_is_said_with_those_that_do(tmp_path: Path) -> None:
+    """A misspelt stage of a recipe is found by the list."""
+    [line] = said(tmp_path, {**LEAST, "recipes": {"mine": {"stages": ["rff"]}}})
+    assert line.startswith("recipes: mine: stages: no such stage; there are rrf, score, ")
+
+
+def test_every_problem_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret in the file, a variable that is none, a wrong value and an unknown key are four lines."""
+    monkeypatch.setenv("RANKSTREAM_KAFFKA__CLIENT", "kafka-python")
+    document = {"qdrant": {"url": "http://q", "api_key": "canary"}, "kafka": {"client": "c"}, "cach": {}}
+    lines = said(tmp_path, document)
+    assert [line.split(":")[0] for line in lines] == [
+        "qdrant.api_key",
+        "RANKSTREAM_KAFFKA__CLIENT",
+        "kafka.client",
+        "cach",
+    ]
+    assert "did you mean RANKSTREAM_KAFKA?" in lines[1]
+    assert "canary" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "line"),
+    [
+        (
+            "RANKSTREAM_KAFKA__BOOTSTRAP",
+            "b",
+            "RANKSTREAM_KAFKA__BOOTSTRAP: no such key; did you mean bootstrap_servers?",
+        ),
+        ("RANKSTREAM_KAFKA__PARTITIONS", "x", "RANKSTREAM_KAFKA__PARTITIONS: a whole number is expected"),
+        ("RANKSTREAM_COLOUR", "blue", "RANKSTREAM_COLOUR: no such setting"),
+        (
+            "RANKSTREAM_KAFKA",
+            "b:1",
+            "RANKSTREAM_KAFKA: a section is set by a JSON object, or its keys one by one: RANKSTREAM_KAFKA__...",
+        ),
+    ],
+)
+def test_a_variable_is_named_as_it_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, line: str
+) -> None:
+    """What comes from the environment is told from what is in the file."""
+    monkeypatch.setenv(variable, value)
+    assert said(tmp_path, LEAST) == [line]
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "RANKSTREAM_SERVICE_HOST",
+        "RANKSTREAM_SERVICE_PORT_HEALTH",
+        "RANKSTREAM_PORT",
+        "RANKSTREAM_PORT_8080_TCP",
+        "RANKSTREAM_PORT_8080_TCP_ADDR",
+        "RANKSTREAM_SEARCH_SERVICE_PORT",
+        "RANKSTREAM_SEARCH_PORT_8080_TCP_PROTO",
+    ],
+)
+def test_what_kubernetes_sets_for_a_service_is_no_setting(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """A Service called rankstream, or rankstream-search, doesn't keep its pods from starting."""
+    monkeypatch.setenv(variable, "tcp://10.0.0.1:8080")
+    assert load(None, LEAST).telemetry.port == 8080

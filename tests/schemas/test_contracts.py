@@ -1,0 +1,47 @@
+"""The contracts: they are those of the models, and the repository has them as they are now."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from schemas import contracts, dead_letter
+from schemas.settings import Topics
+
+KEPT = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+def test_the_repository_has_the_contracts_as_they_are() -> None:
+    """`rankstream schema --write docs/schemas` would change nothing."""
+    kept = {path.stem: orjson.loads(path.read_bytes()) for path in KEPT.glob("*.json")}
+    assert kept == orjson.loads(orjson.dumps(contracts.all_contracts()))
+
+
+def test_every_topic_and_header_is_described() -> None:
+    """AsyncAPI has a channel for each topic of the configuration, and the dead letters' headers."""
+    document = contracts.asyncapi()
+    assert document["channels"].keys() == Topics.model_fields.keys() - {"reply_to"}
+    headers = document["components"]["messages"]["dead_letter"]["headers"]["properties"]
+    written = {value for name, value in vars(dead_letter).items() if name.isupper() and isinstance(value, str)}
+    assert headers.keys() == {name for name in written if name.startswith("__connect")} - {dead_letter._PREFIX}
+
+
+def references(document: Any) -> list[str]:
+    """Every `$ref` in a document."""
+    if isinstance(document, dict):
+        own = [document["$ref"]] if isinstance(document.get("$ref"), str) else []
+        return own + [each for value in document.values() for each in references(value)]
+    return [each for value in document for each in references(value)] if isinstance(document, list) else []
+
+
+@pytest.mark.parametrize("name", sorted(contracts.all_contracts()))
+def test_every_reference_leads_somewhere(name: str) -> None:
+    """Inside the document, or to another contract beside it."""
+    made = contracts.all_contracts()
+    for reference in references(made[name]):
+        file, _, path = reference.partition("#")
+        at = made[file.removesuffix(".json")] if file else made[name]
+        for part in path.strip("/").split("/") if path else []:
+            at = at[part.replace("~1", "/").replace("~0", "~")]
+        assert isinstance(at, dict)
