@@ -15,7 +15,7 @@ from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, Stubs
 from tests.faults.fleet import Fleet
 from tests.faults.law import Asked, OutputRecord, Place
-from tests.faults.load import Load
+from tests.faults.load import RATE, Load
 from tests.faults.reader import Reader, contents
 from tests.faults.volume import Volume
 from tests.integration.deployment import Deployment, wait_until
@@ -97,6 +97,15 @@ class Trial:
             for output_record in list(self.reader.output_records)
             if output_record.arrival >= since and not output_record.dead
         ]
+
+    def await_full_answer(self, since: float) -> None:
+        """Return once a query is answered in full that was answered after `since`, in Unix seconds.
+
+        A busy machine loses parts of answers to time-outs for as long as all of the load goes on: it is eased.
+        """
+        self.load.stop()
+        self.load.start(RATE / 4)
+        wait_until(lambda: any(answer.kind == "ok" for answer in self.answers(since)), RECOVERY)
 
     def replaced(self) -> int:
         """How often a process has replaced its producer, by the logs."""

@@ -6,7 +6,6 @@ from typing import Final
 
 from tests.faults.scenario import scenario
 from tests.faults.trial import Trial
-from tests.integration.deployment import wait_until
 
 FAULT_S: Final = 6.0
 FLAP_S: Final = 0.3
@@ -52,11 +51,7 @@ def hurt(trial: Trial, backend: str, fault: str) -> None:
     # A slow backend may be fast enough, and a flapping one be asked again in time.
     if fault not in {"slow", "flapping"}:
         assert STATUS[backend] in {answer.kind for answer in degraded}, "no answer noticed"
-    wait_until(lambda: _recovered(trial, healed))
-
-
-def _recovered(trial: Trial, healed: float) -> bool:
-    return any(answer.kind == "ok" and answer.arrival > healed + 1 for answer in trial.answers(healed))
+    trial.await_full_answer(healed + 1)
 
 
 def _define(backend: str, fault: str) -> None:

@@ -95,8 +95,7 @@ def results_take_less(trial: Trial) -> None:
     time.sleep(3)
     trial.alter("results", "max.message.bytes", _DEFAULT_SIZE)
     time.sleep(1)
-    began = time.time()
-    wait_until(lambda: any(answer.kind == "ok" for answer in trial.answers(began)))
+    trial.await_full_answer(time.time())
 
 
 @scenario("topics")
