@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -78,15 +78,26 @@ def _whole(value: object) -> object:
 def _model(root: type[BaseModel], path: Path) -> type[BaseModel] | None:
     at: Any = root
     for name in path:
-        found = next((each for each in _alternatives(at) if _is_model(each) or get_origin(each) is dict), None)
-        if found is None:
-            return None
-        if _is_model(found):
-            field = found.model_fields.get(str(name))
-            at = field.annotation if field is not None else None
-        else:
-            at = get_args(found)[1]
+        # The alternatives of a list are those of its items.
+        if isinstance(name, str):
+            at = _below(at, name)
     return next(filter(_is_model, _alternatives(at)), None)
+
+
+def _below(at: Any, name: str) -> Any:
+    """What stands below `name` in a value of that annotation: a field, or the member of a union whose tag it is."""
+    models = list(filter(_is_model, _alternatives(at)))
+    for model in models:
+        if name in model.model_fields:
+            return model.model_fields[name].annotation
+    if (tagged := next((model for model in models if _has_tag(model, name)), None)) is not None:
+        return tagged
+    return next((get_args(each)[1] for each in _alternatives(at) if get_origin(each) is dict), None)
+
+
+def _has_tag(model: type[BaseModel], tag: str) -> bool:
+    annotations = (field.annotation for field in model.model_fields.values())
+    return any(get_origin(each) is Literal and tag in get_args(each) for each in annotations)
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:

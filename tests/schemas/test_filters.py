@@ -90,7 +90,8 @@ def test_a_time_is_read_in_either_form() -> None:
         ("range", {"gt": True}, "range.value.gt: a number is expected ('True')"),
         ("range", {"gt": "1"}, "range.value.gt: a number is expected ('1')"),
         ("range", {"gt": float("inf")}, "range.value.gt: a finite number is expected"),
-        ("range", {"max": 1}, "range.value.max: no such key"),
+        ("range", {"max": 1}, "range.value.max: no such key; there are gt, gte, lt, lte"),
+        ("date_range", {"gtt": 1}, "date_range.value.gtt: no such key; did you mean gt"),
         ("date_range", {"lt": "2026-01-01T00:00:00"}, "date_range.value.lt: a time needs an offset"),
         ("date_range", {"lt": "soon"}, "date_range.value.lt: not an RFC 3339 time ('soon')"),
         ("date_range", {"lt": 1, "lte": 1}, "date_range.value: lt and lte are both given"),
@@ -109,7 +110,7 @@ def test_a_wrong_value_is_named(op: str, value: Any, said: str) -> None:
     message = refusal(filters=[{"field": "colour", "op": "eq", "value": 1}, {"field": "x", "op": op, "value": value}])
     assert message.startswith("filters.1")
     assert said in message
-    assert "; " not in message
+    assert message.count("filters.") == 1
 
 
 @pytest.mark.parametrize("field", ["a", "a.b", "a-b", "-a", "1", "größe", "标题", "m._a", "x" * 256])

@@ -3,21 +3,29 @@
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
+from operators.clients.http.outages import Kind, Outages
 from schemas.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
     import onnxruntime
 
+log = structlog.stdlib.get_logger(__name__)
+
 TOKEN_BUDGET = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
+
+_AT_DEADLINE = 0.05
+"""What part of its time a request may have left when it is cancelled for being late: timers are not exact."""
 
 T = TypeVar("T")
 Abandoned = Callable[[], bool]
@@ -89,6 +97,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._outages = Outages()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[Abandoned], T], *, timeout: float) -> T:
@@ -98,24 +107,41 @@ class Worker:
         Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.
         """
         abandoned = threading.Event()
+        started = time.monotonic()
         try:
             future = self._pool.submit(work, abandoned.is_set)
         except RuntimeError as error:
             raise BackendUnavailable(f"{self._name}: closed") from error
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.wrap_future(future)
+                result = await asyncio.wrap_future(future)
         except TimeoutError as error:
-            raise BackendTimeout(f"{self._name}: no answer in time") from error
+            raise self._late() from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
+                if time.monotonic() - started >= (1 - _AT_DEADLINE) * timeout:
+                    self._late()
                 raise
             # Not the caller was cancelled but the queue, by `aclose`.
             raise BackendUnavailable(f"{self._name}: closed") from None
         finally:
             abandoned.set()
+        self._succeeded()
+        return result
 
     async def aclose(self) -> None:
         """Let the thread finish what it has begun, and end it; what is queued is cancelled."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    def _late(self) -> BackendTimeout:
+        error = BackendTimeout(f"{self._name}: no answer in time")
+        if (count := self._outages.failed(Kind(None, error.reason, str(error)), time.monotonic())) is not None:
+            told = {"backend": self._name, "reason": error.reason.value, "error": str(error), "failed": count}
+            log.warning("backend is failing", **told)
+        return error
+
+    def _succeeded(self) -> None:
+        for ended in self._outages.succeeded(None, time.monotonic()):
+            told = {"reason": ended.kind.reason.value, "after_s": round(ended.lasted, 1), "failed": ended.failed}
+            log.info("backend is well again", backend=self._name, **told)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from operators.clients.local.inference import Abandoned, Worker, batches, mask, padded, readable
 from schemas.errors import BackendTimeout, BackendUnavailable
@@ -134,6 +135,42 @@ def test_a_timeout_tells_work_under_way_and_drops_what_has_not_begun() -> None:
         await worker.aclose()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_model_that_is_late_is_one_warning_and_its_end(cancelled: bool) -> None:
+    """However many requests are late in a minute, also those whose caller stops waiting then: one line, and its end."""
+
+    async def late(worker: Worker) -> None:
+        request = worker.run(lambda _: None, timeout=0.05)
+        if cancelled:
+            task = asyncio.create_task(request)
+            await asyncio.sleep(0.049)
+            task.cancel()
+            await asyncio.wait([task])
+        else:
+            with pytest.raises(BackendTimeout):
+                await request
+
+    async def scenario() -> None:
+        worker, first = Worker("model"), Step()
+        busy = asyncio.create_task(worker.run(first, timeout=60))
+        await first.beginning()
+        for _ in range(3):
+            await late(worker)
+        first.let.set()
+        await busy
+        await worker.run(lambda _: None, timeout=60)
+        await worker.aclose()
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    failing, well = lines
+    error = "model: no answer in time"
+    told = {"backend": "model", "reason": "timeout", "failed": 1, "error": error}
+    assert failing == {"event": "backend is failing", "log_level": "warning", **told}
+    del well["after_s"], told["error"]
+    assert well == {"event": "backend is well again", "log_level": "info", **told, "failed": 3}
 
 
 def test_cancelling_tells_work_under_way_and_drops_what_has_not_begun() -> None:
