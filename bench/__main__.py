@@ -4,6 +4,7 @@ part of it become slower? `soak`: does it grow? `rank`: what ranking one query c
 across queries is worth, and with `--faults` what a failing reranker costs. `cache`: what the exact cache is worth.
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
+`quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
@@ -24,6 +25,7 @@ from bench.commands import (
     compared,
     failing,
     flow,
+    judged,
     kept,
     parts,
     profile,
@@ -118,6 +120,15 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rounds", type=_count, default=5)
     command.add_argument("--cache", type=Path, default=Path("~/.cache/rankstream").expanduser(), help="of the model")
     command.add_argument("--index", type=Path, help="directory for the index. Default: a temporary one")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("quality", help="measure recipes on judged queries: quality, CPU, and bytes indexed")
+    command.set_defaults(run=judged)
+    for name in ("documents", "queries", "qrels"):
+        command.add_argument(f"--{name}", type=Path, required=True)
+    command.add_argument("--recipe", nargs="+", default=[], help="Default: all that are shipped, and those of --config")
+    command.add_argument("--config", type=Path, help="of the models, the recipes and the index")
+    command.add_argument("--index", type=Path, help="directory for the index. Default: a temporary one")
+    command.add_argument("--plot", type=Path, metavar="PNG", help="a picture of quality over cost")
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

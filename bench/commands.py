@@ -17,6 +17,7 @@ from bench import (
     micro,
     paraphrases,
     payloads,
+    quality,
     ranking,
     recall,
     report,
@@ -34,6 +35,8 @@ from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
+from flows.process import logs
+from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
 SUBJECTS = COMPARED | VARIANTS
@@ -168,6 +171,24 @@ def recalled(arguments: argparse.Namespace) -> int:
     plan = recall.Plan(arguments.points, arguments.namespaces, arguments.queries, arguments.rounds)
     measured = recall.figures(plan, arguments.cache, arguments.index)
     _show({"machine": machine(), **measured}, arguments.json, report.recall_table(measured))
+    return 0
+
+
+def judged(arguments: argparse.Namespace) -> int:
+    """Measure quality beside cost; the exit code. Raises RankstreamError."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    settings = load(arguments.config) if arguments.config is not None else None
+    asked = quality.Asked(
+        arguments.documents, arguments.queries, arguments.qrels, arguments.recipe, settings, arguments.index
+    )
+    title = arguments.documents.parent.name
+    rows = []
+    for row in quality.rows(asked, stderr):
+        rows.append(row)
+        stderr.print(f"{row['recipe']}: done")
+    if arguments.plot is not None:
+        quality.plot(title, rows, arguments.plot)
+    _show({"machine": machine(), "rows": rows}, arguments.json, report.quality_table(title, rows))
     return 0
 
 

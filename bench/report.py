@@ -144,6 +144,17 @@ def recall_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def quality_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A row a recipe: what it reaches, CPU a query, and the bytes of a document's vectors."""
+    named = [name for name in rows[0] if name not in {"recipe", "cpu_ms", "bytes", "answers"}]
+    shown = _table(title, "recipe", *named, "CPU, ms", "bytes", "answers")
+    for row in rows:
+        figures = (f"{row[name]:.3f}" for name in named)
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(row["answers"].items()))
+        shown.add_row(row["recipe"], *figures, f"{row['cpu_ms']:.1f}", f"{row['bytes']:,.0f}", answers)
+    return shown
+
+
 def faults_table(report: Mapping[str, Any]) -> Table:
     """A row a dialect and failure of the reranker."""
     shown = _table("A failing reranker", "dialect", "failure", "answers", "p99, ms", "calls a query", "back, ms")

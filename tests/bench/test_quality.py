@@ -1,0 +1,41 @@
+"""The benchmark of quality beside cost measures what it says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench import report
+from bench.quality import Asked, plot, rows
+
+DIMENSION = 384
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+def test_a_row_has_what_a_recipe_reaches_and_what_it_costs(tmp_path: Path) -> None:
+    """The model's row has the bytes of a vector for each token more, and that of keywords has no dense vector."""
+    texts = {"a": "a boat in the harbor", "b": "a lantern of copper", "c": "an orchard in winter"}
+    files = {
+        "documents": [{"id": id_, "namespace": "n", "text": text} for id_, text in texts.items()],
+        "queries": [{"query_id": f"q{id_}", "namespace": "n", "text": text} for id_, text in texts.items()],
+    }
+    for name, events in files.items():
+        (tmp_path / name).write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    (tmp_path / "qrels").write_text("".join(f"q{id_} 0 {id_} 1\n" for id_ in texts))
+    documents, queries, qrels = (tmp_path / name for name in ("documents", "queries", "qrels"))
+    asked = Asked(documents, queries, qrels, ["hybrid", "keyword"], None, tmp_path / "index")
+    measured = {row["recipe"]: row for row in rows(asked, Console(quiet=True))}
+    assert list(measured) == ["hybrid", "hybrid+rerank", "keyword"]
+    assert {row["MRR@10"] for row in measured.values()} == {1.0}
+    assert all(row["cpu_ms"] > 0 and row["answers"] == {"ok": 3} for row in measured.values())
+    words = measured["keyword"]["bytes"]
+    assert words == 8 * 2
+    assert measured["hybrid"]["bytes"] == 4 * DIMENSION + words
+    # Half a byte a component, of five, four and four words.
+    tokens = measured["hybrid+rerank"]["bytes"] - measured["hybrid"]["bytes"]
+    assert tokens == pytest.approx(DIMENSION / 2 * (5 + 4 + 4) / 3)
+    plot("three", list(measured.values()), tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert report.quality_table("three", list(measured.values())).row_count == 3
