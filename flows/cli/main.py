@@ -10,6 +10,7 @@ import typer
 from flows.cli.check import check
 from flows.cli.collections import collections
 from flows.cli.config import config
+from flows.cli.console import console
 from flows.cli.demo import demo
 from flows.cli.evaluate import evaluate
 from flows.cli.index import index
@@ -52,7 +53,7 @@ def _options(
     pass
 
 
-for command in (run, index, query, demo, evaluate, rank, topics, collections, check, config, schema, replay):
+for command in (run, index, query, console, demo, evaluate, rank, topics, collections, check, config, schema, replay):
     app.command()(command)
 
 

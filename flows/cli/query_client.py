@@ -1,6 +1,6 @@
 """Asking: query events to the queries topic, and their results from the results topic, or else their dead letters.
 
-What a producing service does, as small as it gets: used by `query`, `demo` and `evaluate`.
+What a producing service does, as small as it gets: used by `query`, `console`, `demo` and `evaluate`.
 """
 
 import time
@@ -31,6 +31,10 @@ _GRACE: Final = 0.5
 Event = Mapping[str, Any]
 
 
+class Unanswered(FatalDelivery):
+    """No result came in time."""
+
+
 class QueryClient:
     """Asks queries and reads their results, beside any other client that does the same."""
 
@@ -59,8 +63,8 @@ class QueryClient:
 
         A query that has a dead letter and no result yields `refused(...)`. The events' `query_id`s must differ.
 
-        Raises FatalDelivery when no result came for `timeout` seconds, or for a query that is too large for its topic,
-        and RetriableDelivery if the broker doesn't answer.
+        Raises Unanswered when no result came for `timeout` seconds, FatalDelivery for a query that is too large for its
+        topic, and RetriableDelivery if the broker doesn't answer.
         """
         waiting: set[str] = set()
         rest = iter(events)
@@ -85,9 +89,7 @@ class QueryClient:
                 if (query_id := letter["query_id"]) in waiting:
                     letters.setdefault(query_id, (time.monotonic(), letter))
             if waiting and not letters and time.monotonic() - heard > timeout:
-                raise FatalDelivery(
-                    f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?"
-                )
+                raise Unanswered(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
 
     def _send(self, events: Sequence[Event]) -> None:
         try:

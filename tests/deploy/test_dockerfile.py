@@ -171,7 +171,7 @@ def test_the_build_context_is_what_the_builder_copies() -> None:
 
 
 def test_what_the_builder_copies_makes_the_application(tmp_path: Path) -> None:
-    """A wheel of those files has every module of the three packages and the command."""
+    """A wheel of those files has every module of the three packages, the command, and the console's page."""
     for source in copied_to_the_builder():
         path = ROOT / source
         target = tmp_path / source
@@ -188,7 +188,8 @@ def test_what_the_builder_copies_makes_the_application(tmp_path: Path) -> None:
         [entry_points] = [name for name in names if name.endswith("entry_points.txt")]
         assert "rankstream = flows.cli.__main__:main" in archive.read(entry_points).decode()
     for package in ("flows", "operators", "schemas"):
-        assert {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")} <= names
+        modules = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        assert modules | {"flows/cli/console.html"} <= names
 
 
 def test_one_version_everywhere() -> None:

@@ -18,7 +18,7 @@ from schemas.recipes import SHIPPED
 pytestmark = pytest.mark.slow
 
 CACHE = Path(__file__).parents[3] / ".cache" / "rankstream"
-COMMANDS = ("demo", "run", "index", "query", "rank", "evaluate", "topics", "collections", "check", "replay")
+COMMANDS = ("demo", "run", "index", "query", "console", "rank", "evaluate", "topics", "collections", "check", "replay")
 
 
 def rankstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

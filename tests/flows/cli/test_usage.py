@@ -39,6 +39,8 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("query x --config away.yaml --timeout -1", 2, "'--timeout'"),
         ("query x --config away.yaml --limit 1000", 2, "'--limit'"),
         ("query x --config away.yaml --filter year", 2, "'year' is neither FIELD=VALUE nor a JSON object"),
+        ("console --config away.yaml --port 70000", 2, "'--port'"),
+        ("console --config away.yaml --port 0", 1, "no Kafka broker answers at 127.0.0.1:"),
         ("topics --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
         ("replay --config away.yaml --offset x", 2, "'x' is not TOPIC:PARTITION:OFFSET"),
         ("replay --config away.yaml --class nonsense", 2, "'nonsense' is not one of"),
