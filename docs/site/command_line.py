@@ -11,7 +11,7 @@ import typer.main
 from typer.core import TyperArgument, TyperGroup
 
 from docs.site.markdown import code, item, paragraph
-from flows.cli.main import app
+from flows.cli.main import command_line
 
 _HEAD: Final = """\
 # Command line
@@ -35,7 +35,7 @@ _WORDS: Final = {str: "text", int: "integer", float: "number", Path: "path"}
 
 def page() -> str:
     """The page, as it is kept in the repository."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(command_line())
     assert isinstance(group, TyperGroup)
     parts = [_HEAD, "## Before the command\n", _options(group)]
     for name, command in group.commands.items():

@@ -1,38 +1,35 @@
 """The command line. Exit codes: 0 ok, 1 failure, 2 usage or configuration."""
 
+import importlib
 import importlib.metadata
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 import typer
 
-from flows.cli.check import check
-from flows.cli.collections import collections
-from flows.cli.config import config
-from flows.cli.console import console
-from flows.cli.demo import demo
-from flows.cli.evaluate import evaluate
-from flows.cli.index import index
 from flows.cli.output import out, say, stderr
-from flows.cli.query import query
-from flows.cli.rank import rank
-from flows.cli.replay import replay
-from flows.cli.run import run
-from flows.cli.schema import schema
-from flows.cli.topics import topics
 from schemas.errors import ConfigError, RankstreamError
 
 _NAME: Final = "rankstream"
 _DEBUG: Final = "--debug"
 
-app = typer.Typer(
-    name=_NAME,
-    help="Streaming search: queries from Kafka, ranked results from Qdrant back to Kafka, each exactly once.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+COMMANDS: Final = (
+    "run",
+    "index",
+    "query",
+    "console",
+    "demo",
+    "evaluate",
+    "rank",
+    "topics",
+    "collections",
+    "check",
+    "config",
+    "schema",
+    "replay",
 )
+"""In the order of the help. Each is the function of this name in the module of this name beside this one."""
 
 
 def _version(wanted: bool) -> None:
@@ -41,7 +38,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -53,12 +49,26 @@ def _options(
     pass
 
 
-for command in (run, index, query, console, demo, evaluate, rank, topics, collections, check, config, schema, replay):
-    app.command()(command)
+def command_line(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    app = typer.Typer(
+        name=_NAME,
+        help="Streaming search: queries from Kafka, ranked results from Qdrant back to Kafka, each exactly once.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        callback=_options,
+    )
+    for name in commands:
+        app.command()(getattr(importlib.import_module(f"flows.cli.{name}"), name))
+    return app
 
 
 def main() -> None:
     """Run the command line; a failure is one line, not a traceback."""
+    # To import a command takes longer than many commands take.
+    named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
+    app = command_line([named] if named in COMMANDS else COMMANDS)
     try:
         code = app(standalone_mode=False, prog_name=_NAME)
     except typer.TyperException as error:

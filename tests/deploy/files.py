@@ -11,7 +11,7 @@ from typing import NamedTuple
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from flows.cli.main import app
+from flows.cli.main import command_line
 from tests.missing import missing
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def installed(name: str) -> str:
 def check_command(arguments: Iterable[str]) -> None:
     """Parse the arguments of `rankstream`; raises for a command or an option that there isn't."""
     name, *rest = arguments
-    commands = get_command(app)
+    commands = get_command(command_line())
     assert isinstance(commands, TyperGroup)
     commands.commands[name].make_context(name, rest).close()
 

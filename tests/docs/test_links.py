@@ -8,7 +8,7 @@ import pytest
 import typer.main
 from typer.core import TyperGroup
 
-from flows.cli.main import app
+from flows.cli.main import command_line
 from tests.docs.pages import PAGES, ROOT
 
 
@@ -38,7 +38,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_the_text_have_their_options(page: Path) -> None:
     """Each command that is mentioned is one of rankstream's, and takes the options that it is mentioned with."""
-    click = typer.main.get_command(app)
+    click = typer.main.get_command(command_line())
     assert isinstance(click, TyperGroup)
     for name, *words in mentioned(page.read_text(encoding="utf-8")):
         options = {option for parameter in click.commands[name].params for option in parameter.opts}

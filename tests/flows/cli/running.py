@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
+from flows.cli.main import command_line
 from flows.process import logs
 
 
@@ -24,4 +24,4 @@ class Command:
     def __call__(self, *arguments: str) -> Result:
         """What a command printed, and its exit code."""
         self._file.write_text(yaml.safe_dump(self.settings))
-        return CliRunner().invoke(app, [*arguments, "--config", str(self._file)])
+        return CliRunner().invoke(command_line(), [*arguments, "--config", str(self._file)])

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.main import app
+from flows.cli.main import command_line
 from flows.process import logs
 from schemas.recipes import SHIPPED
 from schemas.settings import load
@@ -31,7 +31,7 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def evaluated(*arguments: str) -> str:
     """What the command prints to standard output; it must succeed."""
-    done = CliRunner().invoke(app, ["evaluate", "--qrels", "qrels", *arguments])
+    done = CliRunner().invoke(command_line(), ["evaluate", "--qrels", "qrels", *arguments])
     assert done.exit_code == 0, done.stderr
     return done.stdout
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
-from flows.cli.main import app
+from flows.cli.main import command_line
 from flows.cli.replaying import Tally, moment, table
 from operators.delivery.replay import Position, Skip
 from schemas.errors import DeadLetterClass
@@ -28,14 +28,14 @@ from schemas.errors import DeadLetterClass
 )
 def test_what_cannot_be_meant_is_usage(arguments: list[str]) -> None:
     """An unknown class, a place or a time that is none, a limit or a rate of nothing: exit 2 before anything starts."""
-    done = CliRunner().invoke(app, ["replay", *arguments])
+    done = CliRunner().invoke(command_line(), ["replay", *arguments])
     assert done.exit_code == 2
     assert arguments[0] in done.output
 
 
 def test_an_unknown_class_is_answered_with_those_there_are() -> None:
     """The list is closed, and named."""
-    output = CliRunner().invoke(app, ["replay", "--class", "bogus"]).output
+    output = CliRunner().invoke(command_line(), ["replay", "--class", "bogus"]).output
     assert all(kind in output.replace("\n", "") for kind in (DeadLetterClass.INVALID, DeadLetterClass.NOT_JSON))
 
 

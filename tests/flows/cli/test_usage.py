@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,3 +127,11 @@ def test_a_taken_port_is_said_before_anything_starts(
     (line,) = capfd.readouterr().err.splitlines()
     assert "telemetry.port: cannot listen on 127.0.0.1:" in line
     assert "RANKSTREAM_TELEMETRY__PORT" in line
+
+
+def test_a_command_imports_no_other_one() -> None:
+    """The help of a command comes without what the flows need, which takes longer to import than many commands take."""
+    asked = "import sys; sys.argv = ['rankstream', 'config', '--help']; from flows.cli.main import main\n"
+    asked += "try: main()\nexcept SystemExit: print('flows.cli.run' in sys.modules, 'kafka' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False False"
