@@ -56,8 +56,9 @@ def launch(
     around: Surroundings,
     over: Mapping[str, Any] | None = None,
     variables: Mapping[str, str] | None = None,
+    program: str = "flows.cli",
 ) -> Launch:
-    """Start the search flow on a Kafka client, whole sections of its settings from `over`."""
+    """Start the search flow on a Kafka client, whole sections of its settings from `over`, by the module `program`."""
     port = free_port()
     settings = {
         "kafka": {**around.kafka.model_dump(mode="json", exclude_unset=True), "client": client},
@@ -74,7 +75,7 @@ def launch(
     config = around.directory / "rankstream.yaml"
     # JSON is YAML.
     config.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))
-    command = [sys.executable, "-m", "flows.cli", "run", "--config", str(config)]
+    command = [sys.executable, "-m", program, "run", "--config", str(config)]
     return Launch(command, f"http://127.0.0.1:{port}/readyz", variables or {})
 
 

@@ -36,6 +36,7 @@ VARIANTS: Final = {
     for subject in (
         Subject("traces-1-percent", _traced(0.01)),
         Subject("traces-all", _traced(1.0)),
+        Subject("no-metrics", lambda around: launch(_CLIENT, around, program="bench.unmetered")),
         Subject("caches", _configured(_caching)),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
