@@ -4,6 +4,7 @@ Everything is read from the schemas of the recipe's stages, so that a new stage 
 """
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -218,7 +219,8 @@ def _scale(schema: Schema) -> Scale | None:
 
 def _preferred(low: float, high: float) -> list[float]:
     """The numbers 1, 2 and 5 times a power of ten from `low` to `high`."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    # A thirtieth of the smallest number is 0.
+    powers = range(math.floor(math.log10(max(low, sys.float_info.min))), math.ceil(math.log10(high)) + 1)
     found = (float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5))
     return [each for each in found if low <= each <= high]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.evaluation.search_space import ALL, FUSE, Even, Factor, Listed, Wanted, changed, dimensions
@@ -159,6 +159,7 @@ def test_values_around_one(scale: Any, value: Any, level: int, tried: list[Any])
     st.one_of(st.none(), st.floats(0, 1e6)),
     st.integers(0, 2),
 )
+@example(Factor(0, 1e6), 5e-324, 0)
 def test_values_are_within_the_range(scale: Any, value: float | None, level: int) -> None:
     """Whatever the present value is: none is out of bounds, twice, or the present one."""
     found = scale.around(value, level)
