@@ -1,9 +1,11 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse -> texts
-                                 ^                                                                             v
-                             watermarks        results <- publish <- pick <- page <- rank <- rerank <----------+
-                                          dead letters <----+
+queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse
+                                 ^                                                                       v
+                             watermarks                                                              similarity
+                                                                                                         v
+                    results <- publish <- pick <- page <- rank <- rerank <- texts <----------------------+
+               dead letters <----+
 
 Each stage is one step of the engine, and batches pass through all of them: what is answered, or rejected, early passes
 by the stages behind, up to publish. A stage whose backend is not configured is not built. Publish fills the caches that
@@ -27,6 +29,7 @@ from operators.stages.rank import rank
 from operators.stages.rerank import rerank
 from operators.stages.retrieve import retrieve
 from operators.stages.semantic_lookup import semantic_lookup
+from operators.stages.similarity import similarity
 from operators.stages.temporal_expression import temporal_expression
 
 
@@ -44,7 +47,8 @@ def search(parts: Parts) -> Dataflow:
     similar = semantic_lookup("semantic_lookup", dated, p.answers)
     retrieved = retrieve("retrieve", similar, p.retriever, p.calls)
     fused = fuse("fuse", retrieved)
-    texts = fetch("texts", fused, p.texts, p.calls)
+    compared = similarity("similarity", fused, p.comparing, p.calls)
+    texts = fetch("texts", compared, p.texts, p.calls)
     reranked = rerank("rerank", texts, p.reranking, p.calls)
     ranked = rank("rank", reranked)
     page = fetch("page", ranked, p.page, p.calls)

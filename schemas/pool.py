@@ -1,13 +1,54 @@
 """The candidate pool: the hits of all legs for one query. The search flow records it; `rankstream rank` ranks it."""
 
+import base64
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from schemas.query import MAX_FLOAT32, Name, QueryEvent
 from schemas.timestamp import Timestamp
 
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+
+
+def written(vector: NDArray[np.float16]) -> str:
+    """The components as little-endian floats of 16 bits, in base64."""
+    return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
+
+
+def _read(text: object) -> NDArray[np.float16]:
+    if not isinstance(text, str):
+        raise ValueError("a text is expected")
+    # Raises ValueError by itself, for what is no base64 or no whole number of floats.
+    vector = np.frombuffer(base64.b64decode(text, validate=True), "<f2").astype(np.float16)
+    if not vector.size or not np.isfinite(vector).all():
+        raise ValueError("finite numbers are expected")
+    return vector
+
+
+def _of_one_length(vectors: dict[str, NDArray[np.float16]]) -> dict[str, NDArray[np.float16]]:
+    if len({vector.size for vector in vectors.values()}) > 1:
+        raise ValueError("vectors of one length are expected")
+    return vectors
+
+
+Float16s = Annotated[
+    NDArray[np.float16], PlainValidator(_read), PlainSerializer(written), WithJsonSchema({"type": "string"})
+]
+"""A vector as `written` writes it."""
 
 
 class _Strict(BaseModel):
@@ -37,6 +78,11 @@ class CandidatePool(_Strict):
     now: Timestamp | None = Field(default=None, description="Clock of the ranking; missing: the query's `now`.")
     legs: list[PoolLeg]
     skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
+    vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = Field(
+        default=None,
+        description="Document id -> its dense vector, of the candidates that the recipe compared: base64 of the"
+        " components as little-endian floats of 16 bits.",
+    )
     rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
     reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
         default=None,

@@ -126,6 +126,7 @@ class Degradation(_Strict):
         "structured",
         "keyword_context",
         "vector_context",
+        "similarity",
         "fetch",
         "rerank",
         "result",

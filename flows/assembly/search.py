@@ -38,6 +38,7 @@ from operators.stages.publish import Finaliser, Publisher
 from operators.stages.refusals import Refusals
 from operators.stages.rerank import Reranking
 from operators.stages.retrieve import Retriever
+from operators.stages.similarity import Comparing
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
 from schemas.settings import CacheSettings, Settings
@@ -60,6 +61,7 @@ class Parts:
     embeddings: Embeddings | None
     temporal_expressions: ByChatModel | None
     retriever: Retriever
+    comparing: Comparing
     texts: Fetching | None
     reranking: Reranking | None
     page: Fetching
@@ -112,6 +114,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.signals.tracer, qdrant, idf),
+        comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,
         page=Fetching(clients.qdrant, partial(shown, picking), qdrant, kept),

@@ -167,6 +167,7 @@ class PoolRanker:
                 read = _read_first(outcome, scores)
             if read:
                 outcome.rerank_scores = RerankScores("", scores, read, self.selects)
+        outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)

@@ -7,7 +7,7 @@ from typing import Any
 from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
-from operators.ranking.pipeline import Ranked, second_phase
+from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.run import ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.recipes import Recipe
@@ -18,7 +18,8 @@ from schemas.recipes.stages import LlmRerank
 class Outcome:
     """What a query's result is written from.
 
-    `payloads` are those of the fetched candidates. `degraded` lists the stages that were lost, and why; `removed` the
+    `vectors` are the dense ones of the candidates that are compared with each other, `payloads` those of the fetched
+    ones. `degraded` lists the stages that were lost, and why; `removed` the
     documents that the post-filter check took out. `more`: an ordered lookup has a further page.
     """
 
@@ -26,6 +27,7 @@ class Outcome:
     candidates: list[Candidate] = field(default_factory=list)
     ranked: Ranked | None = None
     rerank_scores: RerankScores | None = None
+    vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -40,12 +42,12 @@ class Outcome:
         self.candidates = ranked.candidates
 
     def rerank(self, recipe: Recipe) -> None:
-        """Rank on, by what the reranker said of the first candidates, if it was asked and not lost."""
+        """Rank on, by what the reranker said of the first candidates and by their vectors, as far as they are there."""
         if self.ranked is None:
             return
         said = self.rerank_scores
         model = ModelScores(said.scores, said.read, said.selects) if said is not None else None
-        self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model))
+        self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model, self.vectors))
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

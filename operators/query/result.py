@@ -12,6 +12,7 @@ from operators.query.message import Origin
 from operators.query.outcome import Outcome
 from operators.ranking.candidate import Candidate, Leg, union
 from schemas.leg import STRUCTURED, VECTOR
+from schemas.pool import written
 from schemas.result import LegStatus, RetrievalStage, Status, TotalRelation
 from schemas.timestamp import rfc3339
 
@@ -154,6 +155,8 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
         recorded["reranked_candidates"] = outcome.rerank_scores.read
+    if outcome.vectors:
+        recorded["vectors"] = {own[id_]: written(vector) for id_, vector in outcome.vectors.items()}
     return recorded
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from operators.ranking import reflections
 from operators.ranking.blend import weighted
 from operators.ranking.candidate import Candidate, Leg, union
@@ -10,14 +13,17 @@ from operators.ranking.composite import composite
 from operators.ranking.decay import decayed
 from operators.ranking.dedupe import dedupe
 from operators.ranking.distance import pipeline
+from operators.ranking.feedback import feedback
 from operators.ranking.fusion import dbsf, one_leg, rrf, score
 from operators.ranking.linear import linear
 from operators.ranking.relevance import rerank
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
+from operators.ranking.smoothing import smoothing
 from operators.ranking.temporal import temporal
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
+from schemas.recipes.similarity import Feedback, Smoothing
 from schemas.recipes.stages import Composite, Dedupe, Reflections, Rerank, Temporal
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
@@ -34,10 +40,16 @@ _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], li
 _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
     Dedupe: dedupe,
     Rerank: rerank,
+    Feedback: feedback,
+    Smoothing: smoothing,
     Reflections: reflections.boost,
     Composite: composite,
     Temporal: temporal,
 }
+
+
+Vectors = Mapping[str, NDArray[np.float16]]
+"""Point id -> dense vector."""
 
 
 class Ranked(NamedTuple):
@@ -57,7 +69,7 @@ def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
 
 
 def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
-    """Rank the hits of the legs that answered by the stages before `rerank`: by all if the recipe asks no model.
+    """Rank the hits of the legs that answered by the stages that need no more than that.
 
     Raises InputError if a stage needs `now` and the facts have none.
     Source: own; each stage names that of its formula.
@@ -73,15 +85,17 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     return _through(recipe.ahead, recipe, Ranked(candidates, run))
 
 
-def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None) -> Ranked:
-    """Rank on by `rerank` and the stages behind it; without a model's scores `rerank` passes its input on.
+def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
+    """Rank on by the other stages: without a model's scores `rerank` passes its input on, and without the dense vectors
+    of the first candidates `feedback` and `smoothing` do.
 
     Raises InputError if a stage needs `now` and the facts have none. Source: own.
     """
-    if ranked.run.facts.reflections_only or recipe.reranking is None:
+    if ranked.run.facts.reflections_only:
         return ranked
     ranked.run.model = model
-    return _through((recipe.reranking, *recipe.behind), recipe, ranked)
+    ranked.run.vectors = vectors or {}
+    return _through(recipe.later, recipe, ranked)
 
 
 def _through(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:

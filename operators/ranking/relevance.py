@@ -1,15 +1,10 @@
 """The stage `rerank`: a model's scores, merged into the order before them."""
 
-from collections.abc import Sequence
-from typing import Final
-
 from operators.ranking.candidate import Candidate, best_first_by_id
 from operators.ranking.distance import pick
-from operators.ranking.normalise import Scale, min_max
+from operators.ranking.head import follow, rescaled
 from operators.ranking.run import Run
 from schemas.recipes.stages import Rerank
-
-_OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
 
 
 def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
@@ -27,22 +22,13 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     scores, top, _ = run.model
     read = [candidate for candidate in candidates[:top] if candidate.id in scores]
     tail = candidates[top:] if len(read) == len(candidates[:top]) else []
-    relevance, of_relevance = _rescaled([scores[candidate.id] for candidate in read])
-    order, of_order = _rescaled([candidate.score for candidate in read])
-    behind, of_tail = _rescaled([candidate.score for candidate in tail])
+    relevance, of_relevance = rescaled([scores[candidate.id] for candidate in read])
+    order, of_order = rescaled([candidate.score for candidate in read])
     before = [candidate.score for candidate in read]
     for candidate, new, old in zip(read, relevance, order, strict=True):
         candidate.score = stage.weight * new + (1 - stage.weight) * old
     columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
     run.explain(stage, read, before, columns, {"top": top}, {"relevance_scale": of_relevance, "order_scale": of_order})
-    before = [candidate.score for candidate in tail]
-    for candidate, value in zip(tail, behind, strict=True):
-        candidate.score = value - 1
-    run.explain(stage, tail, before, {"tail": behind}, {"top": top}, {"tail_scale": of_tail})
+    follow(tail, stage, run, {"top": top})
     run.reranked = True
     return best_first_by_id(read) + tail
-
-
-def _rescaled(column: Sequence[float]) -> tuple[list[float], Scale]:
-    scale = min_max(column) if column else _OF_NOTHING
-    return scale.of(column), scale

@@ -7,6 +7,9 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.normalise import Scale
 from operators.ranking.temporal_expressions import TemporalExpression
@@ -100,13 +103,15 @@ class ScoreExplanations:
 class Run:
     """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for.
 
-    `model` is None where no model was asked, or its scores were lost; `reranked`: a model or a distance stage changed a
-    score. `aged`: a stage read how old candidates are. `backends` are those beside the legs.
+    `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
+    that are compared with each other, by point id, as far as they were read. `reranked`: a model or a distance stage
+    changed a score. `aged`: a stage read how old candidates are. `backends` are those beside the legs.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
+    vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
     reranked: bool = False
     aged: bool = False
     backends: list[str] = field(default_factory=list)

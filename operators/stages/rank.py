@@ -1,4 +1,4 @@
-"""Rank: the model's scores enter the order, and the recipe's stages behind `rerank` take them on."""
+"""Rank: the model's scores and the vectors enter the order, by the stages that need them and those behind."""
 
 from time import monotonic
 
@@ -10,11 +10,11 @@ from operators.stages.backend_stage import Queries, pure
 
 
 def ranked(query: InFlight) -> InFlight:
-    """Rank the candidates to the end; without the stage `rerank` that was done when the legs were fused. The order of a
-    lookup stays as it was asked for.
+    """Rank the candidates to the end, by the stages that need more than the legs gave. The order of a lookup stays as
+    it was asked for.
     """
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    if asked.shape is not Shape.SEARCH or plan.recipe.reranking is None or outcome.ranked is None:
+    if asked.shape is not Shape.SEARCH or not plan.recipe.later or outcome.ranked is None:
         return query
     query.started = monotonic()
     outcome.rerank(plan.recipe)

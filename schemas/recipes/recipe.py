@@ -5,6 +5,7 @@ Rules
 - The first stage, and no other, is a fusion. No stage occurs twice.
 - The distance stages that compute are next to each other.
 - One model at most ranks: by `rerank`, or by `llm_rerank`, which is the last stage.
+- `rerank` is before the stages that read dense vectors.
 - A stage is written as its name, or as its name with its parameters: `dedupe`, or `score: {alpha: 0.3}`.
 """
 
@@ -20,6 +21,7 @@ from pydantic import JsonValue, ValidationError
 from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
+from schemas.recipes.similarity import SimilarityStage
 from schemas.recipes.stages import LATER, LlmRerank, Reflections, Rerank, Temporal
 from schemas.wording import worded
 
@@ -137,18 +139,28 @@ class Recipe:
 
     @cached_property
     def ahead(self) -> tuple[RecipeStage, ...]:
-        """The stages that rank what the model reads: all behind the fusion where none asks a model."""
-        return self.stages[1 : self._model]
+        """The stages that rank what the model reads: all behind the fusion where none needs more than the legs give."""
+        return self.stages[1 : self._fetching]
+
+    @cached_property
+    def later(self) -> tuple[RecipeStage, ...]:
+        """The other ones: from the first that needs a model's scores or dense vectors on."""
+        return self.stages[self._fetching :]
 
     @cached_property
     def behind(self) -> tuple[RecipeStage, ...]:
         """The stages that take the model's score on."""
-        return self.stages[self._model + 1 :]
+        return tuple(stage for stage in self.later if not isinstance(stage, Rerank))
 
     @property
-    def _model(self) -> int:
-        places = [index for index, stage in enumerate(self.stages) if isinstance(stage, Rerank)]
-        return places[0] if places else len(self.stages)
+    def _fetching(self) -> int:
+        places = (index for index, stage in enumerate(self.stages) if isinstance(stage, Rerank | SimilarityStage))
+        return next(places, len(self.stages))
+
+    @cached_property
+    def compared(self) -> int:
+        """How many of the first candidates are compared by their dense vectors."""
+        return max((stage.candidates for stage in self.stages if isinstance(stage, SimilarityStage)), default=0)
 
     @cached_property
     def reranking(self) -> Rerank | None:
@@ -240,6 +252,9 @@ def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
         yield Problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
     if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
         yield Problem("stages", "must be the last", LlmRerank.name)
+    comparing = next((index for index, stage in enumerate(stages) if isinstance(stage, SimilarityStage)), len(stages))
+    if any(isinstance(stage, Rerank) for stage in stages[comparing:]):
+        yield Problem("stages", f"must stand before {stages[comparing].name}", Rerank.name)
     kinds = [type(stage) for stage in stages]
     if Rerank in kinds and LlmRerank in kinds:
         yield Problem("stages", "one model at most may rank", f"{Rerank.name}, {LlmRerank.name}")

@@ -18,6 +18,7 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
+    "documents": ["score", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
     "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
 }
 

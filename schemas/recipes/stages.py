@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT
 from schemas.recipes.parameters import DistanceStage, Limit, RecipeStage, Share, Span, Weight
+from schemas.recipes.similarity import Feedback, Smoothing
 
 TEXTS: Final = frozenset(COLUMNS)
 MOST_BOOST: Final = 1e6
@@ -180,4 +181,13 @@ class LlmRerank(DistanceStage):
 
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
-LATER: tuple[type[RecipeStage], ...] = (Dedupe, Rerank, Reflections, Composite, Temporal, *DISTANCE)
+LATER: tuple[type[RecipeStage], ...] = (
+    Dedupe,
+    Rerank,
+    Feedback,
+    Smoothing,
+    Reflections,
+    Composite,
+    Temporal,
+    *DISTANCE,
+)

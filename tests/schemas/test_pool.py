@@ -4,17 +4,26 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.pool import CandidatePool
+from schemas.pool import CandidatePool, written
 from schemas.query import MAX_FLOAT32
 
 QUERY = {"query_id": "q", "text": "find me"}
 HIT = {"id": "a", "score": 0.5, "payload": {"text": "found", "n": [1, {"b": None}]}}
 LEG = {"name": "vector", "hits": [HIT]}
+
+
+def vector(*components: float) -> str:
+    """A vector as pools have it."""
+    return written(np.array(components, np.float16))
+
+
+INFINITE = vector(math.inf)
 
 
 def pool(**fields: Any) -> CandidatePool:
@@ -123,11 +132,27 @@ def hit(**fields: Any) -> dict[str, Any]:
         ({"rerank": {"a": "1"}}, "rerank.a"),
         ({"rerank": {"a": 1e39}}, "rerank.a"),
         ({"reranked": {}}, "reranked"),
+        ({"vectors": [[1.0]]}, "vectors"),
+        ({"vectors": {"a": [1.0]}}, "vectors.a"),
+        ({"vectors": {"a": ""}}, "vectors.a"),
+        ({"vectors": {"a": "no base64"}}, "vectors.a"),
+        ({"vectors": {"a": "AAAA"}}, "vectors.a"),
+        ({"vectors": {"a": INFINITE}}, "vectors.a"),
+        ({"vectors": {"a": vector(1.0), "b": vector(1.0, 0.0)}}, "vectors"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(fields: dict[str, Any], path: str) -> None:
     """Unknown fields, wrong types, naive times and scores that no leg can give are errors at their place."""
     assert path in [place for place, _ in refusal(**fields)]
+
+
+def test_a_vector_is_read_as_it_was_written() -> None:
+    """Each component has its 16 bits again, in any order of bytes of the machine."""
+    assert vector(1.0, -2.0, 0.5) == "ADwAwAA4"
+    read = pool(vectors={"a": vector(1.0, -2.0, 0.5), "b": vector(65504.0, 6e-8, 0.1)}).vectors
+    assert read is not None
+    assert read["a"].tolist() == [1.0, -2.0, 0.5]
+    assert read["b"].tolist() == np.array([65504.0, 6e-8, 0.1], np.float16).tolist()
 
 
 def test_a_leg_is_there_once() -> None:

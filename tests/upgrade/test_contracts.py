@@ -40,6 +40,7 @@ ASKED_FOR = {
     "new: degraded[].reason: value no_context",
     "new: degraded[].stage: value keyword_context",
     "new: degraded[].stage: value vector_context",
+    "new: degraded[].stage: value similarity",
 }
 """Values that the version before does not know, and that only a query gets which asks for what is new."""
 

@@ -59,9 +59,10 @@ def read_payloads(result: object) -> dict[str, Payload]:
 
 
 def read_vectors(result: object, name: str) -> dict[str, Any]:
-    """The vector of this name of each point that has one, by id."""
+    """The vector of this name of each point that has one, by id; a vector alone is the one without a name."""
     points = map(_object, _list(result))
-    vectors = {read_id(point.get("id")): _object(point.get("vector") or {}) for point in points}
+    written = {read_id(point.get("id")): point.get("vector") or {} for point in points}
+    vectors = {id_: {"": each} if isinstance(each, list) else _object(each) for id_, each in written.items()}
     return {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
 
 

@@ -8,10 +8,11 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from operators.ranking.candidate import Leg
-from tests.operators.ranking import naive
+from tests.operators.ranking import naive, naive_similarity
 from tests.operators.ranking.naive import Pairs, Payload
 
 SIGNALS = {"keyword": 0.30, "vector": 0.55, "recency": 0.10, "priority": 0.05, "graph": 0.0}
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
     alpha: float = 0.6
     max_distance: float = 0.0
     neutral: float | None = None
+    vectors: naive_similarity.Vectors = MappingProxyType({})
 
 
 def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
@@ -51,6 +53,12 @@ def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
     return rerank(dedupe(near(naive.rrf(legs), asked), payloads), payloads, asked)
+
+
+def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
+    judged = rerank(dedupe(near(naive.score(legs), asked), payloads), payloads, asked)
+    moved = naive_similarity.feedback(judged, payloads, asked.vectors, 0.4, 3)
+    return naive_similarity.smoothing(moved, payloads, asked.vectors, 0.4, 10, 0.05)
 
 
 def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -276,6 +284,7 @@ Rule = Callable[[Sequence[Leg], Mapping[str, Payload], Asked], Pairs]
 RECIPES: Mapping[str, Rule] = {
     "hybrid": _hybrid,
     "composite": _composite,
+    "documents": _documents,
     "conversation": _conversation,
     "signals": _signals,
     "distance": _distance,

@@ -7,6 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from operators.ranking.candidate import Candidate, Leg
@@ -178,6 +179,8 @@ def judged(random: Random, candidates: Sequence[Candidate]) -> ModelScores | Non
 
 
 def by_model(random: Random, recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
-    """The recipe's ranking, with what a model says of it."""
+    """The recipe's ranking, with what a model says of it, and by vectors that most candidates have."""
     first = first_phase(recipe, legs, facts)
-    return second_phase(recipe, first, judged(random, first.candidates))
+    ids = [candidate.id for candidate in first.candidates if random.random() < 0.9]
+    vectors = {id_: np.array([random.gauss(0, 1) for _ in range(4)], np.float16) for id_ in ids}
+    return second_phase(recipe, first, judged(random, first.candidates), vectors)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.pipeline import Ranked, first_phase, second_phase
+from operators.ranking.pipeline import Ranked, Vectors, first_phase, second_phase
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanation, ScoreExplanations
 from schemas.document import CONTENT
 from schemas.leg import KEYWORD, STRUCTURED, VECTOR
@@ -58,9 +58,15 @@ def recipe(*stages: Any, **more: Any) -> Recipe:
     return Recipe.parse("test", {"stages": list(stages), **more})
 
 
-def rank(recipe: Recipe, legs: Sequence[Leg], facts: Facts, model: ModelScores | None = None) -> Ranked:
-    """Both phases of a recipe; the model's scores, if there are any, are given before anything is ranked."""
-    return second_phase(recipe, first_phase(recipe, legs, facts), model)
+def rank(
+    recipe: Recipe,
+    legs: Sequence[Leg],
+    facts: Facts,
+    model: ModelScores | None = None,
+    vectors: Vectors | None = None,
+) -> Ranked:
+    """Both phases of a recipe; the model's scores and the vectors, if there are any, are given before all ranking."""
+    return second_phase(recipe, first_phase(recipe, legs, facts), model, vectors)
 
 
 def candidate(id_: str, score: float, **payload: Any) -> Candidate:

@@ -168,9 +168,27 @@ def _rerank(legs: Legs, parameters: Parameters, values: Values, before: float) -
     if "smallest" in values:
         return _picked(legs, parameters, values, before)
     if "tail_scale" in values:
-        return _scaled(before, values["tail_scale"]) - 1
+        return _tail(before, values)
     relevance, order = _scaled(values["score"], values["relevance_scale"]), _scaled(before, values["order_scale"])
     return float(parameters["weight"] * relevance + (1 - parameters["weight"]) * order)
+
+
+def _tail(before: float, values: Values) -> float:
+    return _scaled(before, values["tail_scale"]) - 1
+
+
+def _feedback(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if "tail_scale" in values:
+        return _tail(before, values)
+    old, like = _scaled(before, values["order_scale"]), _scaled(values["cosine"], values["similarity_scale"])
+    return float((1 - parameters["weight"]) * old + parameters["weight"] * like)
+
+
+def _smoothing(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if "tail_scale" in values:
+        return _tail(before, values)
+    old = _scaled(before, values["order_scale"])
+    return float((1 - parameters["weight"]) * old + parameters["weight"] * values["mean"])
 
 
 FORMULAS: Final[Mapping[str, Formula]] = {
@@ -191,4 +209,6 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "importance_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["importance"]),
     "llm_rerank": _picked,
     "rerank": _rerank,
+    "feedback": _feedback,
+    "smoothing": _smoothing,
 }

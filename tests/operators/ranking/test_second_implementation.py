@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from operators.ranking.blend import weighted
@@ -35,15 +36,17 @@ pytestmark = pytest.mark.slow
 POOLS = 10_000
 
 
-def agree(ours: Sequence[Candidate], theirs: naive.Pairs, limit: int) -> None:
-    """The same ids and scores to 1e-12 of them, in the same order but where only rounding tells two apart."""
+def agree(ours: Sequence[Candidate], theirs: naive.Pairs, limit: int, least: float = 1e-300) -> None:
+    """The same ids and scores to 1e-12 of them, or to `least`, in the same order but where only rounding tells two
+    apart.
+    """
     assert len(ours) == (min(limit, len(theirs)) if limit > 0 else len(theirs))
     expected, own = dict(theirs), dict(scores(ours))
     assert len(own) == len(ours)
     for (id_, value), (place_id, place_value) in zip(own.items(), theirs, strict=False):
         # Below the smallest normal float there are no twelve digits.
-        assert math.isclose(value, expected[id_], rel_tol=1e-12, abs_tol=1e-300), id_
-        assert math.isclose(value, place_value, rel_tol=1e-12, abs_tol=1e-300), id_
+        assert math.isclose(value, expected[id_], rel_tol=1e-12, abs_tol=least), id_
+        assert math.isclose(value, place_value, rel_tol=1e-12, abs_tol=least), id_
         tied = own.get(place_id) == value and expected[id_] == place_value
         assert id_ == place_id or not tied
 
@@ -94,7 +97,14 @@ def some_question(chance: random.Random) -> naive_recipes.Asked:
         chance.choice([0.6, 0.0, 1.0, chance.random()]),
         chance.choice([0.0, 0.0, 0.3, 0.8]),
         chance.choice([None, None, 0.5]),
+        some_vectors(chance),
     )
+
+
+def some_vectors(chance: random.Random) -> dict[str, list[float]]:
+    """A vector for some of the documents, or for none; now and then one has no direction."""
+    some = [id_ for id_ in IDS if chance.random() < chance.choice([0.9, 0.0])]
+    return {id_: [chance.choice([chance.gauss(0, 1), 0.0]) for _ in range(4)] for id_ in some}
 
 
 def shipped(name: str, asked: naive_recipes.Asked) -> Recipe:
@@ -118,7 +128,7 @@ def shipped(name: str, asked: naive_recipes.Asked) -> Recipe:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_recipes_agree(name: str) -> None:
     """Each shipped recipe from end to end, with the model's word and without, is what the formulas give: fusion, age,
-    words, importance, quality, time and copies.
+    words, importance, quality, time, copies and similarity.
     """
     chance = random.Random(8)
     for _ in range(POOLS // 5):
@@ -131,7 +141,10 @@ def test_the_recipes_agree(name: str) -> None:
             decay_half_life=asked.half_life,
         )
         model = ModelScores(asked.said, asked.top) if asked.said is not None else None
-        agree(rank(shipped(name, asked), legs, facts, model).candidates, naive_recipes.ranked(name, legs, asked), 0)
+        vectors = {id_: np.array(vector) for id_, vector in asked.vectors.items()}
+        ours = rank(shipped(name, asked), legs, facts, model, vectors).candidates
+        # What is left of the difference of two cosines has fewer digits.
+        agree(ours, naive_recipes.ranked(name, legs, asked), 0, 1e-12 if name == "documents" else 1e-300)
 
 
 class Blends(NamedTuple):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from operators.stages.fetch import Fetching, fetch
 from operators.stages.fuse import fuse
 from operators.stages.rerank import Reranking, rerank
 from operators.stages.retrieve import Retriever, retrieve
+from operators.stages.similarity import Comparing, similarity
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.flowing import items
@@ -88,7 +89,7 @@ class Nobody:
         """Fail the test."""
         raise AssertionError
 
-    query_batch = retrieve = score = aclose = embed
+    query_batch = retrieve = vectors = score = aclose = embed
 
 
 def late(**event: Any) -> InFlight:
@@ -142,6 +143,16 @@ def test_nobody_fetches_for_it(caplog: pytest.LogCaptureFixture) -> None:
         [("fetch", Reason.DEADLINE)],
         Status.PARTIAL,
     )
+    assert caplog.text == ""
+
+
+def test_nobody_reads_vectors_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The candidates are not compared, and the answer says so."""
+    asked = found(recipe="documents")
+    asked.deadline = time.monotonic() - 0.001
+    comparing = Comparing(cast("Any", Nobody()), "dense", BOUNDS)
+    assert through(asked, lambda up, calls: similarity("similarity", up, comparing, calls)) == "on"
+    assert asked.outcome.degraded == [("similarity", Reason.DEADLINE)]
     assert caplog.text == ""
 
 

@@ -24,6 +24,9 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("decay", "step_threshold_days"): (0.0, 1e6),
     ("rerank", "weight"): _SHARE,
     ("rerank", "context"): _SHARE,
+    ("feedback", "weight"): _SHARE,
+    ("smoothing", "weight"): _SHARE,
+    ("smoothing", "temperature"): (0.001, 1000.0),
     ("reflections", "reflection_boost"): _WEIGHT,
     ("reflections", "recency_weight"): _SHARE,
     ("reflections", "half_life_days"): _SPAN,
@@ -42,6 +45,9 @@ INTEGERS: Final[Mapping[Parameter, tuple[int, int]]] = {
     **{(stage.name, "limit"): _LIMIT for stage in FUSION},
     ("dedupe", "limit"): _LIMIT,
     ("weighted", "max_neighbors_per_candidate"): (0, 1000),
+    **{(stage, "candidates"): (2, 200) for stage in ("feedback", "smoothing")},
+    ("feedback", "top"): (1, 50),
+    ("smoothing", "neighbours"): (1, 50),
     ("llm_rerank", "top_k"): (1, 200),
 }
 

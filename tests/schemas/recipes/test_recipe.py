@@ -150,6 +150,13 @@ def test_one_model_ranks() -> None:
     assert of("score", "llm_rerank").reranking is None
 
 
+@pytest.mark.parametrize("stage", ["feedback", "smoothing"])
+def test_the_model_comes_before_what_compares(stage: str) -> None:
+    """Candidates that a stage has moved are not those that the model has read."""
+    assert names(of("score", "rerank", stage)) == ["score", "rerank", stage]
+    assert refusal({"stages": ["score", stage, "rerank"]}) == f"stages: must stand before {stage} ('rerank')"
+
+
 def test_equal_content_has_an_equal_hash() -> None:
     """Neither the name, nor the order of keys, nor a default written out, nor an integer for a float matters."""
     definition = {"stages": [{"score": {"weights": {"keyword": 1.0, "vector": 2.0}}}, "dedupe"], "max_distance": 0.5}

@@ -17,6 +17,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "rrf": ["rrf", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
+    "documents": ["score", "dedupe", "rerank", "feedback", "smoothing"],
     "conversation": ["score", "dedupe", "rerank", "temporal"],
 }
 """The stages that run, in order."""
@@ -49,6 +50,8 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     "keyword": {"limit": 0},
     "dedupe": {"limit": 0},
     "rerank": {"weight": 1.0, "context": 0.0},
+    "feedback": {"candidates": 50, "weight": 0.4, "top": 3},
+    "smoothing": {"candidates": 50, "weight": 0.4, "neighbours": 10, "temperature": 0.05},
     "reflections": {
         "include_reflections": True,
         "reflection_boost": 1.0,
@@ -72,15 +75,18 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 }
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
-OF_CONVERSATION: Final[Mapping[str, Mapping[str, object]]] = {
-    "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
-    "rerank": {"weight": 0.7, "context": 0.5},
+OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
+    "documents": {"rerank": {"weight": 0.3}},
+    "conversation": {
+        "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
+        "rerank": {"weight": 0.7, "context": 0.5},
+    },
 }
-"""What `conversation` has of its own."""
+"""What a recipe has of its own."""
 
 
 def test_the_names() -> None:
-    """There are nine, and `hybrid` is the one for who asks for none."""
+    """There are ten, and `hybrid` is the one for who asks for none."""
     assert set(SHIPPED) == set(TABLE)
     assert DEFAULT == "hybrid"
     assert all(recipe.name == name for name, recipe in SHIPPED.items())
@@ -96,16 +102,16 @@ def test_the_stages(name: str) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_the_parameters(name: str) -> None:
     """Every stage has the specification's defaults, and no distance bounds what is found."""
-    own = OF_CONVERSATION if name == "conversation" else {}
+    own = OWN.get(name, {})
     expected = {stage.name: {**PARAMETERS[stage.name], **own.get(stage.name, {})} for stage in SHIPPED[name].stages}
     assert SHIPPED[name].parameters == expected
     assert SHIPPED[name].max_distance == 0.0
 
 
 def test_which_ask_a_model() -> None:
-    """The model ranks these four; no shipped recipe asks a chat model to pick or to read times."""
+    """The model ranks these five; no shipped recipe asks a chat model to pick or to read times."""
     asking = {name for name, recipe in SHIPPED.items() if recipe.reranking}
-    assert asking == {"hybrid", "composite", "rrf", "conversation"}
+    assert asking == {"hybrid", "composite", "rrf", "documents", "conversation"}
     assert all(recipe.picking is None for recipe in SHIPPED.values())
     assert not any(recipe.asks_chat for recipe in SHIPPED.values())
 
@@ -116,6 +122,7 @@ def test_which_ask_a_model() -> None:
         ("hybrid", ["dedupe"], []),
         ("composite", [], ["composite", "temporal", "dedupe"]),
         ("rrf", ["dedupe"], []),
+        ("documents", ["dedupe"], ["feedback", "smoothing"]),
         ("conversation", ["dedupe"], ["temporal"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
@@ -136,6 +143,7 @@ def test_each_has_a_hash_of_its_own() -> None:
     ("name", "legs"),
     [
         *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "decay", "rrf")),
+        ("documents", ("vector", "keyword")),
         ("keyword", ("keyword",)),
         ("vector", ("vector",)),
         ("conversation", ("vector", "keyword", "keyword_context", "vector_context")),
@@ -155,7 +163,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        *((name, set()) for name in ("hybrid", "rrf", "keyword", "vector")),
+        *((name, set()) for name in ("hybrid", "rrf", "documents", "keyword", "vector")),
         (
             "composite",
             {"created_at", "updated_at", "accessed_at", "confirmed_at", "importance", "salience", "memory_tier"}

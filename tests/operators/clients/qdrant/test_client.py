@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client.http import models
 
+from operators.clients.qdrant.answers import read_vectors
 from operators.clients.qdrant.client import QdrantClient, point_id
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
@@ -120,6 +121,20 @@ def test_integer_ids_come_as_text_and_go_as_integers(client: QdrantClient) -> No
     assert found == {"3": {"n": 3}}
     assert asyncio.run(client.count("docs", {"must": [{"has_id": [point_id("3")]}]}, timeout=5)) == 1
     assert point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
+
+
+def test_vectors_come_by_their_name(client: QdrantClient) -> None:
+    """Each point that has one of this name gives it; a point that isn't there gives none."""
+    found = asyncio.run(client.vectors("docs", ["3", "77"], "dense", timeout=5))
+    assert list(found) == ["3"]
+    assert len(found["3"]) == 4
+
+
+def test_a_vector_alone_is_the_one_without_a_name() -> None:
+    """A collection whose vector has no name gives it as a list, which is the vector named by nothing."""
+    points = [{"id": 3, "vector": [1.0, 0.0]}, {"id": 4}]
+    assert read_vectors(points, "") == {"3": [1.0, 0.0]}
+    assert read_vectors(points, "dense") == {}
 
 
 def test_retrieve_takes_fields(client: QdrantClient) -> None:
