@@ -40,14 +40,18 @@ _EXPECTED: Final = {
 }
 """Kind of error in pydantic -> words of ours."""
 
+_FORMS: Final = {r"^https?://[^\s/]+": "a URL that begins with http:// or https:// is expected"}
+"""Pattern -> what it says."""
+
 
 def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
     """What is wrong at the error's place in a value that was to be a `root`."""
     path = item["loc"]
     if item["type"] == "extra_forbidden":
         return unknown(str(path[-1]), names(root, path[:-1]))
-    if (words := _EXPECTED.get(item["type"])) is not None:
-        return words.format_map({name: _whole(value) for name, value in item.get("ctx", {}).items()})
+    context = item.get("ctx", {})
+    if (words := _FORMS.get(context.get("pattern", "")) or _EXPECTED.get(item["type"])) is not None:
+        return words.format_map({name: _whole(value) for name, value in context.items()})
     # What a validator of ours said, without what pydantic puts before it.
     return item["msg"].removeprefix("Value error, ")
 

@@ -41,7 +41,7 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocol
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
-auto.create.topics.enable=false
+auto.create.topics.enable={auto_create}
 default.replication.factor=1
 min.insync.replicas=1
 offsets.topic.num.partitions=4
@@ -109,7 +109,7 @@ class Broker:
     `port` 0 chooses a free one; `secure` adds the listeners of `bench.kafka.listeners`, which need the command openssl;
     `proxied` adds one on its first port that sends clients to its second, where a proxy should be; `data` is the
     directory of the logs; `transaction_version` is the level of that feature, None for the newest; `acls` makes the
-    broker go by ACLs where there are any. Topics are never created by themselves.
+    broker go by ACLs where there are any; `auto_create` makes it create each topic that it is asked for.
     """
 
     def __init__(
@@ -121,6 +121,7 @@ class Broker:
         data: Path | None = None,
         transaction_version: int | None = None,
         acls: bool = False,
+        auto_create: bool = False,
     ) -> None:
         first = free_port(1 + len(Listeners.names()))  # One block: ports that are drawn apart may be the same.
         self.port = port or first
@@ -140,6 +141,7 @@ class Broker:
                 port=self.port,
                 controller_port=first + 1,
                 data=self._data,
+                auto_create=str(auto_create).lower(),
                 listeners=(self._secure.addresses("127.0.0.1") if self._secure else "") + listener,
                 advertised=(self._secure.addresses(HOST) if self._secure else "") + proxy,
                 protocols=(self._secure.protocol_map() if self._secure else "") + ",PROXIED:PLAINTEXT" * bool(proxied),

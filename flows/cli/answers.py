@@ -35,6 +35,14 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
         say(stderr, f"warning: {warning}", "yellow")
 
 
+def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool) -> None:
+    """Say where nothing was found, if that is so: the namespace may be another one, or no document may match."""
+    if result["status"] != "ok" or result["results"]:
+        return
+    matching = " that matches the filters" if filtered else ""
+    say(stderr, f"nothing{matching} was found in the namespace {namespace}: --namespace searches another")
+
+
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
     """The results, as wide as the terminal."""
     legs = [leg["name"] for leg in result["legs"]]

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.tree import Tree
 
 from flows.cli import docstrings
-from flows.cli.answers import UNANSWERED, show
+from flows.cli.answers import UNANSWERED, hint_of_nothing, show
 from flows.cli.ingestion import read_jsonl
 from flows.cli.output import Json, out, say, stderr
 from flows.cli.progress import indexed
@@ -28,7 +28,7 @@ from flows.process import logs
 from flows.process.embedded import embedded
 from flows.process.signals import StopSignals
 from schemas.query import MAX_LIMIT
-from schemas.settings import Settings, TelemetrySettings
+from schemas.settings import Defaults, Settings, TelemetrySettings
 
 QUERIES: Final = (
     "parse a date from a string",
@@ -39,6 +39,7 @@ QUERIES: Final = (
 
 _ANSWER_TIMEOUT: Final = 60.0
 _CONFIG: Final = "rankstream.yaml"
+_DEFAULT: Final = Defaults().namespace
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Corpus:
     namespace: str | None
 
     @classmethod
-    def own(cls, path: Path) -> Self:
-        """A JSON Lines file."""
-        digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-        return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", None)
+    def own(cls, path: Path, namespace: str | None) -> Self:
+        """A JSON Lines file. What it held before it was changed is no part of its index."""
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", namespace)
 
     @classmethod
     def shipped(cls) -> Self:
@@ -105,6 +106,9 @@ def demo(
             exists=True, dir_okay=False, help="JSON Lines file of your own documents, in place of the documentation."
         ),
     ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace of your own documents to search. Default: `default`.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
     serve_on: Annotated[
         bool, typer.Option("--serve", help="Keep the broker and the flow running until Ctrl-C.")
@@ -122,12 +126,14 @@ def demo(
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     queries = query or (QUERIES if documents is None else ())
-    corpus = Corpus.shipped() if documents is None else Corpus.own(documents)
+    corpus = Corpus.shipped() if documents is None else Corpus.own(documents, namespace)
     cache = cache_dir.expanduser()
     results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
     failed = False
     for result, text in zip(results, queries, strict=False):
         show(result, text, as_json)
+        if not as_json:
+            hint_of_nothing(result, namespace or _DEFAULT, filtered=False)
         failed = failed or result["status"] in UNANSWERED
     raise typer.Exit(1 if failed else 0)
 

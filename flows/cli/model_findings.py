@@ -1,18 +1,22 @@
 """The findings of `rankstream check` about the embedder and the reranker: one real call to each."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Final
 
+from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.findings import Finding
+from operators.clients.local.minilm.model import MiniLM
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 10.0
 _TEXT: Final = "a question"
+_FITTING: Final = "Correct qdrant.dimension, or the section {}."
 
 
 def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -21,7 +25,7 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     if section.kind == "none":
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
-        yield _asked(settings, in_process, "embedder", f"{section.kind}, {section.model}", _embed)
+        yield _asked("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -30,45 +34,52 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     if section.kind in {"none", "late_interaction"}:
         yield Finding("ok", "reranker", f"{section.kind}: no server is needed")
     else:
-        yield _asked(settings, in_process, "reranker", f"{section.kind} {section.model}".strip(), _score)
+        name = f"{section.kind} {section.model}".strip()
+        yield _asked("reranker", name, partial(_score, settings, in_process))
 
 
-Work = Callable[[Settings, Clients], Awaitable[str | None]]
+Work = Callable[[], Coroutine[None, None, str | None]]
 """Makes the call, and returns what is wrong with its answer. Raises BackendError."""
 
 
-def _asked(settings: Settings, in_process: InProcess, section: str, name: str, work: Work) -> Finding:
-    async def ask() -> str | None:
-        made = Clients.of(settings, in_process, in_process.metrics("check"))
-        try:
-            return await work(settings, made)
-        finally:
-            for connected in made.connections.values():
-                await connected.aclose()
-
+def _asked(section: str, name: str, work: Work) -> Finding:
     key = "rerank" if section == "reranker" else section
     try:
-        wrong = asyncio.run(ask())
+        wrong = asyncio.run(work())
     except ConfigError as error:
         return Finding("error", section, str(error), f"Correct the section {key}.")
     except BackendError as error:
         denied = error.reason is Reason.UNAUTHORIZED
         remedy = f"Correct {key}.api_key." if denied else f"Start the server, or correct {key}.url and {key}.model."
-        return Finding("error", section, str(error), remedy)
+        if error.reason is Reason.BAD_RESPONSE:
+            remedy = _FITTING.format(key)
+        return Finding("error", section, str(error).removeprefix(f"{section}: "), remedy)
     if wrong is not None:
-        return Finding("error", section, wrong, f"Correct qdrant.dimension, or the section {key}.")
+        return Finding("error", section, wrong, _FITTING.format(key))
     return Finding("ok", section, f"{name} answers")
 
 
-async def _embed(settings: Settings, made: Clients) -> str | None:
-    assert made.embedder is not None
-    return await mismatch(made.embedder, settings.qdrant.dimension, _TIMEOUT)
+async def _embed(settings: Settings, in_process: InProcess) -> str | None:
+    # Without the other clients: the embedder answers while another process has the index.
+    made = clients.embedder(settings, lambda: in_process.minilm, in_process.metrics("check"))
+    assert made is not None
+    try:
+        return await mismatch(made, settings.qdrant.dimension, _TIMEOUT)
+    finally:
+        # The model in this process serves other checks, too.
+        if not isinstance(made, MiniLM):
+            await made.aclose()
 
 
-async def _score(settings: Settings, made: Clients) -> str | None:
+async def _score(settings: Settings, in_process: InProcess) -> str | None:
+    made = Clients.of(settings, in_process, in_process.metrics("check"))
     assert made.reranker is not None
     request = RerankRequest(_TEXT, {"0": "an answer"}, settings.qdrant.held[0], settings.defaults.namespace)
-    [outcome] = await made.reranker.score([request], timeout=_TIMEOUT)
+    try:
+        [outcome] = await made.reranker.score([request], timeout=_TIMEOUT)
+    finally:
+        for connected in made.connections.values():
+            await connected.aclose()
     if isinstance(outcome, BackendError):
         raise outcome
     return None

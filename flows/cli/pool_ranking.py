@@ -23,7 +23,7 @@ from operators.ranking.candidate import Leg, union
 from operators.ranking.pipeline import first_phase, in_order
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
-from schemas.errors import ConfigError, Reason, invalid
+from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.leg import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
@@ -96,6 +96,8 @@ class PoolRanker:
         document = json_object(line, MAX_LINE)
         if "result_id" in document:
             document = _carried(document)
+        elif document.keys().isdisjoint({"query", "legs"}):
+            raise InputError(DeadLetterClass.INVALID, "neither a candidate pool nor a result that carries one")
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()

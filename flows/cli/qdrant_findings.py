@@ -35,7 +35,10 @@ def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
     except (ConfigError, TimeoutError) as error:
-        yield Finding("error", "qdrant", str(error) or "no answer in time", "Correct the section qdrant.")
+        remedy = (
+            "Correct the section qdrant." if settings.qdrant.url else "Correct qdrant.path, or end what has it open."
+        )
+        yield Finding("error", "qdrant", str(error) or "no answer in time", remedy)
         return
     yield from findings(settings, surveyed)
 

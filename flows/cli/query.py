@@ -7,8 +7,8 @@ import orjson
 import typer
 
 from flows.assembly.kafka_client import reached
-from flows.cli.answers import UNANSWERED, show
-from flows.cli.output import Config, Json, out, say, stderr
+from flows.cli.answers import UNANSWERED, hint_of_nothing, show
+from flows.cli.output import Config, Json, out, say
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.provider import tracer_provider
@@ -89,9 +89,8 @@ def query(
     with QueryClient.connected(reached(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)
     show(result, text or "", as_json)
-    if not as_json and result["status"] == "ok" and not result["results"]:
-        searched = namespace or settings.defaults.namespace
-        say(stderr, f"nothing was found in the namespace {searched}: --namespace searches another")
+    if not as_json:
+        hint_of_nothing(result, namespace or settings.defaults.namespace, filtered=bool(filters))
     if not as_json and result["next_cursor"] is not None:
         say(out, f"further results: --more {result['next_cursor']}")
     raise typer.Exit(1 if result["status"] in UNANSWERED else 0)

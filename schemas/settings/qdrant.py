@@ -127,7 +127,7 @@ class QdrantSettings(Backend):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.url is None) == (self.path is None):
-            raise ValueError("set one of url and path")
+            raise ValueError(f"set one of url and path{', not both' if self.url is not None else ''}")
         if self.path is not None and (keys := list(self.create.server_only())):
             raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
         return self

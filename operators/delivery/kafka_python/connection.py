@@ -62,10 +62,10 @@ def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
 def unmade(settings: KafkaSettings, error: KafkaError) -> str:
     """Why there is no client of this broker, which accepts connections."""
     if isinstance(error, KafkaTimeoutError):
-        return (
-            f"{settings.bootstrap_servers}: no answer that kafka-python understands; kafka.client: librdkafka may, as"
-            " it does that of `rankstream demo`"
-        )
+        said = f"{settings.bootstrap_servers}: no answer that kafka-python understands; "
+        if settings.client == "librdkafka":
+            return said + "this command asks by it whatever kafka.client is, and cannot read the broker of the demo"
+        return said + "kafka.client: librdkafka may, as it does that of `rankstream demo`"
     return f"{settings.bootstrap_servers}: {type(error).__name__}"
 
 

@@ -52,6 +52,7 @@ class KafkaPythonConsumer:
             **{
                 "group_id": settings.group_id,
                 "enable_auto_commit": False,
+                "allow_auto_create_topics": False,
                 "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed",
                 "session_timeout_ms": int(settings.session_timeout * 1000),

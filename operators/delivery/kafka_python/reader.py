@@ -139,6 +139,7 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, ow
         return kafka.KafkaConsumer(
             **{
                 "enable_auto_commit": False,
+                "allow_auto_create_topics": False,
                 "auto_offset_reset": "earliest",
                 "fetch_max_bytes": FETCH_BYTES,
                 "metadata_max_age_ms": int(metadata_age * 1000),

@@ -107,8 +107,9 @@ class LibrdkafkaTransactions(_Sending):
         self._unfit: str | None = None
         super().__init__(settings, max_batch, own, self._connections)
         try:
-            # Without a connection yet, it would look for its coordinator only half a second later.
-            self._producer.list_topics(settings.topics.dead_letters, CALL_TIMEOUT)
+            # Without a connection yet, it would look for its coordinator only half a second later. Many brokers create
+            # a topic that they are asked for: none is named.
+            self._producer.list_topics(timeout=CALL_TIMEOUT)
         except KafkaException as error:
             self.close()
             raise RetriableDelivery(f"metadata: {error_of(error).name()}") from error

@@ -48,6 +48,19 @@ def test_topics_that_are_missing_are_named_until_they_are_made(command: Command)
     assert {row["level"] for row in findings(command, code=0).values()} == {"ok"}
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, broker_tools: None) -> None:
+    """A broker that creates each topic that it is asked for has none after the check, nor after a query in vain."""
+    with Broker(auto_create=True) as broker:
+        kafka_section = {"bootstrap_servers": broker.bootstrap, "client": client}
+        settings = {"kafka": kafka_section, "qdrant": {"path": str(tmp_path / "index"), "dimension": 4}}
+        command = Command(tmp_path, monkeypatch, settings)
+        assert "topics that do not exist" in findings(command, code=1)["kafka topics"]["what"]
+        assert command("query", "where", "--timeout", "1").exit_code == 1
+        with broker.admin() as admin:
+            assert [name for name in admin.list_topics() if not name.startswith("__")] == []
+
+
 def test_topics_with_settings_that_hurt_are_warnings(command: Command, broker: Broker) -> None:
     """Watermarks that aren't compacted, and dead letters without room; the flows work all the same."""
     topics = command.settings["kafka"]["topics"]

@@ -53,7 +53,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (f"{EVALUATE} --documents documents.jsonl", 2, "give --queries, --pools, or --compare with two run files"),
         (f"{EVALUATE} --pools documents.jsonl --queries documents.jsonl", 2, "--pools: not with --queries"),
         (f"{EVALUATE} --pools documents.jsonl --documents documents.jsonl --index d", 2, "with --documents, --index"),
-        (f"{EVALUATE} --pools documents.jsonl", 1, "documents.jsonl:1: query: missing"),
+        (f"{EVALUATE} --pools documents.jsonl", 1, "documents.jsonl:1: neither a candidate pool"),
         (f"{EVALUATE} --pools missing.jsonl", 2, "'missing.jsonl' does not exist"),
         (f"{EVALUATE} --pools documents.jsonl --recipe nope", 2, "recipe nope: neither a YAML file nor one of"),
         (f"{EVALUATE} --pools documents.jsonl --metric nDCG@5", 2, "'--metric': 'nDCG@5' is not one of any@5, any@10"),
