@@ -123,8 +123,9 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("quality", help="measure recipes on judged queries: quality, CPU, and bytes indexed")
     command.set_defaults(run=judged)
-    for name in ("documents", "queries", "qrels"):
-        command.add_argument(f"--{name}", type=Path, required=True)
+    command.add_argument("--documents", type=Path, required=True)
+    command.add_argument("--queries", type=Path, required=True)
+    command.add_argument("--qrels", type=Path, required=True)
     command.add_argument("--recipe", nargs="+", default=[], help="Default: all that are shipped, and those of --config")
     command.add_argument("--config", type=Path, help="of the models, the recipes and the index")
     command.add_argument("--index", type=Path, help="directory for the index. Default: a temporary one")

@@ -104,12 +104,11 @@ def jars() -> Path:
 
 
 class Broker:
-    """One broker on 127.0.0.1 whose data and port outlive `stop` and `kill`, until `close`.
+    """One broker on 127.0.0.1 whose data and port outlive `stop` and `kill`, until `close`; `port` 0 is a free one.
 
-    `port` 0 chooses a free one; `secure` adds the listeners of `bench.kafka.listeners`, which need the command openssl;
-    `proxied` adds one on its first port that sends clients to its second, where a proxy should be; `data` is the
-    directory of the logs; `transaction_version` is the level of that feature, None for the newest; `acls` makes the
-    broker go by ACLs where there are any; `auto_create` makes it create each topic that it is asked for.
+    `secure` adds the listeners of `bench.kafka.listeners`, by openssl; `proxied` adds one on its first port that sends
+    clients to its second, a proxy's; `data` is the directory of the logs; `transaction_version` is a level, None the
+    newest; `acls`: it goes by ACLs; `auto_create`: it creates topics that it is asked for.
     """
 
     def __init__(
@@ -287,10 +286,9 @@ def main() -> None:
     """Run one broker until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=9092, help="of 127.0.0.1; 0 chooses a free one")
-    port: int = parser.parse_args().port
     for end in (signal.SIGTERM, signal.SIGINT):
         signal.signal(end, lambda *_: sys.exit(0))
-    with Broker(port) as broker:
+    with Broker(parser.parse_args().port) as broker:
         print(broker.bootstrap, flush=True)
         while True:
             broker.check()
