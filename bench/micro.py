@@ -21,7 +21,7 @@ from bytewax.testing import run_main
 from bench.events import query_events
 from bench.figures import spread
 from bench.loops import ClosedLoop, Sink, Source
-from bench.ranking import FACTS, RECIPES, legs, model
+from bench.ranking import FACTS, RECIPES, legs, model, vectors
 from bench.signals import SIGNALS
 from bench.stubs import qdrant_app, served
 from flows.assembly import query as assembly
@@ -32,7 +32,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Leg
-from operators.ranking.pipeline import first_phase, second_phase
+from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -101,7 +101,7 @@ def _parts(qdrant: str) -> dict[str, Part]:
     ]
     found = legs(HITS)
     ranked = {
-        f"rank {name}": _repeated(partial(_rank, recipe, found, model(recipe, found)))
+        f"rank {name}": _repeated(partial(_rank, recipe, found, model(recipe, found), vectors(recipe, found)))
         for name, recipe in RECIPES.items()
     }
     return {
@@ -124,8 +124,8 @@ def _calibrated() -> float:
     return (time.thread_time() - started) / 20
 
 
-def _rank(recipe: Recipe, found: Sequence[Leg], said: ModelScores | None) -> None:
-    second_phase(recipe, first_phase(recipe, found, FACTS), said)
+def _rank(recipe: Recipe, found: Sequence[Leg], said: ModelScores | None, read: Vectors) -> None:
+    second_phase(recipe, first_phase(recipe, found, FACTS), said, read)
 
 
 def _counting(message: Message) -> Callable[[], None]:

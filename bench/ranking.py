@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from bench import arrays, unexplained
 from operators.ranking.candidate import Leg
-from operators.ranking.pipeline import first_phase, second_phase
+from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import Facts, ModelScores
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.leg import KEYWORD, VECTOR
@@ -22,6 +24,8 @@ SIZES: Final = (20, 100, 400, 1000)
 
 NOW: Final = 1_700_000_000.0
 FACTS: Final = Facts(now=NOW, text="harbor lantern in winter", temporal_expression=TemporalExpression(30, 7))
+
+DIMENSION: Final = 384
 
 READ: Final = 50
 """Candidates that a model reads."""
@@ -43,6 +47,15 @@ def model(recipe: Recipe, found: Sequence[Leg]) -> ModelScores | None:
         return None
     first = first_phase(recipe, found, FACTS).candidates[:READ]
     return ModelScores({candidate.id: number * 7 % READ / READ for number, candidate in enumerate(first)}, READ)
+
+
+def vectors(recipe: Recipe, found: Sequence[Leg]) -> Vectors:
+    """Dense vectors of the candidates that a recipe compares, of the length of MiniLM's."""
+    if not recipe.compared:
+        return {}
+    chance = np.random.default_rng(1)
+    first = first_phase(recipe, found, FACTS).candidates[: recipe.compared]
+    return {candidate.id: chance.normal(size=DIMENSION).astype(np.float16) for candidate in first}
 
 
 def legs(hits: int, seed: int = 1) -> list[Leg]:
@@ -73,12 +86,12 @@ def figures(rounds: int) -> dict[str, Any]:
 
 
 def _row(name: str, recipe: Recipe, size: int, found: Sequence[Leg], rounds: int) -> dict[str, Any]:
-    bare, said = unexplained.pipeline(), model(recipe, found)
+    bare, said, read = unexplained.pipeline(), model(recipe, found), vectors(recipe, found)
     asked = replace(FACTS, explain=True)
     subjects: dict[str, Callable[[], Any]] = {
-        "ours": lambda: second_phase(recipe, first_phase(recipe, found, FACTS), said),
-        "bare": lambda: bare.second_phase(recipe, bare.first_phase(recipe, found, FACTS), said),
-        "explained": lambda: second_phase(recipe, first_phase(recipe, found, asked), said),
+        "ours": lambda: second_phase(recipe, first_phase(recipe, found, FACTS), said, read),
+        "bare": lambda: bare.second_phase(recipe, bare.first_phase(recipe, found, FACTS), said, read),
+        "explained": lambda: second_phase(recipe, first_phase(recipe, found, asked), said, read),
     }
     stage = recipe.fusion
     if recipe is BLEND:

@@ -12,6 +12,7 @@ from flows.cli.console_server import Answers, ConsoleServer
 from flows.cli.output import Config, out, say
 from flows.cli.query_client import Event, QueryClient
 from flows.process import logs
+from flows.process.signals import StopSignals
 from operators.telemetry.provider import tracer_provider
 from schemas.settings import KafkaSettings, Settings, load
 from schemas.settings.ranking import BALANCED
@@ -35,6 +36,7 @@ def console(
     tracer = tracer_provider().get_tracer("rankstream.console")
     with ConsoleServer(port, choices(settings), asking(settings.kafka, tracer)) as server:
         reached(settings.kafka)
+        StopSignals(server.shutdown)
         say(out, f"console: http://127.0.0.1:{server.port}")
         server.serve_forever()
 

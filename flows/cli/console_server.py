@@ -111,6 +111,9 @@ def policy(html: str) -> str:
 class ConsoleServer(ThreadingHTTPServer):
     """Serves the page, and has `ask` called for its searches, each on a thread of its own."""
 
+    # A search that is under way does not keep the process.
+    daemon_threads = True
+
     def __init__(self, port: int, choices: Mapping[str, Any], ask: Ask) -> None:
         """Listen on `port` of 127.0.0.1, 0 for any free one. Raises ConfigError if that is not possible."""
         try:

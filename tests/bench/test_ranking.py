@@ -76,9 +76,11 @@ def test_what_is_cut_gives_the_same(name: str, size: int) -> None:
     says of them and without.
     """
     found, recipe, cut = ranking.legs(size), ranking.RECIPES[name], unexplained.pipeline()
+    read = ranking.vectors(recipe, found)
     for said in (None, ranking.model(recipe, found)):
         first = cut.first_phase(recipe, found, ranking.FACTS)
-        assert all_said(cut.second_phase(recipe, first, said)) == all_said(rank(recipe, found, ranking.FACTS, said))
+        ours = rank(recipe, found, ranking.FACTS, said, read)
+        assert all_said(cut.second_phase(recipe, first, said, read)) == all_said(ours)
 
 
 @pytest.mark.parametrize("size", ranking.SIZES)
@@ -87,7 +89,7 @@ def test_a_model_has_its_say_where_a_recipe_asks_one(size: int) -> None:
     found = ranking.legs(size)
     for name, recipe in ranking.RECIPES.items():
         said = ranking.model(recipe, found)
-        assert (said is None) == (name not in {"hybrid", "composite", "rrf", "conversation"})
+        assert (said is None) == (name not in {"hybrid", "composite", "rrf", "documents", "conversation"})
         if isinstance(said, ModelScores):
             before, after = (rank(recipe, found, ranking.FACTS, model).candidates for model in (None, said))
             assert len(said.scores) == len(set(said.scores.values())) == min(said.top, len(before))

@@ -13,7 +13,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from tests.deploy.chart import rendered
-from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until
+from tests.integration.deployment import PATIENCE, Deployment, Flow, assert_each_once, wait_until
 
 QUERIES = 400
 
@@ -85,7 +85,7 @@ def test_a_pod_that_hangs_is_not_alive(deployment: Deployment, tmp_path: Path) -
         _fill(log)
         # A dead letter is logged.
         deployment.produce("queries", [b"not JSON"])
-        wait_until(lambda: not probe(flow, "livenessProbe"))
+        wait_until(lambda: not probe(flow, "livenessProbe"), 2 * PATIENCE)
         # It stays so, or the process ends itself.
         time.sleep(1)
         assert not probe(flow, "livenessProbe")
