@@ -133,7 +133,7 @@ def demo(
     for result, text in zip(results, queries, strict=False):
         show(result, text, as_json)
         if not as_json:
-            hint_of_nothing(result, namespace or _DEFAULT, filtered=False)
+            hint_of_nothing(result, corpus.namespace or _DEFAULT, filtered=False)
         failed = failed or result["status"] in UNANSWERED
     raise typer.Exit(1 if failed else 0)
 

@@ -11,11 +11,11 @@ from operators.access import post_filter
 from operators.caching.payload_cache import PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.in_flight import InFlight
-from operators.query.trace import Attributes
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.stages.backend_stage import Queries, ask
+from operators.stages.point_stage import PointStage
 from schemas.document import CONTENT, TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
@@ -25,7 +25,7 @@ _FETCHED: Final = AllBut((TERMS, TOKEN_IDS, *WORDS.values()))
 
 
 @dataclass(frozen=True)
-class Fetching(BackendStage[list[str], Payloads]):
+class Fetching(PointStage[Mapping[str, Any]]):
     """Fetches the payloads of each query's first `depth` candidates that it does not have yet."""
 
     name: ClassVar = "fetch"
@@ -58,12 +58,9 @@ class Fetching(BackendStage[list[str], Payloads]):
         missing = [candidate.id for candidate in self._missing(query)]
         return {(self.name, query.asked.collection): missing} if missing else {}
 
-    async def call(self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float) -> list[Payloads]:
-        """One request for the candidates of many queries in one collection."""
-        assert isinstance(batch_key, tuple)
-        ids = list(dict.fromkeys(id_ for wanted in requests for id_ in wanted))
-        payloads = await self.qdrant.retrieve(batch_key[1], ids, _FETCHED, timeout=timeout)
-        return [{id_: payloads[id_] for id_ in wanted if id_ in payloads} for wanted in requests]
+    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
+        """The payloads of these points."""
+        return await self.qdrant.retrieve(collection, ids, _FETCHED, timeout=timeout)
 
     def take(self, query: InFlight, outcome: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
@@ -74,15 +71,6 @@ class Fetching(BackendStage[list[str], Payloads]):
         query.outcome.payloads |= query.check_fetched(outcome)
         there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
         query.outcome.candidates = there + candidates[first:]
-
-    def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for databases."""
-        collection = query.asked.collection
-        return f"retrieve {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "retrieve",
-            "db.collection.name": collection,
-        }
 
     def _missing(self, query: InFlight) -> list[Candidate]:
         """The first candidates whose payload isn't there; none if an earlier fetch was lost."""

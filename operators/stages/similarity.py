@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.query.trace import Attributes
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.stages.backend_stage import Queries, ask
+from operators.stages.point_stage import PointStage
 
 
 @dataclass(frozen=True)
-class Comparing(BackendStage[list[str], Vectors]):
+class Comparing(PointStage[NDArray[np.float16]]):
     """Reads the vectors `dense` of each query's first candidates; as unit vectors of 16 bits, which pools record."""
 
     name: ClassVar = "similarity"
@@ -37,26 +37,14 @@ class Comparing(BackendStage[list[str], Vectors]):
         ids = self._compared(query)
         return {(self.name, query.asked.collection): ids} if ids else {}
 
-    async def call(self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float) -> list[Vectors]:
-        """One request for the candidates of many queries in one collection."""
-        assert isinstance(batch_key, tuple)
-        ids = list(dict.fromkeys(id_ for wanted in requests for id_ in wanted))
-        read = await self.qdrant.vectors(batch_key[1], ids, self.dense, timeout=timeout)
-        vectors = {id_: _unit(vector) for id_, vector in read.items()}
-        return [{id_: vectors[id_] for id_ in wanted if id_ in vectors} for wanted in requests]
+    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Vectors:
+        """The vectors of these points, each of length 1."""
+        found = await self.qdrant.vectors(collection, ids, self.dense, timeout=timeout)
+        return {id_: _unit(vector) for id_, vector in found.items()}
 
     def take(self, query: InFlight, outcome: Vectors) -> None:
         """Take over the vectors; a document that was deleted since the legs saw it has none."""
         query.outcome.vectors = outcome
-
-    def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for databases."""
-        collection = query.asked.collection
-        return f"retrieve {collection}", {
-            "db.system.name": "qdrant",
-            "db.operation.name": "retrieve",
-            "db.collection.name": collection,
-        }
 
     def _compared(self, query: InFlight) -> list[str]:
         asked = query.asked.canonical

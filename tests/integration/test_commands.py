@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,6 +17,8 @@ from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
+
+ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
 
 
 def rankstream(config: Path, *arguments: str, client: str = "librdkafka") -> subprocess.CompletedProcess[str]:
@@ -27,21 +30,25 @@ def rankstream(config: Path, *arguments: str, client: str = "librdkafka") -> sub
     return done
 
 
+def kafka(broker: Broker, topic_names: Callable[[str], str]) -> dict[str, Any]:
+    """A section for topics that don't exist yet."""
+    return {
+        "bootstrap_servers": broker.bootstrap,
+        "group_id": topic_names("group"),
+        "topics": {role: topic_names(role.replace("_", "-")) for role in ROLES},
+        "partitions": 2,
+    }
+
+
 def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
     """Topics and collection made, a file indexed, two replicas up: a query is answered, SIGTERM ends all with 0.
 
     Indexing and asking do the same by either Kafka client.
     """
-    roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
         settings = {
-            "kafka": {
-                "bootstrap_servers": broker.bootstrap,
-                "group_id": topic_names("group"),
-                "topics": {role: topic_names(role.replace("_", "-")) for role in roles},
-                "partitions": 2,
-            },
+            "kafka": kafka(broker, topic_names),
             "qdrant": {"url": qdrant, "dimension": DIMENSION, "timeout": 20},
             "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
             "rerank": {"kind": "cohere", "url": stubs.rerank, "timeout": 20},
@@ -55,7 +62,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         documents.write_text("\n".join(json.dumps({"id": f"d{n}", "text": f"blue lantern {n}"}) for n in range(30)))
 
         made = rankstream(config, "topics").stdout
-        assert made.count("created topic") == len(roles)
+        assert made.count("created topic") == len(ROLES)
         assert "created collection documents" in made
         assert rankstream(config, "topics").stdout == ""
 
@@ -85,17 +92,11 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
     """`run --with-indexing`: a document that is indexed while it runs is found by the next query, and its new text by
     the one after. A second process, which cannot open the index, says so in one line, and hurts the first one not.
     """
-    roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     with stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
         port = free_port()
         settings = {
-            "kafka": {
-                "bootstrap_servers": broker.bootstrap,
-                "group_id": topic_names("group"),
-                "topics": {role: topic_names(role.replace("_", "-")) for role in roles},
-                "partitions": 2,
-            },
+            "kafka": kafka(broker, topic_names),
             "qdrant": {"path": str(tmp_path / "engine"), "dimension": DIMENSION, "timeout": 20},
             "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
             "rerank": {"kind": "none"},

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 
 from operators.clients.http.breaker import Breaker, Permit
 from operators.clients.http.outage_log import OutageLog, refuses
+from operators.clients.http.outages import at_deadline
 from operators.clients.http.transport import Endpoint
 from operators.telemetry.metrics import BackendMetrics
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -33,9 +34,6 @@ LATEST_ANSWERS: Final = 16
 
 SILENCE: Final = 10.0
 """How many times as long as that without an answer make any time-out a failure."""
-
-_AT_DEADLINE: Final = 0.05
-"""What part of its time a call may have left when it is cancelled for being late: timers don't keep to the instant."""
 
 _OTHERS_ARE_WELL: Final = frozenset({Reason.UNAUTHORIZED, Reason.NO_COLLECTION})
 
@@ -86,7 +84,7 @@ class Breaking:
             raise
         except asyncio.CancelledError:
             # Before the deadline it says nothing: others of its query failed, or the process ends.
-            if self._clock() - started >= (1 - _AT_DEADLINE) * timeout and self._out_of_time(permit, timeout):
+            if at_deadline(self._clock() - started, timeout) and self._out_of_time(permit, timeout):
                 self._log.failed(BackendTimeout(f"{self.endpoint.name}: no answer in time"), path, reads=repeatable)
             raise
         except BackendError as error:

@@ -29,6 +29,15 @@ KINDS: Final = 64
 _NUMBER: Final = re.compile(r"\d+")
 
 
+_AT_DEADLINE: Final = 0.05
+"""What part of its time a call may have left when it is cancelled for being late: timers don't keep to the instant."""
+
+
+def at_deadline(waited: float, given: float) -> bool:
+    """Whether a call that is cancelled after `waited` of its `given` seconds is late: before, it says nothing."""
+    return waited >= (1 - _AT_DEADLINE) * given
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of failure: where, why, and in what words, whose numbers don't count.

@@ -13,7 +13,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from operators.clients.http.outages import Kind, Outages
+from operators.clients.http.outages import Kind, Outages, at_deadline
 from schemas.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 TOKEN_BUDGET = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
-
-_AT_DEADLINE = 0.05
-"""What part of its time a request may have left when it is cancelled for being late: timers are not exact."""
 
 T = TypeVar("T")
 Abandoned = Callable[[], bool]
@@ -120,7 +117,7 @@ class Worker:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
-                if time.monotonic() - started >= (1 - _AT_DEADLINE) * timeout:
+                if at_deadline(time.monotonic() - started, timeout):
                     self._late()
                 raise
             # Not the caller was cancelled but the queue, by `aclose`.
