@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
 from flows.cli.__main__ import main
+from operators.telemetry.histogram import Histogram
 
 _COUNTING: Final = {Counter: ("inc",), Gauge: ("inc", "dec", "set"), Histogram: ("observe",)}
 

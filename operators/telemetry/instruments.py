@@ -7,7 +7,9 @@ MUST and SHOULD. Every metric but those of the process has the label `flow`: a p
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+
+from operators.telemetry.histogram import Histogram
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of durations: from a step within the process to the longest deadline."""

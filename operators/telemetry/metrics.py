@@ -6,8 +6,9 @@ An instrument's child is looked up by its labels once, and by C code from then o
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
+from operators.telemetry.histogram import Histogram
 from operators.telemetry.instruments import Instruments
 
 M = TypeVar("M", Counter, Gauge, Histogram)

@@ -7,8 +7,9 @@ import sys
 def test_metrics_that_count_nothing() -> None:
     """In the program without metrics every kind of metric keeps its first value, with labels and without."""
     asked = """
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from bench.unmetered import uncounted
+from operators.telemetry.histogram import Histogram
 registry = CollectorRegistry()
 counted = Counter("counted", "", ["label"], registry=registry), Gauge("set", "", registry=registry)
 observed = Histogram("observed", "", registry=registry)

@@ -71,6 +71,8 @@ class Backlog(Generic[Q, R]):
 
     def hopeless(self, now: float) -> list[Request[Q, R]]:
         """The requests whose waiting units can't be answered in time."""
+        if not self._waiting:
+            return []
         soonest = now
         if self.in_flight:
             least = self._batching.least

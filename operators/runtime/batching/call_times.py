@@ -1,21 +1,20 @@
 """How long calls to a backend take, learnt from the latest of them. Pure: durations come from the caller, in seconds.
 
 A call of n units takes about a + b * n: a fixed part, and a time for each unit. Both are fitted by least squares to the
-latest calls, each of which counts three quarters of the next one, together with a call of nothing that takes no time:
-so calls that are all of one size say that time is in proportion to units. Neither part is below 0. Source: own; the fit
-is weighted least squares.
+calls, each of which counts three quarters of the next one, together with a call of nothing that takes no time: so calls
+that are all of one size say that time is in proportion to units. Neither part is below 0. Source: own; the fit is
+weighted least squares, whose means and moments are kept up call by call (West 1979).
 """
 
 import math
 from collections import deque
-from collections.abc import Sequence
 from typing import Final
 
 LATEST_CALLS: Final = 8
 """Among how many of the latest calls the quickest is looked for."""
 
-FITTED_CALLS: Final = 16
-"""How many of the latest calls the fit is made of."""
+_LARGEST_OF: Final = 16
+"""Among how many of the latest calls the largest is looked for."""
 
 _FEWEST: Final = 4
 """After how many calls something is known: the first ones also open connections and fill caches."""
@@ -36,8 +35,10 @@ class CallTimes:
 
     def __init__(self) -> None:
         self._quick: deque[float] = deque(maxlen=LATEST_CALLS)
-        self._calls: deque[tuple[int, float]] = deque(maxlen=FITTED_CALLS)
-        self._fit: tuple[float, float] | None = None
+        self._sizes: deque[int] = deque(maxlen=_LARGEST_OF)
+        self._moments = _Moments()
+        self._fit = 0.0, 0.0
+        self._rate = math.inf
 
     def answered(self, units: int, took: float) -> None:
         """A call brought an answer after `took` seconds."""
@@ -56,12 +57,12 @@ class CallTimes:
 
     def takes(self, units: int) -> float:
         """The time that a call of so many units is expected to take; 0 where nothing is known."""
-        fixed, each = self._fitted()
+        fixed, each = self._fit
         return fixed + each * units
 
     def within(self, seconds: float) -> float:
         """How many units a call may carry to be answered within `seconds`: a whole number, or infinity."""
-        fixed, each = self._fitted()
+        fixed, each = self._fit
         if seconds < fixed:
             return 0
         left = (seconds - fixed) / each if each else math.inf
@@ -71,36 +72,44 @@ class CallTimes:
     @property
     def rate(self) -> float:
         """Units a second of one call after another, each as large as the largest of the latest; infinity if unknown."""
-        most = max((units for units, _ in self._calls), default=0)
-        takes = self.takes(most)
-        return most / takes if takes else math.inf
+        return self._rate
 
     def _note(self, units: int, took: float) -> None:
-        self._calls.append((units, took))
-        self._fit = None
+        self._moments.note(units, took)
+        self._sizes.append(units)
+        if len(self._sizes) >= _FEWEST:
+            self._fit = self._moments.fit()
+            most = max(self._sizes)
+            takes = self.takes(most)
+            self._rate = most / takes if takes else math.inf
 
-    def _fitted(self) -> tuple[float, float]:
-        if self._fit is None:
-            self._fit = _fit(self._calls) if len(self._calls) >= _FEWEST else (0.0, 0.0)
-        return self._fit
 
+class _Moments:
+    """Weighted means of sizes and times, and their sums of squares and products about these."""
 
-def _fit(calls: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """The fixed part and the time for a unit."""
-    weighed = [(_FADING**age, units, took) for age, (units, took) in enumerate(reversed(calls))]
-    weight = _NOTHING + sum(each for each, _, _ in weighed)
-    size = sum(each * units for each, units, _ in weighed) / weight
-    time = sum(each * took for each, _, took in weighed) / weight
-    spread = _NOTHING * size**2 + sum(each * (units - size) ** 2 for each, units, _ in weighed)
-    together = _NOTHING * size * time
-    together += sum(each * (units - size) * (took - time) for each, units, took in weighed)
-    slope = together / spread
-    if slope <= 0:
-        return time * weight / (weight - _NOTHING), 0.0
-    fixed = time - slope * size
-    if fixed >= 0:
-        return fixed, slope
-    # Through the origin.
-    return 0.0, sum(each * units * took for each, units, took in weighed) / sum(
-        each * units**2 for each, units, _ in weighed
-    )
+    __slots__ = ("_size", "_spread", "_time", "_together", "_weight")
+
+    def __init__(self) -> None:
+        self._weight = self._size = self._time = self._spread = self._together = 0.0
+
+    def note(self, units: int, took: float) -> None:
+        """A call, which weighs 1; those before it fade."""
+        self._weight = _FADING * self._weight + 1
+        larger = units - self._size
+        self._size += larger / self._weight
+        self._time += (took - self._time) / self._weight
+        self._spread = _FADING * self._spread + larger * (units - self._size)
+        self._together = _FADING * self._together + larger * (took - self._time)
+
+    def fit(self) -> tuple[float, float]:
+        """The fixed part and the time for a unit."""
+        weight, size, time = self._weight, self._size, self._time
+        apart = weight * _NOTHING / (weight + _NOTHING)
+        slope = (self._together + apart * size * time) / (self._spread + apart * size**2)
+        if slope <= 0:
+            return time, 0.0
+        fixed = weight / (weight + _NOTHING) * (time - slope * size)
+        if fixed >= 0:
+            return fixed, slope
+        # Through the origin.
+        return 0.0, (self._together + weight * size * time) / (self._spread + weight * size**2)

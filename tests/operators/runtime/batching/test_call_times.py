@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.call_times import FITTED_CALLS, LATEST_CALLS, CallTimes
+from operators.runtime.batching.call_times import LATEST_CALLS, CallTimes
 
-calls = st.lists(st.tuples(st.integers(1, 1000), st.floats(1e-3, 100)), min_size=1, max_size=FITTED_CALLS)
+calls = st.lists(st.tuples(st.integers(1, 1000), st.floats(1e-3, 100)), min_size=1, max_size=40)
 
 
 def learnt(*answered: tuple[int, float]) -> CallTimes:
@@ -48,6 +48,17 @@ def test_a_fixed_part_is_told_from_the_time_of_a_unit() -> None:
     assert times.rate == pytest.approx(30 / (fixed + 30 * each))
 
 
+@given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 0.01)), min_size=4, max_size=60))
+def test_what_is_kept_up_call_by_call_is_the_fit_of_all_calls(noisy: list[tuple[int, float]]) -> None:
+    """As NumPy fits a line to all calls at once, where both parts are above 0."""
+    answered = [(units, 1.0 + units * 0.01 + noise) for units, noise in noisy]
+    weights = [0.75**age for age in reversed(range(len(answered)))]
+    units, took = zip((0, 0.0), *answered, strict=True)
+    each, fixed = np.polyfit(units, took, 1, w=np.sqrt([0.25, *weights]))
+    assume(fixed > 1e-6)
+    assert learnt(*answered).takes(500) == pytest.approx(fixed + 500 * each, rel=1e-6)
+
+
 def test_few_calls_say_nothing() -> None:
     """A first call that is slow, and two more: nothing is known yet but the quickest."""
     times = learnt((50, 9.0), (50, 0.1), (50, 0.1))
@@ -64,7 +75,7 @@ def test_a_time_that_does_not_depend_on_units_is_all_or_nothing() -> None:
 
 def test_only_the_latest_calls_count() -> None:
     """What was slow long ago is forgotten."""
-    assert learnt((10, 50.0), *[(10, 1.0)] * FITTED_CALLS).takes(10) == pytest.approx(1.0)
+    assert learnt((10, 50.0), *[(10, 1.0)] * 40).takes(10) == pytest.approx(1.0, rel=1e-3)
     assert learnt((1, 0.1), *[(1, 1.0)] * LATEST_CALLS).quickest == 1.0
 
 
