@@ -26,6 +26,10 @@ class WatermarkTable:
         self.generation = 0
         """How often an offset went back, was repeated, or was removed."""
 
+    def __len__(self) -> int:
+        """How many namespaces have a watermark."""
+        return len(self._offsets)
+
     def apply(self, key: bytes, value: bytes | None) -> bool:
         """Apply a record; False if it is no watermark."""
         try:

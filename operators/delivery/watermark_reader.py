@@ -6,6 +6,7 @@ Rules
   offsets after the call began, and reads everything below them. A request that began before the call doesn't count.
 - All calls that begin during one request share the next one, so a call waits for two requests at most.
 - `ask` has the ends requested before anybody waits for them: whoever began before that request needn't call at all.
+  While no namespace has a watermark, nothing is cached that one could tell of, and no ends are requested for `ask`.
 - No call waits for a broker that is down: after a failure every call fails at once, until the reader, which tries again
   every _RETRY seconds, has reached the ends again. The same holds before the topic is read for the first time.
 - Unless asked, the reader requests no ends, and applies new records every _IDLE seconds.
@@ -89,8 +90,9 @@ class WatermarkReader:
             return self._watermarks.generation
 
     def ask(self) -> None:
-        """Have the ends requested now. From any thread."""
-        self._asked.set()
+        """Have the ends requested now, if any watermark is known. From any thread."""
+        if self._watermarks:
+            self._asked.set()
 
     def read_since(self, moment: float) -> bool:
         """Whether all records are read that were in the topic at this moment of the monotonic clock."""

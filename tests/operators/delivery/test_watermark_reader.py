@@ -70,6 +70,7 @@ async def test_whoever_began_before_the_last_question_need_not_call() -> None:
     one that failed neither.
     """
     topic = Topic()
+    topic.put(b"6")
     with reading(topic) as reader:
         await recovered(reader)
         topic.put(b"7")
@@ -233,6 +234,21 @@ async def test_an_idle_reader_is_idle() -> None:
         await eventually(lambda: reader.of("a", "b") == ("0:7",))
         await asyncio.sleep(1)
         assert (topic.questions, topic.polls - polls < 20) == (questions, True)
+
+
+@on_a_loop
+async def test_nothing_is_asked_for_while_there_is_no_watermark() -> None:
+    """Where nothing is cached, no query has the broker asked; the first watermark is read, and then each has."""
+    topic = Topic()
+    with reading(topic) as reader:
+        await recovered(reader)
+        questions = topic.questions
+        reader.ask()
+        topic.put(b"7")
+        await eventually(lambda: reader.of("a", "b") == ("0:7",))
+        assert topic.questions == questions
+        reader.ask()
+        await eventually(lambda: topic.questions == questions + 1)
 
 
 @on_a_loop
