@@ -15,6 +15,7 @@ RankstreamError
 └── ConfigError       the configuration      -> exit code 2 before anything starts
 """
 
+import json
 from enum import StrEnum
 from typing import Final
 
@@ -60,12 +61,16 @@ class InputError(RankstreamError):
 
 
 def problem(field: str, what: str, value: object) -> str:
-    """The text `field: what is wrong (value)`, with the value cut."""
+    """The text `field: what is wrong (value)`, with the value cut: a string in quotes, anything else as JSON has it."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return f"{field}: {what} ({value[:_MAX_QUOTED]!r})"
     try:
-        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        text = json.dumps(value, default=str)
     except RecursionError:
         text = type(value).__name__
-    return f"{field}: {what} ({text[:_MAX_QUOTED]!r})"
+    return f"{field}: {what} ({text[:_MAX_QUOTED]})"
 
 
 def invalid(field: str, what: str, value: object) -> InputError:

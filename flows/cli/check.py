@@ -48,7 +48,8 @@ def check(
     Each line is ok, a warning or an error, and says what to do. Nothing is changed.
     """
     settings = load(config)
-    logs.configure(settings.telemetry)
+    # Each finding says what they log.
+    logs.configure(settings.telemetry, clients=False)
     in_process = InProcess(settings)
     failed = False
     try:

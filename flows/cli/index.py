@@ -52,7 +52,7 @@ def report(ingested: Ingested, *, as_json: bool) -> None:
             emit(asdict(each))
         emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
         return
-    out.print(f"indexed {ingested.applied} documents, rejected {len(ingested.rejected)}")
+    out.print(f"documents indexed: {ingested.applied}, rejected: {len(ingested.rejected)}")
     for each in ingested.rejected[:SHOWN]:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:

@@ -76,7 +76,7 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 event = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: {error.msg}") from error
+                raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: not JSON: {error.msg}") from error
             if not isinstance(event, dict):
                 raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
             yield number, event

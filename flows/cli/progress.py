@@ -95,5 +95,5 @@ def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, conso
         rejected = f"{name}: {len(ingested.rejected)} of {ingested.sent} documents were rejected"
         raise InputError(DeadLetterClass.INVALID, f"{rejected}, first {ingested.rejected[0]}")
     if not console.is_terminal:
-        console.print(f"indexed {ingested.applied} documents of {name}")
+        console.print(f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest.hexdigest(), encoding="ascii")

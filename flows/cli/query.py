@@ -63,6 +63,10 @@ def query(
         str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print how each score came about.")] = False,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Have the result carry the query's candidate pool, for `rank`; with --json."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the stages that the query passed, with times.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to wait for the result.")] = 30.0,
     as_json: Json = False,
@@ -71,6 +75,8 @@ def query(
 
     Exit code 1 if the query is refused, or if no leg could be searched.
     """
+    if record and not as_json:
+        raise typer.BadParameter("the pool is printed with --json", param_hint="--record")
     settings = load(config)
     logs.configure(settings.telemetry)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
@@ -82,6 +88,7 @@ def query(
         "recipe": recipe,
         "cursor": cursor,
         "explain": explain or None,
+        "record": record or None,
         "debug": debug or None,
     }
     event |= {name: value for name, value in given.items() if value is not None}

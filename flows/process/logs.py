@@ -29,6 +29,10 @@ warnings about its own loop, such as a connection made on a busy machine, and th
 for which the call fails, too."""
 
 
+_CLIENTS: Final = ("kafka", "librdkafka")
+"""The loggers of Kafka's clients."""
+
+
 def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     context = trace.get_current_span().get_span_context()
     if context.is_valid:
@@ -37,8 +41,12 @@ def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def configure(settings: TelemetrySettings, replica: str | None = None) -> None:
-    """Send every log record of this process to standard error as the settings say; each names the replica, if given."""
+def configure(settings: TelemetrySettings, replica: str | None = None, *, clients: bool = True) -> None:
+    """Send every log record of this process to standard error as the settings say; each names the replica, if given.
+
+    Without `clients` those of Kafka's clients are dropped, unless all is asked for: a command may say itself what they
+    met.
+    """
 
     def named(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         return event if replica is None else {"replica": replica, **event}
@@ -87,5 +95,9 @@ def configure(settings: TelemetrySettings, replica: str | None = None) -> None:
         logging.getLogger(name).setLevel(
             logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
         )
+    logging.getLogger("librdkafka").setLevel(logging.NOTSET)
+    if not clients and root.level > logging.DEBUG:
+        for name in _CLIENTS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     for name, level in CHATTER.items():
         logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)

@@ -39,7 +39,7 @@ def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise InputError(DeadLetterClass.NOT_JSON, f"{error.msg} at character {error.pos}") from error
+        raise InputError(DeadLetterClass.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")
     keys, levels = _shape(document)

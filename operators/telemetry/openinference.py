@@ -5,12 +5,19 @@ and score; texts are in no attribute.
 """
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from operators.query.outcome import Outcome
 
+DOCUMENTS: Final = 10
+"""How many documents are named, of those that went in and of those that came out. A span holds 128 attributes unless it
+is configured otherwise: each one more drops the oldest, and each costs some microseconds.
+"""
+
 
 def reranker(model: str, top: int, outcome: Outcome) -> dict[str, str | int | float]:
-    """The attributes of a reranker that read the first `top` candidates; its output is best first."""
+    """The attributes of a reranker that read the first `top` candidates: names the first of these, and its best."""
     read = outcome.candidates[:top]
     scores = outcome.rerank_scores.scores if outcome.rerank_scores is not None else {}
     ordered = sorted(scores.items(), key=lambda each: -each[1])
@@ -25,7 +32,7 @@ def reranker(model: str, top: int, outcome: Outcome) -> dict[str, str | int | fl
 
 def _documents(prefix: str, documents: Iterable[tuple[str, float]]) -> dict[str, str | float]:
     found: dict[str, str | float] = {}
-    for place, (id_, score) in enumerate(documents):
+    for place, (id_, score) in enumerate(islice(documents, DOCUMENTS)):
         found[f"{prefix}.{place}.document.id"] = id_
         found[f"{prefix}.{place}.document.score"] = score
     return found

@@ -58,7 +58,7 @@ def test_the_lines_of_the_errors_page_are_those_that_are_printed() -> None:
         "an upsert needs text, title or vector",
         "none of its ",
         "no answer that kafka-python understands; ",
-        " is open elsewhere: only one process can have it;",
+        " is open in another process, and only one can have it:",
         "the embedded Qdrant can't use ",
     ]
     for line in quoted:

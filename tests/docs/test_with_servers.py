@@ -124,7 +124,7 @@ def test_the_tutorial_from_topics_to_an_application(place: Place) -> None:
     """Its documents are found by both queries, and by the application that it shows."""
     ask = of("tutorial.md", "console")[3]
     told = place.run(ask)
-    assert "indexed 3 documents, rejected 0" in told
+    assert "documents indexed: 3, rejected: 0" in told
     assert len(re.findall(r"│ 1 +│ reset ", told)) == 2
     [application] = of("tutorial.md", "python")
     with going_on(place, application) as process:
@@ -138,7 +138,7 @@ def test_a_document_is_deleted(place: Place) -> None:
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
     assert "ok, 1 candidates" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 1}
-    assert "indexed 1 documents, rejected 0" in place.run(deletion)
+    assert "documents indexed: 1, rejected: 0" in place.run(deletion)
     assert "ok, 0 candidates" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 0}
 

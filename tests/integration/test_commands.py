@@ -73,7 +73,7 @@ def test_from_nothing_to_an_answer(broker: Broker, tmp_path: Path, topic_names: 
         try:
             for client in ("kafka-python", "librdkafka"):
                 indexed = rankstream(config, "index", "--from", str(documents), client=client)
-                assert "indexed 30 documents, rejected 0" in indexed.stdout
+                assert "documents indexed: 30, rejected: 0" in indexed.stdout
                 asked = rankstream(config, "query", "blue lantern 7", "--json", "--timeout", "60", client=client)
                 answer = json.loads(asked.stdout)
                 assert answer["status"] == "ok"
@@ -111,7 +111,8 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
         try:
             for text in ("a blue lantern", "a green lantern"):
                 document.write_text(json.dumps({"id": "lamp", "text": text}))
-                assert "indexed 1 documents, rejected 0" in rankstream(config, "index", "--from", str(document)).stdout
+                told = rankstream(config, "index", "--from", str(document)).stdout
+                assert "documents indexed: 1, rejected: 0" in told
                 asked = rankstream(config, "query", "lantern", "--json", "--timeout", "60")
                 assert [hit["text"] for hit in json.loads(asked.stdout)["results"]] == [text]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE) as answer:

@@ -112,7 +112,7 @@ def test_reflections_can_be_lifted(ask: Ask, recipe: str) -> None:
     ("event", "said"),
     [
         ({"recipe": "nope"}, "recipe: not configured"),
-        ({"overrides": {"rrf": {"k": 0.5}}}, "overrides.rrf.k: must be at least 1 and at most 60 ('0.5')"),
+        ({"overrides": {"rrf": {"k": 0.5}}}, "overrides.rrf.k: must be at least 1 and at most 60 (0.5)"),
         ({"overrides": {"rrf": {"weights": {}}}}, "overrides.rrf.weights: a query may not change this"),
         ({"overrides": {"rrf": {"k": "x"}}}, "overrides.rrf.k: must be at least 1"),
         ({"overrides": {"dedupe": 3}}, "overrides.dedupe"),

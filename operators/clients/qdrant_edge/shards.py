@@ -184,8 +184,8 @@ def _hold(path: Path) -> int:
     except OSError as error:
         os.close(held)
         raise ConfigError(
-            f"the embedded Qdrant at {path} is open elsewhere: only one process can have it;"
-            " `rankstream run --with-indexing` runs both flows in one"
+            f"the embedded Qdrant at {path} is open in another process, and only one can have it: end that one, or run"
+            " both flows in one, `rankstream run --with-indexing`"
         ) from error
     return held
 

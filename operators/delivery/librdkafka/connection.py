@@ -108,5 +108,7 @@ is given up once its broker is known."""
 
 def _log_error(error: KafkaError) -> None:
     # Connections are made anew by the client itself; what is refused ends up in a call's own error.
-    if error.code() != KafkaError._TRANSPORT:
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        log.warning("no broker can be reached")
+    elif error.code() != KafkaError._TRANSPORT:
         log.warning("%s", error.name())

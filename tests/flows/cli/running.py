@@ -17,7 +17,7 @@ class Command:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
         self._file = directory / "rankstream.yaml"
         # The process that runs the tests keeps its own logs.
-        monkeypatch.setattr(logs, "configure", lambda *_: None)
+        monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
         kafka = {"bootstrap_servers": "127.0.0.1:9"}
         self.settings: dict[str, Any] = {"kafka": kafka, "embedder": {"kind": "none"}, **settings}
 

@@ -2,12 +2,17 @@
 
 import contextlib
 import json
+import socketserver
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import kafka
 import pytest
+import yaml
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
@@ -100,3 +105,23 @@ def test_without_a_broker_the_address_is_said(command: Command) -> None:
     (row,) = findings(command, code=1).values()
     assert "connection refused" in row["what"]
     assert "bootstrap_servers" in row["remedy"]
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_what_the_client_logs_is_in_the_finding_alone(tmp_path: Path, client: str) -> None:
+    """Where something else than Kafka listens, which ends each connection, standard error stays empty."""
+
+    class Closes(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Closes) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        file = tmp_path / "rankstream.yaml"
+        kafka_section = {"bootstrap_servers": f"127.0.0.1:{server.server_address[1]}", "client": client}
+        file.write_text(yaml.safe_dump({"kafka": kafka_section, "qdrant": {"path": str(tmp_path / "index")}}))
+        asked = [sys.executable, "-m", "flows.cli", "check", "--part", "kafka", "--config", str(file)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        server.shutdown()
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "bootstrap_servers" in done.stdout

@@ -117,15 +117,15 @@ def test_an_override_within_its_bounds_is_taken(value: float) -> None:
 @pytest.mark.parametrize(
     ("overrides", "named", "value"),
     [
-        ({"score": {"alpha": 0.1}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.1')"),
-        ({"score": {"alpha": 0.9}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.9')"),
+        ({"score": {"alpha": 0.1}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "(0.1)"),
+        ({"score": {"alpha": 0.9}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "(0.9)"),
         ({"score": {"alpha": "0.5"}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('0.5')"),
-        ({"score": {"alpha": True}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('True')"),
-        ({"score": {"alpha": None}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "('None')"),
-        ({"score": {"alpha": 0.5, "limit": 3}}, "overrides.score.limit: a query may not change this", "('3')"),
-        ({"dedupe": {"limit": 3}}, "overrides.dedupe.limit: a query may not change this", "('3')"),
-        ({"max_distance": 0.9}, "overrides.max_distance: a query may not change this", "('0.9')"),
-        ({"dedupe": 7}, "overrides.dedupe: a query may not change this", "('7')"),
+        ({"score": {"alpha": True}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "(true)"),
+        ({"score": {"alpha": None}}, "overrides.score.alpha: must be at least 0.2 and at most 0.8", "(null)"),
+        ({"score": {"alpha": 0.5, "limit": 3}}, "overrides.score.limit: a query may not change this", "(3)"),
+        ({"dedupe": {"limit": 3}}, "overrides.dedupe.limit: a query may not change this", "(3)"),
+        ({"max_distance": 0.9}, "overrides.max_distance: a query may not change this", "(0.9)"),
+        ({"dedupe": 7}, "overrides.dedupe: a query may not change this", "(7)"),
     ],
 )
 def test_what_may_not_be_changed_is_refused_by_field_and_value(

@@ -71,13 +71,15 @@ def test_every_sample_counts_once_whichever_thread_observes_or_collects() -> Non
     assert registry.get_sample_value("took_count") == registry.get_sample_value("took_sum") == 4 * each
 
 
-def test_a_sample_of_a_recorded_trace_is_its_buckets_exemplar() -> None:
-    """And is counted beside those that wait."""
+def test_a_bucket_has_the_latest_exemplar_of_its_samples() -> None:
+    """Those of recorded traces; a later sample without one does not take it away."""
     registry = CollectorRegistry()
     histogram = Histogram("took", "", registry=registry, buckets=BOUNDS)
-    histogram.observe(0.3)
-    histogram.observe(0.4, {"trace_id": "0af7"})
-    sample = told(registry)["took_bucket", "0.5"]
-    assert sample.value == 2
-    assert sample.exemplar is not None
-    assert (sample.exemplar.labels, sample.exemplar.value) == ({"trace_id": "0af7"}, 0.4)
+    for amount, trace_id in ((0.3, "first"), (0.4, "second"), (0.45, None), (0.9, "third")):
+        histogram.observe(amount, {"trace_id": trace_id} if trace_id is not None else None)
+    histogram.observe(20.0)
+    found = {bound: sample.exemplar for (name, bound), sample in told(registry).items() if name == "took_bucket"}
+    assert {bound: (each.labels["trace_id"], each.value) for bound, each in found.items() if each is not None} == {
+        "0.5": ("second", 0.4),
+        "1.0": ("third", 0.9),
+    }

@@ -91,11 +91,11 @@ def test_changes_are_an_object(changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "named", "bound"),
     [
-        ({"alpha": 1.5}, "score.alpha: ", "1 or less is expected ('1.5')"),
-        ({"alpha": -1}, "score.alpha: ", "0 or more is expected ('-1')"),
+        ({"alpha": 1.5}, "score.alpha: ", "1 or less is expected (1.5)"),
+        ({"alpha": -1}, "score.alpha: ", "0 or more is expected (-1)"),
         ({"alpha": "0.5"}, "score.alpha: ", "('0.5')"),
-        ({"alpha": True}, "score.alpha: ", "('True')"),
-        ({"beta": 0.5}, "score.beta: ", "('0.5')"),
+        ({"alpha": True}, "score.alpha: ", "(true)"),
+        ({"beta": 0.5}, "score.beta: ", "(0.5)"),
         ({"normaliser": "none"}, "score.normaliser: ", "('none')"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_number_may_be_its_bounds(stage: str, parameter: str) -> None:
 def test_a_number_just_beyond_its_bound(stage: str, parameter: str, value: float, bound: float) -> None:
     """The next float outside is refused, with stage, parameter, bound and value."""
     expected = (
-        rf"{stage}\.{parameter}: {re.escape(f'{bound:.12g}')} or (more|less) is expected \('{re.escape(str(value))}'\)"
+        rf"{stage}\.{parameter}: {re.escape(f'{bound:.12g}')} or (more|less) is expected \({re.escape(str(value))}\)"
     )
     assert re.fullmatch(expected, refusal(stage, parameter, value))
 
@@ -69,7 +69,7 @@ def test_an_integer_may_be_its_bounds(stage: str, parameter: str) -> None:
 @pytest.mark.parametrize(("stage", "parameter", "value", "bound"), BEYOND_INTEGERS)
 def test_an_integer_just_beyond_its_bound(stage: str, parameter: str, value: int, bound: str) -> None:
     """The next integer outside is refused, with stage, parameter, bound and value."""
-    assert re.fullmatch(rf"{stage}\.{parameter}: .*{bound} \('{value}'\)", refusal(stage, parameter, value))
+    assert re.fullmatch(rf"{stage}\.{parameter}: .*{bound} \({value}\)", refusal(stage, parameter, value))
 
 
 @pytest.mark.parametrize("value", ["1", True, math.nan, math.inf, -math.inf, 10**400, [1], {}], ids=repr)
@@ -184,7 +184,7 @@ def test_an_unknown_parameter_is_named(stage: str, parameter: str) -> None:
     """A parameter that the stage doesn't have is an error with its name and value."""
     said = refusal(stage, parameter, 17)
     assert said.startswith(f"{stage}.{parameter}: ")
-    assert said.endswith("('17')")
+    assert said.endswith("(17)")
 
 
 def test_the_preset_gives_what_is_not_given_beside_it() -> None:

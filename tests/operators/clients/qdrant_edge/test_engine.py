@@ -76,7 +76,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_one_process_has_the_directory(tmp_path: Path) -> None:
     """A second engine on a directory is a configuration error until the first one is closed."""
-    with Engine(tmp_path), pytest.raises(ConfigError, match="open elsewhere"):
+    with Engine(tmp_path), pytest.raises(ConfigError, match="open in another process"):
         Engine(tmp_path)
     Engine(tmp_path).close()
 
