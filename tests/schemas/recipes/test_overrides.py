@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
+from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import others, stages
 
 
@@ -85,7 +86,7 @@ def test_changes_are_an_object(changes: Any) -> None:
     """What is no object of parameters is refused by the stage's name and with the value."""
     said = refusal(of("score"), {"score": changes})
     assert said.startswith("score: ")
-    assert repr(str(changes)) in said
+    assert quoted(changes) in said
 
 
 @pytest.mark.parametrize(

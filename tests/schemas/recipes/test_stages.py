@@ -8,6 +8,7 @@ import pytest
 
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
+from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NULLABLE, NUMBERS, SINGULAR, WEIGHTS, stages
 
 BEYOND_NUMBERS = [
@@ -54,7 +55,7 @@ def test_a_number_may_be_its_bounds(stage: str, parameter: str) -> None:
 def test_a_number_just_beyond_its_bound(stage: str, parameter: str, value: float, bound: float) -> None:
     """The next float outside is refused, with stage, parameter, bound and value."""
     expected = (
-        rf"{stage}\.{parameter}: {re.escape(f'{bound:.12g}')} or (more|less) is expected \({re.escape(str(value))}\)"
+        rf"{stage}\.{parameter}: {re.escape(f'{bound:.12g}')} or (more|less) is expected {re.escape(quoted(value))}"
     )
     assert re.fullmatch(expected, refusal(stage, parameter, value))
 
@@ -78,7 +79,7 @@ def test_only_a_finite_number_is_a_number(stage: str, parameter: str, value: Any
     """Strings, booleans, NaN, infinities, lists and what no float can hold are refused by name and value."""
     said = refusal(stage, parameter, value)
     assert said.startswith(f"{stage}.{parameter}: ")
-    assert said.endswith(f"({str(value)[:80]!r})")
+    assert said.endswith(quoted(value))
 
 
 @pytest.mark.parametrize(("stage", "parameter"), [name for name in [*NUMBERS, *INTEGERS] if name not in NULLABLE])
@@ -120,7 +121,7 @@ def test_nothing_else_is_a_choice(stage: str, parameter: str, value: Any) -> Non
     said = refusal(stage, parameter, value)
     assert said.startswith(f"{stage}.{parameter}: ")
     assert all(repr(choice) in said for choice in CHOICES[stage, parameter] if choice is not None)
-    assert said.endswith(f"({str(value)!r})")
+    assert said.endswith(quoted(value))
 
 
 @pytest.mark.parametrize(("stage", "parameter"), FLAGS)
@@ -145,7 +146,7 @@ def test_weights_by_leg(stage: str, parameter: str) -> None:
     for weight in (math.nextafter(1e6, math.inf), math.nan, math.inf, "1", True, None):
         said = refusal(stage, parameter, {"keyword": weight})
         assert said.startswith(f"{stage}.weights.keyword: ")
-        assert said.endswith(f"({str(weight)!r})")
+        assert said.endswith(quoted(weight))
     for value in ([], [1.0], 1.0, "vector"):
         assert refusal(stage, parameter, value).startswith(f"{stage}.weights: ")
 
@@ -167,7 +168,7 @@ def test_neutral_is_the_bound_or_a_share() -> None:
     for value in wrong:
         said = refusal("decay", "neutral", value)
         assert said.startswith("decay.neutral")
-        assert said.endswith(f"({str(value)!r})")
+        assert said.endswith(quoted(value))
 
 
 def test_stop_words_are_a_list_of_words() -> None:

@@ -108,8 +108,8 @@ def test_more_time_is_for_no_fewer_units(answered: list[tuple[int, float]], one:
     less, more = sorted((one, other))
     assert times.within(less) <= times.within(more)
     fitting = times.within(more)
-    assume(0 < fitting < math.inf)
-    assert times.takes(int(fitting)) <= more * (1 + 1e-6)
+    if 0 < fitting < math.inf:
+        assert times.takes(int(fitting)) <= more * (1 + 1e-6)
 
 
 @given(calls, st.integers(0, 1000), st.integers(0, 1000))
