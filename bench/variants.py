@@ -6,6 +6,7 @@ from typing import Any, Final
 from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
 
 _CLIENT: Final = "librdkafka"
+_SELDOM: Final = 0.03
 _NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
 
 
@@ -38,6 +39,10 @@ VARIANTS: Final = {
         Subject("traces-all", _traced(1.0)),
         Subject("no-metrics", lambda around: launch(_CLIENT, around, program="bench.unmetered")),
         Subject("caches", _configured(_caching)),
+        Subject(
+            "transactions-30-ms",
+            _configured(lambda around: {"delivery": {"replica": around.replica, "transaction_interval": _SELDOM}}),
+        ),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
 }

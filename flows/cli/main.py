@@ -89,4 +89,6 @@ def _usage(error: typer.TyperException) -> str:
     said: Callable[[], str] = getattr(error, "format_message", error.__str__)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME
-    return f"{' '.join(said().split())} (see {command} --help)"
+    # What pydantic calls an argument that is refused says nothing to who gave it.
+    words = " ".join(said().replace("Value error, ", "").split())
+    return f"{words} (see {command} --help)"

@@ -39,6 +39,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("query --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
         ("query x --config away.yaml --timeout -1", 2, "'--timeout'"),
         ("query x --config away.yaml --limit 1000", 2, "'--limit'"),
+        ("query x --config away.yaml --record", 2, "--record: the pool is printed with --json"),
         ("query x --config away.yaml --filter year", 2, "'year' is neither FIELD=VALUE nor a JSON object"),
         ("console --config away.yaml --port 70000", 2, "'--port'"),
         ("console --config away.yaml --port 0", 1, "no Kafka broker answers at 127.0.0.1:"),
@@ -81,7 +82,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("evaluate --queries documents.jsonl --qrels away.yaml --config c --index d", 2, "the index of --documents"),
         ("collections --config unmade.yaml", 2, "the embedded Qdrant can't use"),
         ("check --part disk", 2, "'disk' is not one of"),
-        ("schema nope", 2, "'nope' is not one of"),
+        ("schema nope", 2, "Invalid value for 'name': 'nope' is not one of"),
         ("config --config wrong.yaml", 2, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
     ],
 )
