@@ -1,7 +1,6 @@
 """The commands of the README and of the page about ranking that need no server, run as they stand."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from schemas.result import ResultEvent
 from tests.docs.pages import DOCS, ROOT, blocks
 from tests.docs.test_how_to import run
 from tests.flows.cli.test_pool_ranking import NOW, pool
-from tests.missing import missing
 
 pytestmark = pytest.mark.slow
 
@@ -32,12 +30,10 @@ def test_pools_are_ranked(tmp_path: Path) -> None:
 
 def test_recorded_results_are_ranked_again(tmp_path: Path) -> None:
     """The commands of the page about ranking rank a result's pool by its own recipe, and by one in a file."""
-    if shutil.which("jq") is None:
-        missing("the page's command needs jq")
     page = DOCS / "reference" / "ranking.md"
     [recipes] = [yaml.safe_load(block.text)["recipes"] for block in blocks(page) if block.language == "yaml"]
     (tmp_path / "support.yaml").write_text(yaml.safe_dump(recipes["support"]))
-    (tmp_path / "results.jsonl").write_text(json.dumps({"pool": pool(at=NOW)}) + "\n")
+    (tmp_path / "results.jsonl").write_text(json.dumps({"result_id": "1", "pool": pool(at=NOW)}) + "\n")
     first, second = run(shown(page, "rankstream rank"), tmp_path).splitlines()
     assert ResultEvent.model_validate_json(first).results[0].explanation is not None
     assert ResultEvent.model_validate_json(second).provenance.recipe == "support"

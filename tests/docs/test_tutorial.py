@@ -33,7 +33,7 @@ def test_own_documents_are_searched_from_an_empty_folder(tmp_path: Path) -> None
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert "indexed 3 documents" in done.stdout
+    assert "documents of documents.jsonl indexed: 3" in done.stdout
     assert re.search(r"│ 1 +│ reset ", done.stdout)
     assert "ok, 3 candidates" in done.stdout
 

@@ -27,6 +27,8 @@ def backends(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "qdrant": {"url": qdrant, "timeout": 20},
             "embedder": {"kind": "openai", "url": embed, "timeout": 20},
             "limits": {"timeout": 60},
+            # The model alone decides the order.
+            "recipes": {"hybrid": {"stages": ["score", "dedupe", "rerank"]}},
         }
 
         def indexed() -> bool:

@@ -121,7 +121,7 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
             own = {**os.environ, "RANKSTREAM_TELEMETRY__PORT": "0"}
             second = subprocess.run(command, env=own, capture_output=True, text=True, timeout=PATIENCE)
             assert second.returncode == 2
-            assert "`rankstream run --with-indexing` runs both flows in one" in second.stderr.splitlines()[-1]
+            assert "both flows in one, `rankstream run --with-indexing`" in second.stderr.splitlines()[-1]
             rankstream(config, "query", "lantern", "--json", "--timeout", "60")
             running.send_signal(signal.SIGTERM)
             assert running.wait(PATIENCE) == 0
