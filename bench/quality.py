@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 
 from flows.assembly.clients import qdrant
@@ -78,6 +79,8 @@ def plot(title: str, measured: Sequence[dict[str, Any]], path: Path) -> None:
         axes.scatter(row["cpu_ms"], row[PLOTTED], s=row["bytes"] / 50, alpha=0.5)
         axes.annotate(row["recipe"], (row["cpu_ms"], row[PLOTTED]), fontsize="small")
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_formatter(ScalarFormatter())
     axes.set_xlabel("CPU, ms a query")
     axes.set_ylabel(PLOTTED)
     axes.set_title(f"{title}: the area of a point is the bytes of vectors a document")
