@@ -58,6 +58,11 @@ class Recorder:
         finally:
             self._held = None
 
+    @property
+    def asked(self) -> list[Heard]:
+        """What was asked with a body: the flow looks what its collections are by itself, from time to time."""
+        return [each for each in list(self.heard) if each.body is not None]
+
     def forget(self) -> None:
         """From now on only what comes now counts."""
         self.heard.clear()

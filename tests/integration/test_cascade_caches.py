@@ -62,7 +62,7 @@ def test_the_same_query_is_answered_from_the_cache(larder: System) -> None:
     headers = [("traceparent", f"00-{trace}-b7ad6b7169203331-01".encode())]
     (served,) = larder.together([{**event, "metadata": {"mine": 2}, "timeout_ms": 20_000}], headers)
     own = {"query_id", "result_id", "metadata", "retrieval_stage"}
-    assert larder.qdrant.heard == []
+    assert larder.qdrant.asked == []
     assert (stage(computed.value), stage(served.value)) == (COMPUTED, EXACT)
     assert {key: each for key, each in served.value.items() if key not in own} == {
         key: each for key, each in computed.value.items() if key not in own

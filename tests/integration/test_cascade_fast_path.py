@@ -82,7 +82,7 @@ def test_nothing_found_is_the_answer(kitchen: System) -> None:
     kitchen.qdrant.forget()
     answer = kitchen.ask({**ADA, "subject": "nobody"})
     assert (answer["retrieval_stage"], answer["status"], answer["results"]) == ("fast_path", "ok", [])
-    assert len(kitchen.qdrant.searches()) == len(kitchen.qdrant.heard) == 1
+    assert len(kitchen.qdrant.searches()) == len(kitchen.qdrant.asked) == 1
 
 
 def test_it_comes_after_stage_0(kitchen: System) -> None:

@@ -37,7 +37,7 @@ def test_a_refusal_and_its_code(kitchen: System, code: str) -> None:
         answer = kitchen.ask({**asked, "source": f"{code} {how}"})
         assert refused(answer) == code
         assert answer["metadata"] == {"mine": 1}
-    assert kitchen.qdrant.heard == []
+    assert kitchen.qdrant.asked == []
     assert kitchen.ask({**asked, "source": f"{code} allowed"})["status"] == "ok"
 
 
