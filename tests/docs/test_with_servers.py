@@ -158,7 +158,7 @@ def test_dead_letters_are_replayed(place: Place) -> None:
     """The dry run names the dead letter that the filters match, and the replay sends it back."""
     (place.folder / "long.jsonl").write_text(json.dumps({"id": "long", "text": "a" * 1_000_100}))
     rejected = place.run("rankstream index --config rankstream.yaml --from long.jsonl --allow-rejected")
-    assert "rejected 1" in rejected
+    assert "rejected: 1" in rejected
     [replay] = of("why/delivery.md", "sh")
     told = place.run(replay)
     assert "too_large" in told
