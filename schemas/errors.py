@@ -70,6 +70,9 @@ def problem(field: str, what: str, value: object) -> str:
         text = json.dumps(value, default=str)
     except RecursionError:
         text = type(value).__name__
+    except (TypeError, ValueError):
+        # Not all that YAML gives is JSON.
+        text = str(value)
     return f"{field}: {what} ({text[:_MAX_QUOTED]})"
 
 

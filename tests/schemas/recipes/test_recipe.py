@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import pytest
@@ -50,6 +51,12 @@ def test_what_is_no_stage_is_refused(item: Any) -> None:
     assert said.startswith("stages: ")
     wrong = next(iter(item)) if isinstance(item, dict) and len(item) == 1 else item
     assert quoted(wrong) in said
+
+
+def test_what_json_cannot_write_is_quoted_all_the_same() -> None:
+    """YAML has dates, as keys too: `{2024-01-01: 1, x: 2}` is refused like any other entry."""
+    item = {date(2024, 1, 1): 1, "x": 2}
+    assert refusal({"stages": ["score", item]}).endswith(f"({item})")
 
 
 def test_an_unknown_stage_is_told_which_there_are() -> None:
