@@ -29,8 +29,12 @@ warnings about its own loop, such as a connection made on a busy machine, and th
 for which the call fails, too."""
 
 
-_CLIENTS: Final = ("kafka", "librdkafka")
-"""The loggers of Kafka's clients."""
+_CLIENTS: Final = frozenset({"kafka", "librdkafka"})
+"""The loggers of Kafka's clients, each with those below it."""
+
+
+def _of_no_client(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] not in _CLIENTS
 
 
 def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -83,6 +87,8 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
         )
     )
     if settings.log_level != "debug":
+        if not clients:
+            handler.addFilter(_of_no_client)
         handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers = [handler]
@@ -95,9 +101,5 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
         logging.getLogger(name).setLevel(
             logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
         )
-    logging.getLogger("librdkafka").setLevel(logging.NOTSET)
-    if not clients and root.level > logging.DEBUG:
-        for name in _CLIENTS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
     for name, level in CHATTER.items():
         logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)

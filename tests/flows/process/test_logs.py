@@ -73,3 +73,21 @@ def test_a_slow_turn_of_the_kafka_client_is_no_warning(level: str, lines: int) -
     """That kafka-python's own loop was held up for a moment is said at debug level alone."""
     done = subprocess.run([sys.executable, "-c", SLOW_TURN.format(level)], capture_output=True, text=True, check=True)
     assert done.stderr.count("blocking the event loop") == lines
+
+
+CLIENTS = """
+import logging
+from flows.process import logs
+from schemas.settings import TelemetrySettings
+
+logs.configure(TelemetrySettings(log_level="{}"), clients=False)
+for name in ("kafka.conn", "kafka.net.selector", "librdkafka", "kafkaesque", "flows.cli"):
+    logging.getLogger(name).error("a line")
+"""
+
+
+@pytest.mark.parametrize(("level", "lines"), [("info", 2), ("debug", 5)])
+def test_without_the_clients_no_part_of_them_is_heard(level: str, lines: int) -> None:
+    """Whatever level a part of a client has of its own; at debug level all is logged."""
+    done = subprocess.run([sys.executable, "-c", CLIENTS.format(level)], capture_output=True, text=True, check=True)
+    assert len(done.stderr.splitlines()) == lines
