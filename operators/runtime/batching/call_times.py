@@ -38,7 +38,8 @@ class CallTimes:
         self._sizes: deque[int] = deque(maxlen=_LARGEST_OF)
         self._moments = _Moments()
         self._fit = 0.0, 0.0
-        self._rate = math.inf
+        self.rate = math.inf
+        """Units a second of one call after another, each as large as the largest of the latest; infinity if unknown."""
 
     def answered(self, units: int, took: float) -> None:
         """A call brought an answer after `took` seconds."""
@@ -69,11 +70,6 @@ class CallTimes:
         # A hair more, so that what takes exactly as long fits.
         return math.inf if math.isinf(left) else math.floor(left * (1 + 1e-9))
 
-    @property
-    def rate(self) -> float:
-        """Units a second of one call after another, each as large as the largest of the latest; infinity if unknown."""
-        return self._rate
-
     def _note(self, units: int, took: float) -> None:
         self._moments.note(units, took)
         self._sizes.append(units)
@@ -81,7 +77,7 @@ class CallTimes:
             self._fit = self._moments.fit()
             most = max(self._sizes)
             takes = self.takes(most)
-            self._rate = most / takes if takes else math.inf
+            self.rate = most / takes if takes else math.inf
 
 
 class _Moments:
