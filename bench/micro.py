@@ -27,6 +27,8 @@ from bench.stubs import qdrant_app, served
 from flows.assembly import query as assembly
 from flows.assembly.search import answers
 from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.rerankers import Capacity, RerankRequest
+from operators.clients.rerankers.candidates import Candidates
 from operators.delivery.tracker import Commit, OffsetTracker
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
@@ -34,6 +36,8 @@ from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores
+from operators.runtime.batching.backlog import Backlog
+from operators.runtime.batching.request import Request
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -54,6 +58,8 @@ HITS: Final = 100
 _QUERIES: Final = 64
 _CALLS: Final = 300
 _OFFSETS: Final = 256
+_WAITING: Final = 512
+_DOCUMENTS: Final = 50
 _READ_AT: Final = 1_700_000_000.0
 
 Part = Callable[[], float]
@@ -111,6 +117,7 @@ def _parts(qdrant: str) -> dict[str, Part]:
         "asynchronous operator": lambda: _operator(decode, events),
         "transport call": lambda: asyncio.run(_transport(qdrant)),
         "tracker": _repeated(_tracker),
+        "backlog": _repeated(_backlog),
         "metrics": _repeated(_counting(events[0])),
     }
 
@@ -232,3 +239,16 @@ def _tracker() -> None:
     for end in range(_OFFSETS, 0, -16):
         tracker.apply(tracker.plan(range(end - 16, end)))
     assert tracker.position == _OFFSETS
+
+
+def _backlog() -> None:
+    """As many queries as wait for a reranker in a burst, each in a call of its own."""
+    batching = Candidates(Capacity())
+    backlog = Backlog(batching, 1)
+    asked = RerankRequest("query", {str(number): "text" for number in range(_DOCUMENTS)}, "documents", "tenant")
+    for _ in range(_WAITING):
+        backlog.put(Request(asked, 60.0, batching.units(asked), batching.tenant(asked)))
+    while slices := backlog.take(0.0):
+        assert not backlog.hopeless(0.0)
+        backlog.freed(_DOCUMENTS * len(slices), 0.03)
+    assert not backlog.waiting

@@ -45,7 +45,7 @@ PLANNED: Final = 0.8
 
 
 class Backlog(Generic[Q, R]):
-    """The waiting requests of one batch key, and how many of its calls are under way."""
+    """The waiting requests of one batch key, how many units they wait with, and how many of its calls are under way."""
 
     def __init__(self, batching: BatchingPolicy[Q, R], max_concurrency: int) -> None:
         self._batching = batching
@@ -54,6 +54,7 @@ class Backlog(Generic[Q, R]):
         self._times = CallTimes()
         self._tenants: set[object] = set()
         self._served: dict[object, float] = {}
+        self.waiting = 0
         self.in_flight = 0
 
     def put(self, request: Request[Q, R]) -> None:
@@ -61,12 +62,14 @@ class Backlog(Generic[Q, R]):
         if not self._waiting:
             self._tenants.clear()
         self._tenants.add(request.tenant)
+        self.waiting += request.units - request.taken
         insort(self._waiting, request, key=_deadline)
 
     def cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
         """Do without the units of a request from `units` on, which are lost; its slices in calls stay there."""
         if request.taken < request.units:
             self._waiting.remove(request)
+            self.waiting -= request.units - request.taken
         request.cut(units, lost)
 
     def hopeless(self, now: float) -> list[Request[Q, R]]:
@@ -89,12 +92,15 @@ class Backlog(Generic[Q, R]):
         slices = []
         for (request, stop), count in zip(offered, self._in_time(offered, counts, now), strict=False):
             if count:
+                waited = request.units - request.taken
                 slices.append(Slice(request, request.taken, request.taken + count))
                 request.taken += count
                 request.cut(stop if self._batching.divides else request.taken)
+                self.waiting -= waited - (request.units - request.taken)
+                if request.taken >= request.units:
+                    self._waiting.remove(request)
                 if self._served:
                     self._served[request.tenant] += count
-        self._waiting = [request for request in self._waiting if request.taken < request.units]
         self.in_flight += 1
         return slices
 
@@ -112,7 +118,8 @@ class Backlog(Generic[Q, R]):
         """The waiting requests in the order in which they are served, and how many units each may have in all."""
         rate = self._most * self._times.rate
         alone = self._batching.least is None and len(self._tenants) < 2
-        if not alone and not math.isinf(rate):
+        # Looked at one by one only where the first would be late if all were served before it: many may wait.
+        if not alone and not math.isinf(rate) and self.waiting > rate * _left(self._waiting[0], now):
             demands = [_demand(request, now, rate) for request in self._waiting]
             if not fits(demands, rate):
                 return self._shared(demands, rate)
@@ -197,8 +204,12 @@ def _deadline(request: Request[Q, R]) -> float:
     return request.deadline
 
 
-def _demand(request: Request[Q, R], now: float, rate: float) -> Demand:
+def _left(request: Request[Q, R], now: float) -> float:
     # A request whose time is over is hopeless, and gone, before calls are made.
-    left = max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
+    return max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
+
+
+def _demand(request: Request[Q, R], now: float, rate: float) -> Demand:
+    left = _left(request, now)
     # What could not be served even alone is no demand: others' time must not depend on it.
     return Demand(min(request.units - request.taken, rate * left), left)

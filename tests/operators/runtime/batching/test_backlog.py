@@ -275,9 +275,11 @@ class AnyOrder(RuleBasedStateMachine):
                 assert sent[-1][1] == each.units
 
     @invariant()
-    def calls_are_counted(self) -> None:
-        """As many as are under way."""
+    def calls_and_what_waits_are_counted(self) -> None:
+        """As many as are under way, and the units that no call has and nobody gave up."""
         assert self.backlog.in_flight == len(self.calls)
+        waiting = (each for each in self.requests if id(each) not in self.given_up)
+        assert self.backlog.waiting == sum(each.units - each.taken for each in waiting)
 
 
 TestAnyOrder = AnyOrder.TestCase
