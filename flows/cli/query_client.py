@@ -25,7 +25,7 @@ MAX_UNANSWERED: Final = 64
 
 _POLL: Final = 0.02
 
-_GRACE: Final = 0.5
+_GRACE: Final = 2.0
 """Seconds for which a dead letter waits for its result: both are visible at once, but read from two topics."""
 
 Event = Mapping[str, Any]
