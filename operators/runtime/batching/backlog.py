@@ -62,14 +62,14 @@ class Backlog(Generic[Q, R]):
         if not self._waiting:
             self._tenants.clear()
         self._tenants.add(request.tenant)
-        self.waiting += request.units - request.taken
+        self.waiting += request.waiting
         insort(self._waiting, request, key=_deadline)
 
     def cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
         """Do without the units of a request from `units` on, which are lost; its slices in calls stay there."""
-        if request.taken < request.units:
+        if request.waiting:
             self._waiting.remove(request)
-            self.waiting -= request.units - request.taken
+            self.waiting -= request.waiting
         request.cut(units, lost)
 
     def hopeless(self, now: float) -> list[Request[Q, R]]:
@@ -92,12 +92,12 @@ class Backlog(Generic[Q, R]):
         slices = []
         for (request, stop), count in zip(offered, self._in_time(offered, counts, now), strict=False):
             if count:
-                waited = request.units - request.taken
+                self.waiting -= request.waiting
                 slices.append(Slice(request, request.taken, request.taken + count))
                 request.taken += count
                 request.cut(stop if self._batching.divides else request.taken)
-                self.waiting -= waited - (request.units - request.taken)
-                if request.taken >= request.units:
+                self.waiting += request.waiting
+                if not request.waiting:
                     self._waiting.remove(request)
                 if self._served:
                     self._served[request.tenant] += count
@@ -161,7 +161,7 @@ class Backlog(Generic[Q, R]):
             return
         credit = 0.0
         for place, ((request, demand), share) in enumerate(zip(asked, shares, strict=True)):
-            left = request.units - request.taken
+            left = request.waiting
             credit += share * demand.units
             fewest = min(least, left)
             # What was begun is finished: it has had its share.
@@ -212,4 +212,4 @@ def _left(request: Request[Q, R], now: float) -> float:
 def _demand(request: Request[Q, R], now: float, rate: float) -> Demand:
     left = _left(request, now)
     # What could not be served even alone is no demand: others' time must not depend on it.
-    return Demand(min(request.units - request.taken, rate * left), left)
+    return Demand(min(request.waiting, rate * left), left)

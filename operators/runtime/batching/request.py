@@ -40,6 +40,11 @@ class Request(Generic[Q, R]):
             self.parts = {start: part for start, part in self.parts.items() if start < units}
 
     @property
+    def waiting(self) -> int:
+        """How many units are in no call yet."""
+        return self.units - self.taken
+
+    @property
     def answered(self) -> int:
         """How many units have an outcome, from the first on without a gap."""
         end = 0
