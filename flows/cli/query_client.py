@@ -4,7 +4,7 @@ What a producing service does, as small as it gets: used by `query`, `console`, 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any, Final, Self
@@ -24,11 +24,12 @@ MAX_UNANSWERED: Final = 64
 """Queries sent and not yet answered: a broker that drops what is unread must not be given too much."""
 
 _POLL: Final = 0.02
-
-_GRACE: Final = 2.0
-"""Seconds for which a dead letter waits for its result: both are visible at once, but read from two topics."""
+_ENDS_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of the results topic."""
 
 Event = Mapping[str, Any]
+Ends = Mapping[int, int]
+"""By partition of the results topic: the offset after the last record, committed or not."""
 
 
 class Unanswered(FatalDelivery):
@@ -36,14 +37,26 @@ class Unanswered(FatalDelivery):
 
 
 class QueryClient:
-    """Asks queries and reads their results, beside any other client that does the same."""
+    """Asks queries and reads their results, beside any other client that does the same.
+
+    A refusal is a dead letter and a result, written in one transaction, before its end makes either visible. So the
+    client reads the results topic up to `written`, the end that the topic had when the dead letter was seen: a result
+    that has not come by then does not exist.
+    """
 
     def __init__(
-        self, producer: PlainProducer, reader: BoundedReader, letters: BoundedReader, queries: str, tracer: Tracer
+        self,
+        producer: PlainProducer,
+        reader: BoundedReader,
+        letters: BoundedReader,
+        written: Callable[[], Ends],
+        queries: str,
+        tracer: Tracer,
     ) -> None:
         self._producer = producer
         self._reader = reader
         self._letters = letters
+        self._written = written
         self._queries = queries
         self._tracer = tracer
 
@@ -56,7 +69,12 @@ class QueryClient:
             closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters,
             closing(client.plain_producer()) as producer,
         ):
-            yield cls(producer, reader, letters, topics.queries, tracer if tracer is not None else NoOpTracer())
+
+            def written() -> Ends:
+                with closing(client.tail(topics.results)) as tail:
+                    return tail.ends(_ENDS_TIMEOUT)
+
+            yield cls(producer, reader, letters, written, topics.queries, tracer or NoOpTracer())
 
     def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
         """Send the events, at most `most` of them unanswered at a time, and yield each result as it comes.
@@ -68,7 +86,7 @@ class QueryClient:
         """
         waiting: set[str] = set()
         rest = iter(events)
-        letters: dict[str, tuple[float, dict[str, Any]]] = {}
+        letters: dict[str, tuple[Ends, dict[str, Any]]] = {}
         heard = time.monotonic()
         while True:
             if sent := list(islice(rest, most - len(waiting))):
@@ -76,20 +94,29 @@ class QueryClient:
                 waiting.update(event["query_id"] for event in sent)
             if not waiting:
                 return
+            # Another's open transaction can hide the results: the dead letter is the answer when the time is over.
+            late = time.monotonic() - heard > timeout
+            results = list(self._results())
+            alone = [letter for ends, letter in letters.values() if late or self._has_read(ends)]
             # Where there are both, the result is the answer.
-            alone = [letter for since, letter in letters.values() if time.monotonic() - since > _GRACE]
-            for result in (*self._results(), *alone):
+            for result in (*results, *alone):
                 # Others may be answered in envelopes.
                 if (query_id := result.get("query_id")) in waiting:
                     waiting.remove(query_id)
                     letters.pop(query_id, None)
                     heard = time.monotonic()
                     yield result
-            for letter in self._refused() if waiting else ():
-                if (query_id := letter["query_id"]) in waiting:
-                    letters.setdefault(query_id, (time.monotonic(), letter))
+            refused = [letter for letter in self._refused() if letter["query_id"] in waiting]
+            if refused:
+                ends = self._written()
+                for letter in refused:
+                    letters.setdefault(letter["query_id"], (ends, letter))
             if waiting and not letters and time.monotonic() - heard > timeout:
                 raise Unanswered(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
+
+    def _has_read(self, ends: Ends) -> bool:
+        positions = self._reader.positions()
+        return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
     def _send(self, events: Sequence[Event]) -> None:
         try:

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import confluent_kafka
 import orjson
 import pytest
 
 from flows.assembly.kafka_client import kafka_client
-from flows.cli.query_client import QueryClient
+from flows.cli.query_client import Ends, QueryClient
+from operators.delivery.client import ConsumerRecord
 from operators.delivery.standalone import PlainRecord
 from schemas import dead_letter
 from schemas.errors import DeliveryError, FatalDelivery
-from schemas.settings import KafkaSettings
+from schemas.settings import KafkaSettings, Topics
 from tests.repeated import repeated
 
 WITHIN = 30.0
@@ -38,6 +40,19 @@ def answering(settings: KafkaSettings) -> Iterator[list[int]]:
     reader = client.bounded_reader(settings.topics.queries, from_end=True)
     with closing(reader), closing(client.plain_producer()) as producer, repeated(answer):
         yield unanswered
+
+
+def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRecord:
+    """The dead letter of a query; `key` is the id of the query that it names."""
+    why = {
+        dead_letter.TOPIC: topics.queries,
+        dead_letter.PARTITION: "0",
+        dead_letter.OFFSET: str(query.offset),
+        dead_letter.CLASS: "invalid",
+        dead_letter.MESSAGE: "limit: -1",
+    }
+    headers = tuple((name, said.encode()) for name, said in why.items())
+    return PlainRecord(topics.dead_letters, key, query.value or b"", headers)
 
 
 def test_every_query_has_its_own_answer(kafka_settings: KafkaSettings) -> None:
@@ -67,21 +82,7 @@ def test_a_dead_letter_is_the_answer_to_a_query_without_a_result(kafka_settings:
 
     def refuse() -> None:
         for record in reader.poll(0.02):
-            why = {
-                dead_letter.TOPIC: topics.queries,
-                dead_letter.PARTITION: "0",
-                dead_letter.OFFSET: str(record.offset),
-                dead_letter.CLASS: "invalid",
-                dead_letter.MESSAGE: "limit: -1",
-            }
-            headers = tuple((name, said.encode()) for name, said in why.items())
-            producer.send(
-                [
-                    PlainRecord(topics.dead_letters, key, record.value, headers)
-                    for key in (b"x", record.key)
-                    if record.value
-                ]
-            )
+            producer.send([letter(topics, record, key) for key in (b"x", record.key)])
 
     client = kafka_client(kafka_settings)
     connected = QueryClient.connected(client, topics)
@@ -90,6 +91,42 @@ def test_a_dead_letter_is_the_answer_to_a_query_without_a_result(kafka_settings:
         [answer] = query_client.ask(QUERIES[:1], WITHIN)
     assert (answer["query_id"], answer["status"]) == ("q0", "invalid")
     assert answer["error"] == {"class": "invalid", "field": None, "reason": "limit: -1"}
+
+
+def test_a_result_that_becomes_visible_after_its_dead_letter_is_the_answer(kafka_settings: KafkaSettings) -> None:
+    """The client waits for the results that were written before it saw the dead letter, however late they are read."""
+    topics = kafka_settings.topics
+    client = kafka_client(kafka_settings)
+    transaction = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka_settings.bootstrap_servers, "transactional.id": f"late-{topics.results}"}
+    )
+    transaction.init_transactions(WITHIN)
+
+    def refuse() -> None:
+        for record in reader.poll(0.02):
+            transaction.begin_transaction()
+            transaction.produce(topics.results, orjson.dumps({"query_id": "q0", "status": "invalid", "limit": "late"}))
+            transaction.flush(WITHIN)
+            producer.send([letter(topics, record, record.key)])
+
+    class Committing(QueryClient):
+        """Ends the transaction only when the client has looked at what it may answer."""
+
+        looked = 0
+
+        def _has_read(self, ends: Ends) -> bool:
+            read = super()._has_read(ends)
+            self.looked += 1
+            if self.looked == 3:
+                transaction.commit_transaction(WITHIN)
+            return read
+
+    reader, producer = client.bounded_reader(topics.queries, from_end=True), client.plain_producer()
+    connected = Committing.connected(client, topics)
+    with closing(reader), closing(producer), repeated(refuse), connected as query_client:
+        [answer] = query_client.ask(QUERIES[:1], WITHIN)
+    assert answer == {"query_id": "q0", "status": "invalid", "limit": "late"}
+    assert query_client.looked >= 3
 
 
 def test_a_query_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSettings) -> None:
