@@ -5,8 +5,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import confluent_kafka
 import httpx
 import pytest
 
@@ -42,21 +44,35 @@ def probe(flow: Flow, kind: str) -> bool:
         return False
 
 
-def members(deployment: Deployment) -> bool:
-    """Whether the replica says of itself that its group is stable: the broker has told it its partitions."""
-    return "consumer took over partitions" in deployment.flows[0].log.read_text()
+@contextmanager
+def rebalance_held(deployment: Deployment) -> Iterator[None]:
+    """Hold the group's next rebalance back until the block is left: a member that has joined and polls no more."""
+    settings = deployment.settings["kafka"]
+    holder = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": settings["bootstrap_servers"],
+            "group.id": settings["group_id"],
+            "partition.assignment.strategy": "range",
+        }
+    )
+    try:
+        holder.subscribe([deployment.names["queries"]])
+        wait_until(lambda: holder.poll(0.1) is None and bool(holder.assignment()))
+        yield
+    finally:
+        holder.close()
 
 
 def test_a_pod_is_not_ready_before_it_is_in_its_group(deployment: Deployment) -> None:
     """It is alive from the first answer on, and ready only after the group has given it its partitions."""
-    flow = deployment.start(wait=False)
-    wait_until(lambda: probe(flow, "startupProbe") or flow.process.poll() is not None)
-    early = 0
-    while not probe(flow, "readinessProbe"):
-        assert probe(flow, "livenessProbe"), flow.log.read_text()
-        early += not members(deployment)
-    assert early, "it was never seen before it joined"
-    wait_until(lambda: members(deployment))
+    with rebalance_held(deployment):
+        flow = deployment.start(wait=False)
+        wait_until(lambda: probe(flow, "startupProbe") or flow.process.poll() is not None)
+        for _ in range(10):
+            assert probe(flow, "livenessProbe"), flow.log.read_text()
+            assert not probe(flow, "readinessProbe"), flow.log.read_text()
+    wait_until(lambda: probe(flow, "readinessProbe"))
+    wait_until(lambda: "consumer took over partitions" in flow.log.read_text())
     assert flow.terminate() == 0
 
 
