@@ -27,6 +27,7 @@ with warnings.catch_warnings():
     # At its first import kafka-python reads its schemas in a way that the standard library deprecates.
     warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
     from bench.kafka.broker import Broker, missing_tools
+    from tests.shared import shared
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,10 +49,9 @@ def broker_tools() -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(broker_tools: None) -> Iterator[Broker]:
-    """One real Kafka broker for the whole run."""
-    with Broker() as running:
-        yield running
+def broker(broker_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Broker:
+    """One real Kafka broker for the whole run. A test that stops or breaks its broker has its own."""
+    return shared(tmp_path_factory, "plain")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
@@ -150,6 +150,11 @@ class Broker:
         )
         self.log_path = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes: they use the broker, and can't end it."""
+        return {**self.__dict__, "_process": None}
 
     @property
     def bootstrap(self) -> str:
@@ -175,6 +180,7 @@ class Broker:
             if formatted.wait():
                 raise BrokerError(f"the storage could not be formatted:\n{self._log_tail()}")
         self._process = self._java("kafka.Kafka", str(self._properties))
+        self._pid = self._process.pid
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._ready():
             if time.monotonic() > deadline:
@@ -197,10 +203,13 @@ class Broker:
 
     def check(self) -> None:
         """Raise BrokerError unless the broker's process runs."""
-        if self._process is None:
+        if self._pid is None:
             raise BrokerError("the broker has not been started")
-        status = self._process.poll()
-        if status is not None:
+        if self._process is None:
+            ended, status = not Path(f"/proc/{self._pid}").exists(), "that its own process knows"
+        else:
+            ended, status = (code := self._process.poll()) is not None, str(code)
+        if ended:
             raise BrokerError(f"the broker ended with status {status}:\n{self._log_tail()}")
 
     def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
@@ -264,7 +273,7 @@ class Broker:
             return False
 
     def _end(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._pid = self._process, None, None
         if process is None:
             return
         process.send_signal(how)

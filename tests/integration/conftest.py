@@ -1,18 +1,17 @@
 """Fixtures of the tests with servers."""
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
 from bench.kafka.broker import Broker
 from tests.missing import missing
+from tests.shared import shared
 
 
 @pytest.fixture(scope="session")
-def secured(broker_tools: None) -> Iterator[Broker]:
-    """One real broker with every secure listener."""
+def secured(broker_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Broker:
+    """One real broker with every secure listener for the whole run."""
     if shutil.which("openssl") is None:
         missing("the certificates need the command openssl")
-    with Broker(secure=True) as running:
-        yield running
+    return shared(tmp_path_factory, "secure")
