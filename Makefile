@@ -5,12 +5,15 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 # Without compiling: Python compiles what is used, when it is used.
 PINNED := install --no-compile --no-deps --require-hashes
 
+# Files of tests go to the workers in the order of tests/conftest.py: those that take long come first.
+PYTEST := $(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
 # Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 # The demo has the user's own cache, as the command has without make: what was indexed once serves both.
-test operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
+test nightly operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
-.PHONY: demo test operate check lint faults bench docs clean
+.PHONY: demo test nightly operate check lint faults bench docs clean
 
 # What it takes to run: the demo needs no more.
 $(VENV)/run: requirements/run.txt requirements/build.txt pyproject.toml
@@ -28,7 +31,14 @@ demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile -m "not operate"
+	$(PYTEST) -m "not operate and not nightly"
+
+# All of it: each promise in its largest form, both Kafka clients, all faults. It takes some hours.
+nightly: lint docs
+	$(PYTEST) --hypothesis-profile nightly
+	$(VENV)/bin/python -m tests.faults
+	$(VENV)/bin/python -m tests.planted
+	$(VENV)/bin/python -m bench soak
 
 operate: $(VENV)/dev
 	$(VENV)/bin/python -m pytest -m operate
@@ -39,7 +49,7 @@ lint: $(VENV)/dev
 	$(VENV)/bin/mypy
 
 check: lint
-	$(VENV)/bin/python -m pytest -m "not broker and not weights and not slow" -q -n 3 --hypothesis-profile quick
+	$(PYTEST) -m "not broker and not weights and not slow" -q --hypothesis-profile quick
 
 faults: $(VENV)/dev
 	$(VENV)/bin/python -m tests.faults

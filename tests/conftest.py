@@ -4,6 +4,7 @@ import fcntl
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 import structlog
@@ -14,6 +15,7 @@ from tests.missing import missing
 # A machine that others use, too, is slow at any moment: no example is judged by its time.
 settings.register_profile("rankstream", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("nightly", deadline=None, max_examples=1000)
 settings.load_profile("rankstream")
 
 # Through the standard library as in the product: a test sees the project's log records beside those of its clients.
@@ -30,15 +32,35 @@ with warnings.catch_warnings():
     from tests.shared import shared
 
 
+CONTRACT: Final = ("tests/operators/", "tests/flows/assembly/", "tests/schemas/")
+"""What the Kafka clients promise is tested here, with each of them. Other tests are of flows and commands."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `broker` every test with a real broker, before `-m` selects; waiting for the machine is not timed."""
+    """Mark tests before `-m` selects, and begin with those that take long.
+
+    `broker` is a test with a real broker; its waiting for the machine is not timed. `nightly` is a flow's promise with
+    the Kafka client that is not the default, but for those that are marked `both_clients`.
+    """
     for item in items:
+        callspec = getattr(item, "callspec", None)
+        other = callspec is not None and "kafka-python" in map(str, callspec.params.values())
+        if other and not item.nodeid.startswith(CONTRACT) and not item.get_closest_marker("both_clients"):
+            item.add_marker(pytest.mark.nightly)
         fixtures = getattr(item, "fixturenames", ())
         if "broker_tools" in fixtures:
             item.add_marker(pytest.mark.broker)
         if "machine" in fixtures:
             item.add_marker(pytest.mark.timeout(func_only=True))
+    # Files go to the workers in this order: a long one that came last would be waited for.
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if "machine" in getattr(item, "fixturenames", ()):
+        return 0
+    return 1 if item.get_closest_marker("broker") else 2 if item.get_closest_marker("slow") else 3
 
 
 @pytest.fixture(scope="session")

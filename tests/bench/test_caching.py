@@ -82,6 +82,7 @@ def test_an_answer_says_how_it_came_about(stage: str, offset: int, watermark: li
     assert served(result) == how
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.usefixtures("broker_tools", "machine")
 def test_the_exact_cache_is_measured() -> None:

@@ -94,6 +94,7 @@ def test_senseless_soaks_are_usage_errors(arguments: list[str]) -> None:
     assert arguments[0] in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("broker_tools", "machine")
 def test_a_soak_reports_and_judges() -> None:
     """Every query is answered once, every figure is there, and the exit code is the verdict's."""

@@ -23,7 +23,7 @@ DEAD = {
 }
 SLOW = {Fault.HANG, Fault.SLOW}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

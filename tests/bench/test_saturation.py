@@ -44,6 +44,7 @@ def test_a_burst_that_is_slower_or_faster_than_the_others_is_not_steady(rates: l
     assert steady(rates) is verdict
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("broker_tools", "machine")
 def test_a_short_run_answers_every_query_once() -> None:
     """Burst after burst on a real broker; each figure of the report is there."""

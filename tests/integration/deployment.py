@@ -27,7 +27,7 @@ from tests.legible import is_plain, legible
 PARTITIONS = 4
 _CONFIGS = {"watermarks": {"cleanup.policy": "compact"}, "dead_letters": {"max.message.bytes": "1200000"}}
 REFUSAL = "refusal"
-PATIENCE = 60.0
+PATIENCE = 150.0
 """Seconds to wait for what must happen in the end; no test asserts how long it takes."""
 
 Headers = list[tuple[str, bytes]]

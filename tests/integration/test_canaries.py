@@ -116,6 +116,8 @@ def secured_kafka(broker: Broker, mechanism: str, issuer: Issuer) -> tuple[dict[
     """Section `kafka` over SASL_SSL with a client's key, and the secrets beside it."""
     settings = broker.listeners.settings("SASLTLS", "PLAIN" if mechanism == "OAUTHBEARER" else mechanism)
     settings["tls"] |= broker.listeners.settings("MUTUAL")["tls"]
+    # So long a command tries again before it says that it can't get in.
+    settings["request_timeout"] = 8
     if mechanism != "OAUTHBEARER":
         return settings, {**KEYS, **KEY, **USER}
     settings["sasl"] = {"mechanism": mechanism, "token_url": issuer.url, "client_id": "rankstream"}
@@ -134,6 +136,7 @@ def told_by_health(port: int) -> str:
     return told
 
 
+@pytest.mark.both_clients
 @pytest.mark.parametrize(
     ("mechanism", "how", "client"),
     [

@@ -54,6 +54,7 @@ def refuse(deployment: Deployment, **more: Any) -> dict[str, OutputRecord]:
     return {each.refusal["query_id"]: each for each in ended if each.refusal is not None}
 
 
+@pytest.mark.both_clients
 def test_each_class_is_heard_of(deployment: Deployment) -> None:
     """A refused query has a result `invalid` that names class and field, and its dead letter, in the same words."""
     deployment.start()
@@ -96,6 +97,7 @@ def test_who_wants_dead_letters_alone_has_them(deployment: Deployment) -> None:
     assert sorted((each.kind, each.refusal) for each in ended) == sorted((kind, None) for kind in REFUSED)
 
 
+@pytest.mark.both_clients
 @pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 def test_neither_is_there_without_the_other(deployment: Deployment, mode: str) -> None:
     """Killed three times amid 1,000 refusals: none lacks its result or its letter; with transactions each is one."""

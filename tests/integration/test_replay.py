@@ -60,6 +60,7 @@ def poisoned(deployment: Deployment) -> None:
     assert flow.terminate() == 0
 
 
+@pytest.mark.both_clients
 def test_from_poison_to_answers(deployment: Deployment) -> None:
     """A dry run sends nothing; after a change of the configuration the letters go back, once, and are answered."""
     poisoned(deployment)

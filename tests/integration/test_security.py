@@ -242,6 +242,7 @@ def test_a_renewed_token_is_shown_at_the_next_connection(secured: Broker, tmp_pa
     topics.require(settings, [])
 
 
+@pytest.mark.both_clients
 @pytest.mark.slow
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -118,7 +118,8 @@ def test_what_the_client_logs_is_in_the_finding_alone(tmp_path: Path, client: st
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Closes) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         file = tmp_path / "rankstream.yaml"
-        kafka_section = {"bootstrap_servers": f"127.0.0.1:{server.server_address[1]}", "client": client}
+        address = f"127.0.0.1:{server.server_address[1]}"
+        kafka_section = {"bootstrap_servers": address, "client": client, "request_timeout": 4}
         file.write_text(yaml.safe_dump({"kafka": kafka_section, "qdrant": {"path": str(tmp_path / "index")}}))
         asked = [sys.executable, "-m", "flows.cli", "check", "--part", "kafka", "--config", str(file)]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)

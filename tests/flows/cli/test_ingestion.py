@@ -67,6 +67,7 @@ def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaS
             assert (ingested.sent, ingested.applied, ingested.rejected) == (8, 6, wrong)
 
 
+@pytest.mark.both_clients
 def test_it_returns_when_the_group_has_committed_all(kafka_settings: KafkaSettings) -> None:
     """Every document is in the topic once, keyed by its id, and applied on return; the progress ends with that."""
     told: list[tuple[int, int]] = []

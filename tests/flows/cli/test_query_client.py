@@ -55,6 +55,7 @@ def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRec
     return PlainRecord(topics.dead_letters, key, query.value or b"", headers)
 
 
+@pytest.mark.both_clients
 def test_every_query_has_its_own_answer(kafka_settings: KafkaSettings) -> None:
     """Each query's result comes once, others' don't, and no more than asked for are unanswered at a time."""
     connected = QueryClient.connected(kafka_client(kafka_settings), kafka_settings.topics)
@@ -93,6 +94,7 @@ def test_a_dead_letter_is_the_answer_to_a_query_without_a_result(kafka_settings:
     assert answer["error"] == {"class": "invalid", "field": None, "reason": "limit: -1"}
 
 
+@pytest.mark.both_clients
 def test_a_result_that_becomes_visible_after_its_dead_letter_is_the_answer(kafka_settings: KafkaSettings) -> None:
     """The client waits for the results that were written before it saw the dead letter, however late they are read."""
     topics = kafka_settings.topics
