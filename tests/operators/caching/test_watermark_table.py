@@ -1,5 +1,6 @@
 """The watermarks of all namespaces, from the records of their topic."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,28 @@ def test_an_older_offset_read_later_wins() -> None:
         watermarks.apply(b"c|n|10", offset)
         watermarks.apply(b"c|n|9", b"7")
     assert watermarks.of("c", "n") == ("9:7", "10:0")
+
+
+@pytest.mark.parametrize(
+    ("record", "begins"),
+    [
+        pytest.param((b"c|n|0", b"6"), False, id="a greater offset"),
+        pytest.param((b"c|n|1", b"4"), False, id="the first of another partition"),
+        pytest.param((b"c|m|0", b"4"), False, id="the first of another namespace"),
+        pytest.param((b"c|m|0", None), False, id="nothing is removed"),
+        pytest.param((b"c|n|0", b""), False, id="no watermark"),
+        pytest.param((b"c|n|0", b"4"), True, id="an older offset"),
+        pytest.param((b"c|n|0", b"5"), True, id="the same offset"),
+        pytest.param((b"c|n|0", None), True, id="a removal"),
+    ],
+)
+def test_an_offset_that_does_not_grow_begins_a_generation(record: tuple[bytes, bytes | None], begins: bool) -> None:
+    """The documents may be others from there on, whatever offset they reach again."""
+    watermarks = WatermarkTable()
+    watermarks.apply(b"c|n|0", b"5")
+    before = watermarks.generation
+    watermarks.apply(*record)
+    assert watermarks.generation - before == begins
 
 
 JUNK = [

@@ -1,0 +1,1 @@
+"""Planted defects: for each room some ways to break its promises, and which test notices."""
