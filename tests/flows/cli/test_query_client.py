@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -25,17 +26,18 @@ QUERIES = [{"query_id": f"q{number}", "text": "harbor"} for number in range(50)]
 
 @contextmanager
 def answering(settings: KafkaSettings) -> Iterator[list[int]]:
-    """Answer every query, and others' too; how many were unanswered whenever some came."""
+    """Answer one query at a time, and others' too; how many were unanswered each time."""
     client = kafka_client(settings)
     topic = settings.topics.results
+    waiting: deque[bytes] = deque()
     unanswered: list[int] = []
 
     def answer() -> None:
-        asked = [record.value for record in reader.poll(0.02) if record.value is not None]
-        if asked:
-            unanswered.append(len(asked))
+        waiting.extend(record.value for record in reader.poll(0.02) if record.value is not None)
+        if waiting:
+            unanswered.append(len(waiting))
             others = [b'{"query_id": "another"}', b'{"specversion": "1.0"}']
-            producer.send([PlainRecord(topic, None, value) for value in (*others, *asked)])
+            producer.send([PlainRecord(topic, None, value) for value in (*others, waiting.popleft())])
 
     reader = client.bounded_reader(settings.topics.queries, from_end=True)
     with closing(reader), closing(client.plain_producer()) as producer, repeated(answer):

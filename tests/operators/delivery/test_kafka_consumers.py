@@ -27,6 +27,7 @@ from tests.operators.delivery.members import (
     produce,
     results,
 )
+from tests.operators.delivery.transactions import indexing
 
 
 def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings) -> None:
@@ -65,6 +66,18 @@ def test_a_header_that_is_not_text_stops_nobody(make: Make, settings: KafkaSetti
             (b"key", b"%d" % number, None if isinstance(name, _NotUtf8) else ((name, b"value"),))
             for number, name in enumerate(names)
         ]
+
+
+def test_only_what_is_committed_is_read(make: Make, settings: KafkaSettings) -> None:
+    """No record of a transaction that was aborted comes; one that was committed comes in its place."""
+    with indexing(settings, settings.topics.queries) as producer:
+        producer.write(b"key", 1)
+        producer.abort()
+        producer.commit_one(b"key", 2)
+    with member(make(settings), settings) as reader:
+        reader.start(0)
+        reader.until(lambda: any(record.value == b"2" for record in reader.records))
+        assert [record.value for record in reader.records] == [b"2"]
 
 
 def test_importing_the_clients_changes_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,18 @@ def test_answers_and_their_offsets_are_made_durable_together() -> None:
         until(lambda: ledger.in_flight == 0)
     assert producer.taken == [(answers, {PARTITION: Commit(3, "")}, 0)]
     assert failures == []
+
+
+def test_a_record_and_its_dead_letter_are_made_durable_together() -> None:
+    """The transaction that carries a refusal carries the dead letter that goes with it."""
+    ledger, [refusal] = read(1)
+    letter = replace(refusal, topic="dead-letters")
+    producer = ScriptedProducer()
+    with delivering(producer, ledger) as (delivery, _):
+        delivery.put([replace(refusal, letter=letter)])
+        until(lambda: ledger.in_flight == 0)
+    [(records, _, _)] = producer.taken
+    assert [record.topic for record in records] == ["results", "dead-letters"]
 
 
 def test_a_retriable_error_is_tried_again() -> None:

@@ -1,4 +1,7 @@
-"""What indexers do to the watermarks topic of a real broker, in transactions that a test begins and ends."""
+"""What indexers do to the watermarks topic of a real broker, in transactions that a test begins and ends.
+
+Others may do it to another topic.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -10,10 +13,10 @@ from schemas.settings import KafkaSettings
 
 
 class Indexer:
-    """A producer in transactions; `settings` name the broker and the topic."""
+    """A producer in transactions; `settings` name the broker, and the topic unless it is given."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._topic = settings.topics.watermarks
+    def __init__(self, settings: KafkaSettings, topic: str | None = None) -> None:
+        self._topic = topic or settings.topics.watermarks
         self._producer = Producer(
             {
                 "bootstrap.servers": settings.bootstrap_servers,
@@ -49,9 +52,9 @@ class Indexer:
 
 
 @contextmanager
-def indexing(settings: KafkaSettings) -> Iterator[Indexer]:
+def indexing(settings: KafkaSettings, topic: str | None = None) -> Iterator[Indexer]:
     """An indexer, closed at the end."""
-    indexer = Indexer(settings)
+    indexer = Indexer(settings, topic)
     try:
         yield indexer
     finally:

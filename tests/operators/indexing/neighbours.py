@@ -18,6 +18,7 @@ from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.indexing.context import ContextWriter
 from operators.indexing.document import DocumentInFlight
+from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
@@ -125,11 +126,21 @@ class Index:
                     continue
                 break
 
-    async def _written(self, client: QdrantClient, made: Sequence[DocumentInFlight]) -> None:
+    async def write(self, made: Sequence[DocumentInFlight]) -> list[BackendError | None]:
+        """Write documents without contexts: an outcome each."""
+        writer, _ = self._writers(self._client(EngineTransport(self.engine)))
+        return await writer("documents", made, TIMEOUT)
+
+    def _writers(self, client: QdrantClient) -> tuple[Writer, ContextWriter]:
         catalogue = Catalogue(client, self.settings)
         names, context = self.settings.vectors, self.settings.context
-        writer = Writer(client, names, context, catalogue, TIMEOUT)
-        contexts = ContextWriter(client, names, context, catalogue, TIMEOUT)
+        return (
+            Writer(client, names, context, catalogue, TIMEOUT),
+            ContextWriter(client, names, context, catalogue, TIMEOUT),
+        )
+
+    async def _written(self, client: QdrantClient, made: Sequence[DocumentInFlight]) -> None:
+        writer, contexts = self._writers(client)
         for write in (writer, contexts):
             assert await write("documents", made, TIMEOUT) == [None] * len(made)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import applied, embedded, until_answered
 from operators.indexing.apply import written as bisect
 from operators.runtime.dispatcher import Finished
@@ -21,7 +23,12 @@ from schemas.errors import (
     InputError,
     Reason,
 )
-from tests.operators.indexing.documents import document
+from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.neighbours import Index
+from tests.operators.indexing.neighbours import settings as configured
+from tests.operators.samples import DIMENSION, message
+
+VECTOR = [1.0] * DIMENSION
 
 
 @settings(max_examples=50)
@@ -114,6 +121,35 @@ def test_a_refused_document_is_a_dead_letter(take_over: Callable[[Finished[Any, 
         take_over(Finished(made, {"documents": BackendBadResponse("bad point", 400)}))
     assert caught.value.kind is DeadLetterClass.INVALID
     assert take_over(Finished(made, {"documents": None})) is made
+
+
+def test_an_older_event_changes_nothing_newer(tmp_path: Path) -> None:
+    """Neither an upsert nor a deletion, whether it comes in the same batch or in a later one."""
+
+    def event(id_: str, at: float, **fields: Any) -> dict[str, Any]:
+        return {"id": id_, "updated_at": at, "text": f"at {at}", "vector": VECTOR, **fields}
+
+    first = [event("a", 2.0), event("b", 2.0), event("b", 1.0), event("c", 2.0), event("d", 2.0)]
+    first.append({"id": "d", "updated_at": 1.0, "op": "delete"})
+    second = [event("a", 1.0), {"id": "c", "updated_at": 1.0, "op": "delete"}]
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        index.apply([[first, second]], 0)
+        found = {point["payload"]["id"]: point["payload"]["text"] for point in index.points()}
+    assert found == dict.fromkeys("abcd", "at 2.0")
+
+
+def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
+    """The writer's outcome of a document with a vector that does not fit is Qdrant's refusal; the other is written."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        unfit = decoder(dimension=2)(message({"id": "unfit", "text": "x", "vector": [1.0, 0.0]}))
+        fine, refused = asyncio.run(index.write([document(vector=VECTOR), unfit]))
+        assert fine is None
+        assert isinstance(refused, BackendBadResponse)
+        assert [point["payload"]["id"] for point in index.points()] == ["d"]
 
 
 @pytest.mark.parametrize("take_over", [embedded, applied])
