@@ -27,7 +27,6 @@ from tests.planted.defects import Defect
 ROOT: Final = Path(__file__).parents[2]
 
 _PASSED: Final = 0
-_FAILED: Final = 1
 _WHOLE: Final = re.compile(r"^test:.*\n\t\S+/python -m pytest (.+)$", re.MULTILINE)
 _FAILURE: Final = re.compile(r"^FAILED ([^\[\s]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^(?:ERROR|E  ) .*$", re.MULTILINE)
@@ -114,7 +113,8 @@ class Trial:
         if done.returncode == _PASSED:
             return _Run(passed=True)
         said = done.stdout.decode("utf-8", "replace")
-        if done.returncode == _FAILED and (failure := _FAILURE.search(said)) is not None:
+        # The exit code does not tell a test that failed: of several processes it is that of an interruption.
+        if (failure := _FAILURE.search(said)) is not None:
             return _Run(passed=False, failed=failure[1])
         errors = _ERROR.findall(said)
         return _Run(passed=False, error=f"pytest ended with {done.returncode}: {errors[-1] if errors else said[-300:]}")
