@@ -39,6 +39,8 @@ _WHY: Final = {
     dead_letter.CLASS: f"Class: one of {', '.join(DeadLetterClass)}.",
     dead_letter.MESSAGE: f"What is wrong, at most {dead_letter.MAX_MESSAGE_CHARS} characters.",
     dead_letter.TRACE_ID: "Trace of the message, in 32 hexadecimal digits; missing without one.",
+    dead_letter.TIMESTAMP: "The message's timestamp in ms, if the topic refused it; missing otherwise.",
+    dead_letter.REFUSED: "Why the topic refused the dead letter in an earlier form; missing if it was the first.",
 }
 
 
@@ -143,7 +145,7 @@ def _dead_letter() -> dict[str, Any]:
                 "type": "object",
                 "description": "Those of the message, and these. They are named as those of Kafka Connect.",
                 "properties": properties,
-                "required": sorted(_WHY.keys() - {dead_letter.TRACE_ID}),
+                "required": sorted(_WHY.keys() - {dead_letter.TRACE_ID, dead_letter.TIMESTAMP, dead_letter.REFUSED}),
             },
         },
         "required": ["headers"],

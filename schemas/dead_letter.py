@@ -14,6 +14,8 @@ STAGE: Final = _PREFIX + "stage"
 CLASS: Final = _PREFIX + "exception.class.name"
 MESSAGE: Final = _PREFIX + "exception.message"
 TRACE_ID: Final = _PREFIX + "trace.id"
+TIMESTAMP: Final = _PREFIX + "timestamp"
+REFUSED: Final = _PREFIX + "refused"
 
 MAX_MESSAGE_CHARS: Final = 512
 """Length at which an error message in a header is cut, since it can quote a value of any length."""

@@ -115,9 +115,9 @@ class Proxy:
         """The next piece of what is sent; empty at the end."""
         return await source.read(CHUNK)
 
-    async def _passes(self, connection: "Connection", chunk: bytes, *, answer: bool) -> bool:
-        """Whether a piece is forwarded, a client's or an `answer`; may take its time, and break the connection."""
-        return True
+    async def _passed(self, connection: "Connection", chunk: bytes, *, answer: bool) -> bytes:
+        """What is forwarded of a piece, a client's or an `answer`; may take its time, and break the connection."""
+        return chunk
 
     async def _pump(
         self, connection: "Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
@@ -128,9 +128,8 @@ class Proxy:
                 await asyncio.sleep(self._latency)
             # Read again: the mode may have changed while the chunk was held back.
             if self._mode in FORWARDING and sink is not None:
-                if await self._passes(connection, chunk, answer=sink is connection.client):
-                    sink.write(chunk)
-                    await sink.drain()
+                sink.write(await self._passed(connection, chunk, answer=sink is connection.client))
+                await sink.drain()
                 continue
             connection.spoiled = True
             if self._mode is Mode.GARBAGE and sink is not connection.client:

@@ -19,7 +19,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows.cli.query_client import Unanswered
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, RankstreamError
 from schemas.wording import worded
 
@@ -160,7 +160,8 @@ def _status(error: Exception) -> HTTPStatus:
     """Who could not do what, as HTTP says it."""
     if isinstance(error, Unanswered):
         return HTTPStatus.GATEWAY_TIMEOUT
-    too_large = isinstance(error.__cause__, RecordTooLarge)
+    cause = error.__cause__
+    too_large = isinstance(cause, RecordRefused) and cause.refusal.of_size
     return HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else HTTPStatus.BAD_GATEWAY
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from flows.cli.dead_letters import dead_letters
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.standalone import PlainRecord
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
@@ -128,8 +128,8 @@ def _sent(
                 following = next(rest, None)
             try:
                 producer.send(records)
-            except RecordTooLarge as error:
-                raise FatalDelivery(f"{topic}: a document is larger than the topic takes") from error
+            except RecordRefused as error:
+                raise FatalDelivery(f"{topic}: a document {error.refusal.why}") from error
             behind = sum(reader.ends().values()) - sum(reader.committed().values())
             done = max(0, produced - behind)
             sent_bytes = sum(size_of[done:])

@@ -13,7 +13,7 @@ import orjson
 from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.replay import Letter
 from operators.delivery.standalone import BoundedReader, PlainProducer, PlainRecord
@@ -121,8 +121,8 @@ class QueryClient:
     def _send(self, events: Sequence[Event]) -> None:
         try:
             self._producer.send([self._record(event) for event in events])
-        except RecordTooLarge as error:
-            raise FatalDelivery(f"{self._queries}: a query is larger than the topic takes") from error
+        except RecordRefused as error:
+            raise FatalDelivery(f"{self._queries}: a query {error.refusal.why}") from error
 
     def _record(self, event: Event) -> PlainRecord:
         with self._tracer.start_as_current_span(f"send {self._queries}", kind=SpanKind.PRODUCER):

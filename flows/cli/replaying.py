@@ -4,7 +4,7 @@ Rules
 -----
 - It ends, and doesn't replay what it causes.
 - Each record is acknowledged by all in-sync replicas before the next is sent: what was sent is known at any moment.
-- A record that is refused for its size is counted and the rest goes on; any other failure ends the replay.
+- A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
 - Of a letter's payload nothing is printed but its size.
 """
 
@@ -23,7 +23,7 @@ from rich.text import Text
 
 from flows.cli.dead_letters import Moved, dead_letters
 from flows.cli.originals import Original, originals
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
 from operators.delivery.standalone import PlainRecord
@@ -51,7 +51,7 @@ class Tally:
     matched: int = 0
     sent: int = 0
     skipped: Counter[Skip] = field(default_factory=Counter)
-    refused: list[Position] = field(default_factory=list)
+    refused: dict[Position, str] = field(default_factory=dict)
     foreign: int = 0
 
     def report(self) -> dict[str, Any]:
@@ -70,8 +70,8 @@ class Tally:
         yield "; ".join([f"{self.matched} matched", f"{self.sent} {sent}", *skipped])
         if self.foreign:
             yield f"no dead letters: {self.foreign}"
-        for place in self.refused:
-            yield _printable(f"failed: {place}: too large for its topic")
+        for place, why in self.refused.items():
+            yield _printable(f"failed: {place} {why}")
 
 
 def moment(text: str) -> float:
@@ -114,8 +114,8 @@ def replay(
             time.sleep(throttle.wait(time.monotonic()))
             try:
                 producer.send([record])
-            except RecordTooLarge:
-                tally.refused.append(letter.place)
+            except RecordRefused as error:
+                tally.refused[letter.place] = error.refusal.why
             else:
                 tally.sent += 1
 

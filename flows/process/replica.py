@@ -80,6 +80,10 @@ class Replica:
         """Whether the delivery isn't stuck in one try."""
         return self._replication.delivery.stuck_for() < self._replication.longest_try
 
+    def committing(self) -> bool:
+        """Whether no failure of the delivery has lasted for longer than one try may take."""
+        return self._replication.delivery.failing_for() < self._replication.longest_try
+
     def stable(self) -> bool:
         """Whether the group has this member and no rebalance is under way."""
         return self._replication.consumer_loop.stable()

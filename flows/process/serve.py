@@ -61,7 +61,8 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         # A process of one flow needn't say which.
         of = f"{name}." if len(replicas) > 1 else ""
         live |= {f"{of}worker": replica.live, f"{of}delivery": replica.delivering}
-        ready |= {f"{of}{what}": check for what, check in {"group": replica.stable, **replica.pings}.items()}
+        own = {"group": replica.stable, "transactions": replica.committing, **replica.pings}
+        ready |= {f"{of}{what}": check for what, check in own.items()}
         joined[f"{of}group"] = watchdog.lasting(replica.stable, settings.kafka.max_poll_interval)
     if health is not None:
         health.begin(live, ready)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from operators.delivery.error_codes import Refusal, refusal
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 
@@ -43,15 +44,28 @@ class ConsumerRecord:
     timestamp: float
 
 
-class RecordTooLarge(Exception):
-    """The broker or the client refuses one of these records for its size; nothing of their transaction was committed.
+class RecordRefused(Exception):
+    """The broker or the client refuses one of these records for itself; nothing of their transaction was committed.
 
     Of several, which a client sent in one batch, any may be the one.
     """
 
-    def __init__(self, records: Sequence["ProducerRecord"]) -> None:
-        super().__init__(f"{len(records)} records too large")
+    def __init__(self, records: Sequence["ProducerRecord"], refusal: Refusal) -> None:
+        super().__init__(f"{len(records)} records refused: {refusal.name}")
         self.records = records
+        self.refusal = refusal
+
+
+def refused(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
+    """The refusal among records and the codes by which each failed; None if none was refused for itself.
+
+    Of several refusals the first: the records of the others are refused again.
+    """
+    refusals = [(record, found) for record, code in failures if (found := refusal(code)) is not None]
+    if not refusals:
+        return None
+    first = refusals[0][1]
+    return RecordRefused([record for record, each in refusals if each is first], first)
 
 
 def missing(topic: str) -> RetriableDelivery:
@@ -178,7 +192,7 @@ class Producer(Protocol):
     ) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
 
-        Raises RecordTooLarge, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
+        Raises RecordRefused, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
         """
         ...
 
@@ -203,7 +217,7 @@ class TransactionalProducer(Protocol):
     ) -> None:
         """Produce the records and commit the offsets in one transaction; when it returns, it is committed.
 
-        Raises RecordTooLarge, RetriableDelivery, Fenced or another FatalDelivery; neither is done then.
+        Raises RecordRefused, RetriableDelivery, Fenced or another FatalDelivery; neither is done then.
         """
         ...
 

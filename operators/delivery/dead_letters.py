@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from operators.delivery.error_codes import too_large
 from operators.delivery.record_size import record_size
 from operators.query import cloud_event
 from operators.query.message import Cause, Message, OutputRecord, Rejected
@@ -17,6 +18,9 @@ from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
+
+WITHOUT_PAYLOAD: Final = "send"
+"""The stage that dead letters without payload name, and no others."""
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
@@ -35,15 +39,20 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     )
 
 
-def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
-    """The record in place of one that is too large for its topic: without value, with headers that name the query."""
+def without_payload(
+    refused: OutputRecord, topic: str, kind: DeadLetterClass = DeadLetterClass.TOO_LARGE, reason: str | None = None
+) -> OutputRecord:
+    """The record in place of one that its topic doesn't take, for its size if no `reason` is given.
+
+    It has no value, and headers that name the message.
+    """
     origin = refused.origin
-    cause = Cause(DeadLetterClass.TOO_LARGE, "send")
+    cause = Cause(kind, WITHOUT_PAYLOAD)
     headers: Headers = (
         *_place(origin.topic, origin.partition, origin.offset),
         (names.STAGE, cause.stage.encode()),
         (names.CLASS, cause.kind.encode()),
-        (names.MESSAGE, too_large(refused.topic).encode()),
+        (names.MESSAGE, (reason or too_large(refused.topic)).encode()),
     )
     return OutputRecord(origin, topic, short(refused.key) or b"", None, headers, cause=cause)
 
@@ -51,11 +60,6 @@ def without_payload(refused: OutputRecord, topic: str) -> OutputRecord:
 def short(key: bytes | None) -> bytes | None:
     """The key; an empty one in place of a long one."""
     return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
-
-
-def too_large(topic: str) -> str:
-    """What is said of a record that is too large for `topic`."""
-    return f"the record for {topic} is larger than its topic takes"
 
 
 def fits(record: OutputRecord, max_bytes: Mapping[str, int]) -> bool:

@@ -66,7 +66,7 @@ class FencedProducer:
     ) -> None:
         """Produce the records and commit the offsets in one transaction, after `prepare`.
 
-        Raises RecordTooLarge, RetriableDelivery or FatalDelivery; neither is done then.
+        Raises RecordRefused, RetriableDelivery or FatalDelivery; neither is done then.
         """
         assert self._producer is not None, "prepare comes first"
         self._producer.deliver(records, commits, group)

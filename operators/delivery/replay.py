@@ -71,6 +71,8 @@ class Letter:
         partition, offset = why.get(names.PARTITION, ""), why.get(names.OFFSET, "")
         if not (_is_number(partition) and _is_number(offset)):
             return None
+        # The topic didn't take the message's own time.
+        stamped = why.get(names.TIMESTAMP, "")
         return cls(
             place=Position(why[names.TOPIC], int(partition), int(offset)),
             kind=why.get(names.CLASS, ""),
@@ -79,7 +81,7 @@ class Letter:
             key=key,
             value=value,
             headers=own + tuple(header for header in added if header[0] not in _WRITTEN),
-            timestamp_ms=timestamp_ms,
+            timestamp_ms=int(stamped) if _is_number(stamped) else timestamp_ms,
         )
 
 
@@ -143,7 +145,17 @@ class Throttle:
 
 
 _WRITTEN: Final = frozenset(
-    (names.TOPIC, names.PARTITION, names.OFFSET, names.STAGE, names.CLASS, names.MESSAGE, names.TRACE_ID)
+    (
+        names.TOPIC,
+        names.PARTITION,
+        names.OFFSET,
+        names.STAGE,
+        names.CLASS,
+        names.MESSAGE,
+        names.TRACE_ID,
+        names.TIMESTAMP,
+        names.REFUSED,
+    )
 )
 
 

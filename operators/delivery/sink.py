@@ -8,9 +8,8 @@ Rules
   to LONGEST: what a transaction costs is the same for one record as for many.
 - Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
 - A message's record and the dead letter that goes with it are delivered together, always.
-- A record that the broker refuses for its size is replaced by the smaller one that it knows `instead`, else by a dead
-  letter without payload, and the others are tried again. Where the broker doesn't say which of several it is, each half
-  of them is tried alone.
+- A record that the broker refuses for itself takes another form (`operators.delivery.fallback`), and the others are
+  tried again. Where it isn't said which of several it is, each half of them is tried alone.
 - Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
 - A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
   is read again. Any other failure ends the process.
@@ -22,20 +21,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 import structlog
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
-from operators.delivery.client import Consumer, Producer, ProducerRecord, RecordTooLarge
+from operators.delivery.client import Consumer, Producer, RecordRefused
 from operators.delivery.dead_letter_log import DeadLetterLog
-from operators.delivery.dead_letters import without_payload
+from operators.delivery.fallback import fallback
 from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
 from operators.runtime.batching.bisection import divided
 from operators.telemetry.metrics import FlowMetrics
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -79,6 +77,7 @@ class Delivery:
         self._flushing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._began: float | None = None
+        self._failing: float | None = None
 
     def start(self) -> None:
         """Start the thread."""
@@ -102,6 +101,11 @@ class Delivery:
         """Seconds since the present try began; 0 between tries."""
         began = self._began
         return time.monotonic() - began if began is not None else 0.0
+
+    def failing_for(self) -> float:
+        """Seconds since the first of the tries that failed after the last transaction that was committed; else 0."""
+        since = self._failing
+        return time.monotonic() - since if since is not None else 0.0
 
     def close(self) -> None:
         """Deliver the queued records, if that is possible now, then end the thread."""
@@ -175,16 +179,12 @@ class Delivery:
             try:
                 records = [part for record in compacted(transaction.records) for part in record.together]
                 self._producer.deliver(records, transaction.commits, transaction.group)
-            except RecordTooLarge as error:
+            except RecordRefused as error:
                 if len(error.records) > 1 and len(answers) > 1:
                     return [waiting for part in divided(answers) for waiting in self._deliver(part)]
                 for refused in error.records:
-                    if refused.topic == self._dead_letters and refused.value is None:
-                        raise FatalDelivery(
-                            f"{self._dead_letters} refuses a dead letter without payload for its size"
-                        ) from error
-                    log.error("topic refused a record for its size", topic=refused.topic, sent_instead="dead letter")
-                answers = [self._smaller(answer, error.records) for answer in answers]
+                    log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
+                answers = [fallback(answer, error.records, error.refusal, self._dead_letters) for answer in answers]
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 if self._closing:
@@ -196,14 +196,16 @@ class Delivery:
                 return list(transaction.waiting)
             finally:
                 self._began = None
+                self._note(began, committed=committed)
                 self._metrics.transactions["committed" if committed else "failed",].inc()
                 self._metrics.transaction_duration.observe(time.monotonic() - began)
 
     def _prepared(self) -> bool:
-        self._began = time.monotonic()
+        began = self._began = time.monotonic()
         try:
             self._producer.prepare()
         except RetriableDelivery as error:
+            self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
             time.sleep(_RETRY)
             return False
@@ -212,23 +214,18 @@ class Delivery:
         finally:
             self._began = None
 
+    def _note(self, began: float, *, committed: bool) -> None:
+        if committed:
+            self._failing = None
+        elif self._failing is None:
+            self._failing = began
+
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("delivery dropped records of partitions that were taken away", records=len(answers))
         self._metrics.abandoned.inc(len(answers))
         for answer in answers:
             if answer.trace is not None:
                 answer.trace.abandoned()
-
-    def _smaller(self, answer: OutputRecord, refused: Sequence[ProducerRecord]) -> OutputRecord:
-        itself = any(each is answer for each in refused)
-        if answer.letter is not None and any(each is answer.letter for each in refused):
-            answer = replace(answer, letter=without_payload(answer.letter, self._dead_letters))
-        if not itself:
-            return answer
-        if answer.instead is not None:
-            return answer.instead(answer)
-        letter = answer.letter if answer.letter is not None else without_payload(answer, self._dead_letters)
-        return replace(letter, trace=answer.trace)
 
     def _confirm(self, transaction: Transaction) -> None:
         self._ledger.confirm(transaction)

@@ -30,7 +30,7 @@ class PlainProducer(Protocol):
     def send(self, records: Sequence[ProducerRecord]) -> None:
         """Produce the records; when it returns, all in-sync replicas have each of them.
 
-        Raises RecordTooLarge, RetriableDelivery or FatalDelivery: the broker may have the other records then. After the
+        Raises RecordRefused, RetriableDelivery or FatalDelivery: the broker may have the other records then. After the
         first two it can be called again.
         """
         ...

@@ -59,7 +59,8 @@ class OutputRecord:
 
     `cause` is a dead letter's; None: it is none.
     `letter` is the dead letter of a message whose sender is told of it by this record: both go in one transaction.
-    `instead` makes of this record what goes in its place if its topic refuses it; by default a dead letter.
+    `instead` makes of this record what goes in its place if its topic refuses it, of the class of the refusal, and of
+    what is said of it; by default a dead letter.
     """
 
     origin: Origin
@@ -72,7 +73,9 @@ class OutputRecord:
     compacts: bool = False
     cause: Cause | None = None
     letter: "OutputRecord | None" = None
-    instead: "Callable[[OutputRecord], OutputRecord] | None" = field(default=None, compare=False, repr=False)
+    instead: "Callable[[OutputRecord, DeadLetterClass, str], OutputRecord] | None" = field(
+        default=None, compare=False, repr=False
+    )
 
     @property
     def together(self) -> "tuple[OutputRecord, ...]":

@@ -15,6 +15,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.caching.keys import binding, state
 from operators.delivery.dead_letters import fits
+from operators.delivery.error_codes import too_large
 from operators.query import cloud_event, shortening
 from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
@@ -30,7 +31,7 @@ from operators.runtime.stage import defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from operators.stages.refusals import Refusals
-from schemas.errors import Reason
+from schemas.errors import DeadLetterClass, Reason
 from schemas.result import RetrievalStage
 
 Event = Mapping[str, Any]
@@ -88,7 +89,7 @@ class Publisher:
             lambda given: self._next(query, given, answer.page),
         )
         if short is None:
-            return self.refusals.undelivered(query.message, record)
+            return self.refusals.undelivered(query.message, record, DeadLetterClass.TOO_LARGE, too_large(topic))
         query.trace.send(topic, short["status"])
         return self._record(query, topic, trace, short)
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import orjson
 
-from operators.delivery.dead_letters import fits, short, too_large, undeliverable, without_payload
+from operators.delivery.dead_letters import fits, short, undeliverable, without_payload
 from operators.query import cloud_event
 from operators.query.message import Message, OutputRecord, Rejected
 from operators.query.refusal import Caller, caller, refused_result
@@ -48,13 +48,13 @@ class Refusals:
         letter = undeliverable(rejected, self.dead_letters, self.signals, self.max_bytes)
         return self._told(letter, rejected.message, rejected.kind, rejected.field, rejected.reason)
 
-    def undelivered(self, message: Message, refused: OutputRecord) -> OutputRecord:
+    def undelivered(self, message: Message, refused: OutputRecord, kind: DeadLetterClass, reason: str) -> OutputRecord:
         """The record in place of the message's result, which its topic doesn't take."""
         if refused.trace is not None:
             refused.trace.send(self.dead_letters, DEAD_LETTER)
-            refused.trace.rejected(DeadLetterClass.TOO_LARGE)
-        letter = replace(without_payload(refused, self.dead_letters), trace=refused.trace)
-        return self._told(letter, message, DeadLetterClass.TOO_LARGE, None, too_large(refused.topic))
+            refused.trace.rejected(kind)
+        letter = replace(without_payload(refused, self.dead_letters, kind, reason), trace=refused.trace)
+        return self._told(letter, message, kind, None, reason)
 
     def _told(
         self, letter: OutputRecord, message: Message, kind: DeadLetterClass, field: str | None, reason: str
@@ -80,7 +80,7 @@ class Refusals:
     def _forms(
         self, message: Message, sent_by: Caller, event: Mapping[str, object], trace: Trace
     ) -> Sequence[OutputRecord]:
-        """The result whole, and with no more than it needs."""
+        """The result whole, and with no more than it needs: a key, which a topic that is compacted asks for."""
         topic = sent_by.reply_to if sent_by.reply_to in self.reply_to else self.topic
         context = trace.send(topic, Status.INVALID)
         headers, document = context, event
@@ -89,10 +89,10 @@ class Refusals:
             headers, document = cloud_event.enveloped(sent_by.envelope, event, self.source, time, context)
         whole = OutputRecord(message.origin, topic, message.key, orjson.dumps(document), headers, trace)
         bare = orjson.dumps({**event, "metadata": None})
-        return whole, replace(whole, key=short(message.key), value=bare, headers=context)
+        return whole, replace(whole, key=short(message.key) or b"", value=bare, headers=context)
 
 
-def _with_letter(smaller: OutputRecord, refused: OutputRecord) -> OutputRecord:
+def _with_letter(smaller: OutputRecord, refused: OutputRecord, kind: DeadLetterClass, reason: str) -> OutputRecord:
     return replace(smaller, letter=refused.letter)
 
 

@@ -76,6 +76,12 @@ class Request:
         """The error codes in the broker's answer to it; without 0, which is none."""
         return set(_codes(_SCHEMAS[self.api][1].decode(answer, version=self.version, header=True).to_dict())) - {0}
 
+    def with_error(self, answer: bytes, code: int) -> bytes:
+        """The broker's answer to it with this code wherever it has one."""
+        body = _SCHEMAS[self.api][1].decode(answer, version=self.version, header=True)
+        _put(body, code)
+        return bytes(body.encode(header=True))
+
     def __str__(self) -> str:
         said = {None: "", True: " commit", False: " abort"}[self.committed]
         epoch = "" if self.epoch is None else f" epoch {self.epoch}"
@@ -88,6 +94,18 @@ def _first(body: Any, *names: str) -> Any:
         if (value := getattr(body, name, None)) not in {None, ""}:
             return value
     return None
+
+
+def _put(value: Any, code: int) -> None:
+    if isinstance(value, list | tuple):
+        for inner in value:
+            _put(inner, code)
+    elif hasattr(value, "to_dict"):
+        for name in value.to_dict():
+            if name == "error_code":
+                setattr(value, name, code)
+            else:
+                _put(getattr(value, name), code)
 
 
 def _codes(value: Any) -> list[int]:

@@ -29,6 +29,7 @@ class Fate(StrEnum):
     DROPPED = "dropped"  # not forwarded, the connection reset
     UNANSWERED = "unanswered"  # forwarded, the connection reset in place of the answer
     DELAYED = "delayed"  # forwarded after DELAY seconds, the connection kept
+    ANSWERED = "answered"  # forwarded; the broker's answer has the order's `code` in place of its own
 
 
 LATE: Final = (Fate.HELD, Fate.REPEATED)
@@ -46,6 +47,7 @@ class Order:
     api: Api
     point: Api | None = None
     committed: bool | None = None
+    code: int = 0
     caught: Request | None = None
     errors: set[int] | None = None
     """The broker's error codes for what came late; empty if it took it, None if it gave no answer."""
@@ -109,17 +111,17 @@ class Interceptor(Proxy):
         except asyncio.IncompleteReadError:
             return b""
 
-    async def _passes(self, connection: Connection, chunk: bytes, *, answer: bool) -> bool:
+    async def _passed(self, connection: Connection, chunk: bytes, *, answer: bool) -> bytes:
         frame = chunk[_LENGTH:]
         asked = self._asked.setdefault(connection, {})
         if answer:
             request = asked.pop(int.from_bytes(frame[:4]), None)
-            return request is None or await self._answered(connection, request, frame)
+            return chunk if request is None else await self._answered(connection, request, chunk)
         read = Request.read(frame)
         if read is None:
-            return True
+            return chunk
         asked[read.correlation] = read
-        return await self._asks(connection, read)
+        return chunk if await self._asks(connection, read) else b""
 
     async def _asks(self, connection: Connection, request: Request) -> bool:
         order = next((order for order in self._orders if order.wants(request)), None)
@@ -138,18 +140,22 @@ class Interceptor(Proxy):
             return False
         return True
 
-    async def _answered(self, connection: Connection, request: Request, frame: bytes) -> bool:
-        errors = request.errors(frame)
+    async def _answered(self, connection: Connection, request: Request, chunk: bytes) -> bytes:
+        errors = request.errors(chunk[_LENGTH:])
         self._note(connection, f"{request} answered {errors or ''}")
         for order in self._orders:
             if order.caught is request and order.fate in {Fate.REPEATED, Fate.UNANSWERED}:
                 if order.fate is Fate.UNANSWERED:
                     order.fulfilled.set()
                 connection.reset()
-                return False
+                return b""
+            if order.caught is request and order.fate is Fate.ANSWERED:
+                order.fulfilled.set()
+                answer = request.with_error(chunk[_LENGTH:], order.code)
+                return len(answer).to_bytes(_LENGTH) + answer
             if not errors and order.due(request):
                 await self._deliver(order)
-        return True
+        return chunk
 
     async def _deliver(self, order: Order) -> None:
         assert order.caught is not None

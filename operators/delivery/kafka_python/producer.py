@@ -1,42 +1,42 @@
 """Producers, in transactions or acknowledged, by kafka-python."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import (
-    InvalidProducerEpochError,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    NodeNotReadyError,
-    ProducerFencedError,
-    RetriableError,
-)
+from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, RetriableError, for_code
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
+from operators.delivery.client import GroupMetadata, ProducerRecord, TopicPartition, refused
+from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 _BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
 _RETRY_BACKOFF_MS: Final = 5
+_ANSWERS: Final = 256
+"""The latest answers of brokers in which the cause of a failure is looked for."""
+
 _MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
 """Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
 
 
 class _Requests(KafkaNetClient):
-    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered."""
+    """Notes the first request that got no answer, and lets the client's thread sleep while records are gathered.
+
+    It keeps the latest answers: an error of the client may hide the broker's code for it.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.unanswered: str | None = None
         self.gathering = False
+        self.answers: deque[Any] = deque(maxlen=_ANSWERS)
 
     def wakeup(self) -> None:
         """Wake the client's thread: for each partition alone it would take the interpreter, and ask the broker."""
@@ -47,7 +47,13 @@ class _Requests(KafkaNetClient):
         """Send a request of the producer; the future of its answer."""
         answer = super().send(node_id, request, **options)
         answer.add_errback(self._note, request.name)
+        answer.add_callback(self.answers.append)
         return answer
+
+    def ends(self) -> str | None:
+        """The first error among the answers that no further try mends, by its name; None: there is none."""
+        codes = (code for answer in list(self.answers) for code in _codes(answer.to_dict()) if ends(code))
+        return next((for_code(code).message or str(code) for code in codes), None)
 
     def _note(self, request: str, error: Exception) -> None:
         # Not ready: the request was not sent.
@@ -70,7 +76,8 @@ class _Sending:
             **own,
         }
         self._sent: list[Any] = []
-        self._refused: dict[int, ProducerRecord] = {}
+        self._failures: list[tuple[ProducerRecord, int | None]] = []
+        self._failed: Any = None
         self._producer = self._made()
 
     def close(self) -> None:
@@ -90,7 +97,8 @@ class _Sending:
         return self._requests
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
-        self._sent, self._refused = [], {}
+        self._sent, self._failures, self._failed = [], [], None
+        self._requests.answers.clear()
         for topic in {record.topic for record in records}:
             # Waits for the topic's metadata, if they are not there.
             self._producer.partitions_for(topic)
@@ -109,7 +117,7 @@ class _Sending:
                 headers=list(record.headers),
                 timestamp_ms=record.timestamp_ms,
             )
-            future.add_errback(partial(self._note, record))
+            future.add_errback(partial(self._note, record, future))
             self._sent.append(future)
 
     def _raise_failed(self) -> None:
@@ -117,10 +125,20 @@ class _Sending:
             if not future.succeeded():
                 raise future.exception or KafkaTimeoutError("a record was not acknowledged")
 
-    def _note(self, record: ProducerRecord, error: Exception) -> None:
-        # Records that are given up because of a refused one fail after it, with the same error.
-        if isinstance(error, MessageSizeTooLargeError):
-            self._refused.setdefault(id(error), record)
+    def _note(self, record: ProducerRecord, future: Any, error: Exception) -> None:
+        # Batches that are given up because of a refused one fail after it, with the same error.
+        if self._failed is None:
+            self._failed = future._produce_future
+        if future._produce_future is self._failed:
+            self._failures.append((record, getattr(error, "errno", None)))
+
+    def _failure(self, what: str, error: KafkaError) -> Exception:
+        """What failed with this error: RecordRefused, RetriableDelivery or FatalDelivery."""
+        if (refusal := refused(self._failures)) is not None:
+            return refusal
+        if (code := self._requests.ends()) is not None:
+            return FatalDelivery(f"{what}: {code}")
+        return RetriableDelivery(f"{what}: {type(error).__name__}")
 
 
 class KafkaPythonTransactions(_Sending):
@@ -174,19 +192,18 @@ class KafkaPythonTransactions(_Sending):
             # What a failure leaves in the producer's queues and sequence numbers disturbs its later sends.
             self._unfit = f"a transaction failed: {type(error).__name__}"
             self._abort(error, committing=committing)
-            if refused := list(self._refused.values()):
-                raise RecordTooLarge(refused) from error
-            raise RetriableDelivery(f"transaction: {type(error).__name__}") from error
+            raise self._failure("transaction", error) from error
 
     def _abort(self, cause: KafkaError, *, committing: bool) -> None:
         try:
             self._producer.abort_transaction()
         except KafkaError as error:
-            if isinstance(self._producer._transaction_manager.last_error, _FENCED):
+            if getattr(self._producer._transaction_manager.last_error, "errno", None) in FENCED:
                 raise Fenced(self._id) from cause
             # Else the initialisation of the next producer aborts it.
             if committing:
-                raise FatalDelivery(f"transaction: {type(cause).__name__}, abort: {type(error).__name__}") from cause
+                code = self._requests.ends() or type(cause).__name__
+                raise FatalDelivery(f"transaction: {code}, abort: {type(error).__name__}") from cause
 
 
 class KafkaPythonProducer(_Sending):
@@ -198,21 +215,32 @@ class KafkaPythonProducer(_Sending):
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
         """Produce the records and wait for every acknowledgement."""
-        if self._refused:
+        if self._failures:
             # What a refusal leaves in queues and sequence numbers disturbs later sends.
             self.close()
             self._producer = self._made()
         try:
             self._send(records)
             self._producer.flush()
-            if refused := list(self._refused.values()):
-                raise RecordTooLarge(refused)
             self._raise_failed()
         except KafkaError as error:
-            topics = ", ".join(sorted({record.topic for record in records}))
-            raise RetriableDelivery(f"produce to {topics}: {type(error).__name__}") from error
+            raise self._failure(
+                f"produce to {', '.join(sorted({record.topic for record in records}))}", error
+            ) from error
 
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
     kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
     return kind(f"{what}: {type(error).__name__}")
+
+
+def _codes(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "error_code":
+                yield inner
+            else:
+                yield from _codes(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _codes(inner)

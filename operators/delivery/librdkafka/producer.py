@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordTooLarge, TopicPartition
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, refused
+from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     Connections,
@@ -32,7 +33,7 @@ second would be waited for that at each transaction."""
 _BATCH_SIZE: Final = 1_000_000
 _MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` creates it"
 
-_FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_FENCED: Final = FENCED | {KafkaError._FENCED}
 _NOW: Final = 0
 _LINGER_MS: Final = 1000
 """A transaction's records are flushed by its commit: until then they gather into batches."""
@@ -53,8 +54,7 @@ class _Sending:
             **own,
         }
         self._producer = Producer(config, logger=logger)
-        self._refused: list[ProducerRecord] = []
-        self._failures: list[KafkaError] = []
+        self._failures: list[tuple[ProducerRecord, KafkaError]] = []
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""
@@ -63,7 +63,7 @@ class _Sending:
             self._producer.close()
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
-        self._refused, self._failures = [], []
+        self._failures = []
         for record in records:
             self._producer.produce(
                 record.topic,
@@ -76,13 +76,17 @@ class _Sending:
 
     def _noted(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
         def note(error: KafkaError | None, _: Any) -> None:
-            if error is None:
-                return
-            self._failures.append(error)
-            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                self._refused.append(record)
+            if error is not None:
+                self._failures.append((record, error))
 
         return note
+
+    def _refusal(self) -> RecordRefused | None:
+        return refused((record, error.code()) for record, error in self._failures)
+
+    def _ending(self, *others: KafkaError) -> KafkaError | None:
+        """The first error that no further try mends, of the records' and others."""
+        return next((each for each in (*others, *(error for _, error in self._failures)) if ends(each.code())), None)
 
 
 class LibrdkafkaTransactions(_Sending):
@@ -148,10 +152,12 @@ class LibrdkafkaTransactions(_Sending):
             if reason.fatal() or not reason.txn_requires_abort():
                 raise self._fatal(reason) from error
             self._abort(reason)
-            if self._refused:
+            if (refusal := self._refusal()) is not None:
                 # The sequence of its partition has a hole that the next transaction would fail by.
-                self._unfit = "a record was refused"
-                raise RecordTooLarge(self._refused) from error
+                self._unfit = f"a record was refused: {refusal.refusal.name}"
+                raise refusal from error
+            if (ending := self._ending(reason)) is not None:
+                raise self._fatal(ending) from error
             raise RetriableDelivery(f"transaction: {reason.name()}") from error
 
     def _abort(self, cause: KafkaError) -> None:
@@ -192,10 +198,12 @@ class LibrdkafkaProducer(_Sending):
         with asking(what):
             self._send(records)
             self._producer.flush()
-        if self._refused:
-            raise RecordTooLarge(self._refused)
+        if (refusal := self._refusal()) is not None:
+            raise refusal
+        if (ending := self._ending()) is not None:
+            raise FatalDelivery(f"{what}: {ending.name()}")
         if self._failures:
-            worst = max(self._failures, key=KafkaError.fatal)
+            worst = max((error for _, error in self._failures), key=KafkaError.fatal)
             if worst.code() == KafkaError._MSG_TIMED_OUT:
                 raise RetriableDelivery(f"{what}: no acknowledgement in time; {_MAYBE_MISSING}")
             raise failure(what, worst)

@@ -17,7 +17,8 @@ import pytest
 from flows.cli import console_server
 from flows.cli.console_server import MAX_BODY, Answers, ConsoleServer, page
 from flows.cli.query_client import Unanswered
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
+from operators.delivery.error_codes import Refusal
 from schemas.errors import ConfigError, FatalDelivery
 from schemas.result import Status
 from tests.flows.cli.browsing import JSON, SEARCH, WITHIN, ask, post, serving
@@ -203,7 +204,7 @@ def test_recipes_and_profiles_are_listed(port: int) -> None:
 def too_large() -> FatalDelivery:
     """The error for a query that its topic does not take."""
     error = FatalDelivery("a query is larger than the topic takes")
-    error.__cause__ = RecordTooLarge([])
+    error.__cause__ = RecordRefused([], Refusal.MESSAGE_TOO_LARGE)
     return error
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from operators.delivery.acknowledged import AcknowledgedProducer
-from operators.delivery.client import RecordTooLarge
+from operators.delivery.client import RecordRefused
 from operators.delivery.tracker import Commit
 from schemas.errors import DeliveryError, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -51,7 +51,7 @@ def test_a_record_too_large_is_named_and_the_rest_can_be_tried_again(make: Make,
         # Bytes that don't compress: the broker measures what is sent.
         records = answers(settings, b"a", random.Random(0).randbytes(2_000_000), b"c")
         group = reader.consumer.group_metadata()
-        with pytest.raises(RecordTooLarge) as refused:
+        with pytest.raises(RecordRefused) as refused:
             producer.deliver(records, {first(settings): Commit(3, "")}, group)
         assert list(refused.value.records) == [records[1]]
         assert reader.consumer.committed([first(settings)]) == {first(settings): None}

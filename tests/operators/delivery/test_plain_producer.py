@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.delivery.client import ConsumerRecord, RecordTooLarge
+from operators.delivery.client import ConsumerRecord, RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.standalone import PlainRecord
 from schemas.errors import RetriableDelivery
@@ -53,7 +53,7 @@ def test_after_a_record_too_large_it_goes_on(make: Make, settings: KafkaSettings
         producer.send([PlainRecord(topic, b"1", b"before")])
         refused = PlainRecord(topic, b"1", TOO_LARGE)
         for _ in range(2):
-            with pytest.raises(RecordTooLarge) as raised:
+            with pytest.raises(RecordRefused) as raised:
                 producer.send([refused])
             assert list(raised.value.records) == [refused]
             producer.send([PlainRecord(topic, b"1", b"after")])
@@ -68,7 +68,7 @@ def test_a_batch_is_no_larger_than_any_topic_takes(make: Make, settings: KafkaSe
     refused = PlainRecord(topic, b"1", TOO_LARGE)
     with closing(make(settings).plain_producer()) as producer:
         producer.send(small)
-        with pytest.raises(RecordTooLarge) as raised:
+        with pytest.raises(RecordRefused) as raised:
             producer.send([*small[:3], refused])
         assert list(raised.value.records) == [refused]
 

@@ -12,7 +12,8 @@ from bytewax.testing import TestingSource, run_main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import ProducerRecord, RecordTooLarge
+from operators.delivery import error_codes
+from operators.delivery.client import ProducerRecord, RecordRefused
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery, DeliverySink, compacted
 from operators.delivery.tracker import Commit
@@ -26,11 +27,11 @@ from tests.operators.samples import METRICS, output_record
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
 
-def refusing(*offsets: int) -> Refusal:
-    """A producer's step: these are too large."""
+def refusing(*offsets: int, refusal: error_codes.Refusal = error_codes.Refusal.MESSAGE_TOO_LARGE) -> Refusal:
+    """A producer's step: these are refused."""
 
     def refuse(records: Sequence[ProducerRecord]) -> BaseException | None:
-        return RecordTooLarge([record for record in records if _offset(record) in offsets])
+        return RecordRefused([record for record in records if _offset(record) in offsets], refusal)
 
     return refuse
 

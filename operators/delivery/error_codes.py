@@ -1,0 +1,103 @@
+"""Kafka's error codes: what each means for a delivery. Pure.
+
+Rules
+-----
+- A `Refusal` is about a record itself: the same record is refused again, another form of it may be taken.
+- What is `Passing` ends by itself, by another producer, or by another membership: the delivery is tried again.
+- Every other code ends the process, also one that is not known here: to try again would change nothing.
+- Codes below -1 are a client's own; the client says which of them are fatal.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from schemas.errors import DeadLetterClass
+
+
+class Refusal(IntEnum):
+    """The codes by which a broker refuses a record for itself."""
+
+    CORRUPT_MESSAGE = 2
+    MESSAGE_TOO_LARGE = 10
+    RECORD_LIST_TOO_LARGE = 18
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    INVALID_RECORD = 87
+
+    @property
+    def of_size(self) -> bool:
+        """Whether the record is too large."""
+        return self in {Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE}
+
+    @property
+    def kind(self) -> DeadLetterClass:
+        """The class of a dead letter in place of a record that is refused."""
+        return DeadLetterClass.TOO_LARGE if self.of_size else DeadLetterClass.INTERNAL
+
+    @property
+    def why(self) -> str:
+        """What is wrong with a record, for who sends it."""
+        return "is larger than the topic takes" if self.of_size else f"is refused by the topic: {self.name}"
+
+    def said(self, topic: str) -> str:
+        """What is said of a record that `topic` refuses."""
+        if self.of_size:
+            return too_large(topic)
+        return f"{topic} refuses the record: {self.name}"
+
+
+class Passing(IntEnum):
+    """The codes after which a delivery is tried again."""
+
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    REPLICA_NOT_AVAILABLE = 9
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    TRANSACTION_ABORTABLE = 120
+
+
+FENCED: Final = frozenset({47, 90})
+"""INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: a later producer has the transactional id."""
+
+_NO_ERROR: Final = 0
+_PASSING: Final = frozenset(Passing)
+_REFUSALS: Final = frozenset(Refusal)
+
+
+def too_large(topic: str) -> str:
+    """What is said of a record that is too large for `topic`."""
+    return f"the record for {topic} is larger than its topic takes"
+
+
+def refusal(code: int | None) -> Refusal | None:
+    """The refusal that the code is; None if it is none."""
+    return Refusal(code) if code in _REFUSALS else None
+
+
+def ends(code: int) -> bool:
+    """Whether the process must end by this code, where it isn't about a record."""
+    return code >= -1 and code != _NO_ERROR and code not in _PASSING

@@ -1,0 +1,113 @@
+"""Fallback: whatever a topic refuses, some form of the record is taken, or the process ends and says why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.delivery.dead_letters import dead_letter
+from operators.delivery.error_codes import Refusal
+from operators.delivery.fallback import fallback, following
+from operators.delivery.replay import Letter, replayed
+from operators.delivery.standalone import PlainRecord
+from operators.query.message import OutputRecord, Rejected
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass, FatalDelivery
+from tests.operators.samples import message, output_record
+
+STAMP = 1_700_000_000_123_456
+"""Microseconds, read as milliseconds: the year 55,840."""
+
+
+def letter(key: bytes | None = b"key", value: bytes | None = b"{", stamp: int | None = STAMP) -> OutputRecord:
+    """A dead letter of a message as it was sent."""
+    timestamp = -1.0 if stamp is None else stamp / 1000
+    sent = message(key=key, value=value, timestamp=timestamp, headers=(("own", b"1"),))
+    return dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), "dead-letters", None)
+
+
+def forms(record: OutputRecord, takes: Callable[[OutputRecord], bool], refusal: Refusal) -> list[OutputRecord]:
+    """The forms of a record up to the one that its topic takes. Raises FatalDelivery."""
+    tried = [record]
+    while not takes(tried[-1]):
+        tried.append(following(tried[-1], refusal, "dead-letters"))
+        assert len(tried) < 10, "no end"
+    return tried
+
+
+def test_a_refused_timestamp_costs_the_timestamp_alone() -> None:
+    """Key, value, headers and cause are kept; the message's own time and the reason are headers."""
+    *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
+    assert (taken.key, taken.value, taken.cause) == (b"key", b"{", letter().cause)
+    assert taken.headers[: len(letter().headers)] == letter().headers
+    assert dict(taken.headers)[names.TIMESTAMP] == b"%d" % STAMP
+    assert dict(taken.headers)[names.REFUSED] == b"dead-letters refuses the record: INVALID_TIMESTAMP"
+
+
+def test_a_compacted_topic_gets_an_empty_key() -> None:
+    """A dead letter without a key keeps its payload where none without a key is taken."""
+    *_, taken = forms(letter(key=None), lambda each: each.key is not None, Refusal.INVALID_RECORD)
+    assert (taken.key, taken.value) == (b"", b"{")
+
+
+def test_a_refused_payload_is_left_out() -> None:
+    """What is refused in every form with a payload is a dead letter that leads to the message."""
+    *_, taken = forms(letter(key=None), lambda each: each.value is None, Refusal.POLICY_VIOLATION)
+    why = dict(taken.headers)
+    assert (why[names.TOPIC], why[names.OFFSET]) == (b"queries", b"0")
+    assert why[names.CLASS] == b"internal"
+    assert why[names.MESSAGE] == b"dead-letters refuses the record: POLICY_VIOLATION"
+
+
+@pytest.mark.parametrize("refusal", [Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE])
+def test_a_dead_letter_that_is_too_large_loses_its_payload_at_once(refusal: Refusal) -> None:
+    """Without its timestamp it would be as large."""
+    second = following(letter(key=None), refusal, "dead-letters")
+    assert second.value is None
+    assert dict(second.headers)[names.CLASS] == b"too_large"
+
+
+def test_a_tombstones_dead_letter_has_further_forms() -> None:
+    """A dead letter without a value isn't yet one without payload: its timestamp can be left out."""
+    *_, taken = forms(letter(value=None), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
+    assert ("own", b"1") in taken.headers
+
+
+def test_a_record_without_a_form_of_its_own_becomes_a_dead_letter() -> None:
+    """A watermark that isn't taken is accounted for by a dead letter that leads to its document."""
+    mark = output_record(7, topic="watermarks", compacts=True)
+    *_, taken = forms(mark, lambda each: each.topic == "dead-letters", Refusal.INVALID_RECORD)
+    assert dict(taken.headers)[names.OFFSET] == b"7"
+    assert dict(taken.headers)[names.MESSAGE] == b"watermarks refuses the record: INVALID_RECORD"
+
+
+@given(st.sampled_from(Refusal), st.none() | st.binary(max_size=3), st.none() | st.binary(max_size=3), st.booleans())
+def test_the_forms_end(refusal: Refusal, key: bytes | None, value: bytes | None, stamped: bool) -> None:
+    """Where none is taken, the process ends by an error that names the topic and the code."""
+    with pytest.raises(FatalDelivery, match=f"dead-letters refuses a dead letter without payload: {refusal.name}"):
+        forms(letter(key, value, STAMP if stamped else None), lambda _: False, refusal)
+
+
+def test_only_what_is_refused_changes() -> None:
+    """Of an answer and its dead letter, delivered together, the other one stays; of another answer both do."""
+    result = replace(output_record(1), letter=letter())
+    assert result.letter is not None
+    told = fallback(result, [result.letter], Refusal.INVALID_TIMESTAMP, "dead-letters")
+    assert (told.topic, told.value) == (result.topic, result.value)
+    assert told.letter is not None
+    assert told.letter.timestamp_ms is None
+    alone = fallback(result, [result], Refusal.INVALID_RECORD, "dead-letters")
+    assert alone == result.letter
+    assert fallback(result, [output_record(2)], Refusal.INVALID_RECORD, "dead-letters") is result
+
+
+def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
+    """A document's timestamp may be its version: it isn't the dead letter's, where that one had to be another."""
+    *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
+    read = Letter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
+    assert read is not None
+    record = replayed(read, "other", "queries")
+    assert isinstance(record, PlainRecord)
+    assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", (("own", b"1"),))
