@@ -102,7 +102,7 @@ def _put(value: Any, code: int) -> None:
             _put(inner, code)
     elif hasattr(value, "to_dict"):
         for name in value.to_dict():
-            if name == "error_code":
+            if name.endswith("error_code"):
                 setattr(value, name, code)
             else:
                 _put(getattr(value, name), code)

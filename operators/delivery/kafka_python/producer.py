@@ -237,7 +237,7 @@ def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
 def _codes(value: Any) -> Iterator[int]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            if name == "error_code":
+            if name.endswith("error_code"):
                 yield inner
             else:
                 yield from _codes(inner)

@@ -145,6 +145,9 @@ class LibrdkafkaTransactions(_Sending):
             self._insisting(self._producer.commit_transaction)
         except KafkaException as error:
             reason = error_of(error)
+            if reason.code() in _FENCED:
+                # Of a transaction's offsets it says that they can be sent again.
+                raise self._fatal(reason) from error
             if reason.retriable() and not reason.txn_requires_abort():
                 # Called again, it may never return. The initialisation of the next producer aborts the transaction.
                 self._unfit = f"a transaction's offsets were not taken: {reason.name()}"
