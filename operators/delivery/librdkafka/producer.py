@@ -1,6 +1,7 @@
 """Producers, in transactions or acknowledged, by librdkafka."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -58,8 +59,8 @@ class _Sending:
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""
-        # One that was fenced says so once more.
-        with contextlib.suppress(KafkaException):
+        # One that was fenced, or given up, says so once more.
+        with contextlib.suppress(KafkaException), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             self._producer.close()
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
@@ -144,7 +145,7 @@ class LibrdkafkaTransactions(_Sending):
             self._producer.send_offsets_to_transaction(offsets(commits), group, self._timeout)
             self._insisting(self._producer.commit_transaction)
         except KafkaException as error:
-            reason = error_of(error)
+            reason = self._reason(error_of(error))
             if reason.code() in _FENCED:
                 # Of a transaction's offsets it says that they can be sent again.
                 raise self._fatal(reason) from error
@@ -162,6 +163,15 @@ class LibrdkafkaTransactions(_Sending):
             if (ending := self._ending(reason)) is not None:
                 raise self._fatal(ending) from error
             raise RetriableDelivery(f"transaction: {reason.name()}") from error
+
+    def _reason(self, said: KafkaError) -> KafkaError:
+        """Why the transaction failed; of one that failed meanwhile a call may only say that it did."""
+        if said.code() == KafkaError._STATE and said.txn_requires_abort():
+            try:
+                self._producer.commit_transaction(CALL_TIMEOUT)
+            except KafkaException as error:
+                return error_of(error)
+        return said
 
     def _abort(self, cause: KafkaError) -> None:
         try:

@@ -214,6 +214,26 @@ def test_answers_without_room_in_the_metadata_are_carried_later() -> None:
     assert sorted(map(_offset, producer.records)) == list(offsets)
 
 
+def test_failures_last_until_a_transaction_is_committed() -> None:
+    """While tries fail, of whatever kind, the delivery says for how long; once one is committed it says nothing."""
+    ledger, answers = read(1)
+    failing: list[float] = []
+
+    def fail(_: object) -> BaseException:
+        failing.append(delivery.failing_for())
+        return RetriableDelivery("away")
+
+    producer = ScriptedProducer(fail, fail, refusing(0))
+    producer.unprepared = [RetriableDelivery("no broker")]
+    with delivering(producer, ledger) as (delivery, _):
+        assert delivery.failing_for() == 0
+        delivery.put(answers)
+        until(lambda: ledger.in_flight == 0)
+        until(lambda: delivery.failing_for() == 0)
+    first, second = failing
+    assert 0 < first < second
+
+
 def test_the_dataflow_hands_its_records_over() -> None:
     """The Bytewax sink puts every record of every batch, in order."""
     ledger, answers = read(5)
