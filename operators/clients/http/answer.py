@@ -1,7 +1,8 @@
 """One HTTP/1.1 answer as llhttp reads it: bytes in, a status, headers and a body out, and nothing of sockets.
 
-Informational answers (1xx) are passed over. What breaks the framing, or has a head of more than LONGEST_HEAD bytes, is
-NotHttp. A body without a length ends with its connection.
+Informational answers (1xx) and trailers are passed over. What breaks the framing is NotHttp, and so is an answer with
+too much beside its body: more than LONGEST_HEAD bytes of fields (informational answers and trailers included), or of
+framing that no body pays for. A body without a length ends with its connection.
 """
 
 from typing import Final
@@ -11,10 +12,18 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 LONGEST_HEAD: Final = 64 * 1024
 
+_FIELD: Final = 4
+"""Bytes of a field beside its name and value."""
+
+_PAID: Final = 8
+"""Bytes of framing that each byte of a body pays for: a chunk of one byte has five."""
+
 _TLS_ALERT: Final = b"\x15\x03"
 """How a TLS record begins by which a server refuses what isn't TLS."""
 
 _SWITCHING: Final = 101
+
+_BODILESS: Final = frozenset({204, 304})
 
 
 class NotHttp(httpx.RemoteProtocolError):
@@ -41,7 +50,9 @@ class Answer:
         self.complete = False
         self.last = False
         self._parser = HttpResponseParser(self)
-        self._head = 0
+        self._fields = 0
+        self._beside = 0
+        self._body = 0
         self._in_body = False
         self._informational = False
         self._until_end = True
@@ -56,8 +67,7 @@ class Answer:
         if not self.begun and data.startswith(_TLS_ALERT):
             raise NotHttp(alert=True)
         self.begun = True
-        if not self._in_body:
-            self._head += len(data)
+        before = self._body
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -66,8 +76,12 @@ class Answer:
             self.last = True
             if not self.complete:
                 raise NotHttp from None
-        if self._head > LONGEST_HEAD and (not self._in_body or self._field_bytes() > LONGEST_HEAD):
-            raise NotHttp
+        # Whole fields are counted one by one. This bounds the rest: chunks' extensions, reasons, fields without an end.
+        self._beside = max(self._beside + len(data) - (1 + _PAID) * (self._body - before), 0)
+        if self._beside > LONGEST_HEAD:
+            self.last = True
+            if not self.complete:
+                raise NotHttp
 
     def end(self) -> bool:
         """The connection has ended; whether the answer is complete with that."""
@@ -89,6 +103,13 @@ class Answer:
         """Of httptools."""
         if self.complete:
             return
+        self._fields += len(name) + len(value) + _FIELD
+        if self._fields > LONGEST_HEAD:
+            # The parser stops.
+            raise NotHttp
+        if self._in_body:
+            # A trailer: what frames or describes a body must not come after it.
+            return
         name = name.lower()
         if name in {b"content-length", b"transfer-encoding"}:
             self._until_end = False
@@ -107,16 +128,17 @@ class Answer:
         if not self.complete:
             self.chunks.append(body)
             self.size += len(body)
+            self._body += len(body)
 
     def on_message_complete(self) -> None:
         """Of httptools."""
         if self.complete:
             return
         if self._informational:
-            self.headers, self._until_end, self._head = [], True, 0
+            self.headers, self._until_end = [], True
             return
-        self.last = self.last or not self._parser.should_keep_alive()
+        parser = self._parser
+        # Only HTTP/1.1 says for sure where an answer ends. A length without a body may announce one that comes later.
+        unsure = parser.get_http_version() != "1.1" or (self.status in _BODILESS and not self._until_end)
+        self.last = self.last or unsure or not parser.should_keep_alive()
         self.complete = True
-
-    def _field_bytes(self) -> int:
-        return sum(len(name) + len(value) for name, value in self.headers)

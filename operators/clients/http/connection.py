@@ -5,11 +5,13 @@ What a connection promises:
   bytes of the body wait: then no more is read from the socket until they are taken;
 - an exchange that can't have its answer ends in an httpx.TransportError: `SilentEnd` if the connection broke before a
   byte of it came, `NotHttp` if what came isn't HTTP, httpx.ReadError otherwise;
-- it can be used again after an answer that came whole, whose request was sent whole, that neither side said to be the
-  last one, and behind which nothing came. What comes unasked closes it.
+- it can be used again after an answer that came whole and kept to its bounds, whose request was sent whole, that
+  neither side said to be the last one, and behind which nothing came. What comes unasked closes it, and what waits
+  unread makes it unusable: HTTP/1.1 would take it for the answer to the next request.
 """
 
 import asyncio
+import select
 from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
@@ -43,11 +45,13 @@ class Connection(asyncio.Protocol):
         self._error: httpx.TransportError | None = None
         self._wake: asyncio.Future[None] | None = None
         self._paused = False
+        self._unread = select.poll()
 
     @property
     def usable(self) -> bool:
-        """Whether it can take a request now."""
-        return self._answer is None and self._transport is not None and not self._transport.is_closing()
+        """Whether it can take a request now: it is idle, and its socket has neither bytes to read nor an end."""
+        idle = self._answer is None and self._transport is not None and not self._transport.is_closing()
+        return idle and not self._unread.poll(0)
 
     async def exchange(self, request: httpx.Request) -> Answer:
         """Send a request and return its answer, as far as it has come. Raises httpx.TransportError."""
@@ -73,6 +77,7 @@ class Connection(asyncio.Protocol):
             and answer is not None
             and answer.complete
             and not answer.last
+            and self._error is None
             and not transport.is_closing()
             and not transport.get_write_buffer_size()
         )
@@ -101,6 +106,8 @@ class Connection(asyncio.Protocol):
         """Of asyncio.Protocol."""
         # Not every loop's transports are of asyncio's class.
         self._transport = cast("asyncio.Transport", transport)
+        # The loop tells of bytes at its next turn only. A request would be sent before.
+        self._unread.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio.Protocol."""

@@ -49,10 +49,18 @@ def test_informational_answers_leave_nothing() -> None:
         (LENGTH + LENGTH, True),
         (LENGTH + b"garbage", True),
         (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", True),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", False),
+        (b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", True),
+        (b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", True),
+        (CHUNKED.replace(b"1.1", b"1.0").replace(b"\r\n", b"\r\nConnection: keep-alive\r\n", 1), True),
+        (LENGTH.replace(b"1.1", b"2.0").replace(b"\r\n", b"\r\nConnection: keep-alive\r\n", 1), True),
     ],
 )
 def test_the_last_answer_of_a_connection_is_told(data: bytes, last: bool) -> None:
-    """By its own word, or because more came than was asked for: the first answer counts all the same."""
+    """By its own word, because more came than was asked for, or because nobody can know what belongs to it.
+
+    The first answer counts all the same.
+    """
     answer = fed(data, [])
     assert (answer.complete, answer.last) == (True, last)
     assert answer.take() in {b"hello", b""}
@@ -72,6 +80,47 @@ def test_a_head_has_a_bound(cuts: list[int]) -> None:
     for head in (b"X: " + b"a" * 2 * LONGEST_HEAD, b"X: aaaa\r\n" * (LONGEST_HEAD // 4)):
         with pytest.raises(NotHttp):
             fed(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n", cuts)
+
+
+ENDLESS = {
+    "trailers": (CHUNKED[:-2], b"X-Trailer: aaaaaaaaaaaaaaaa\r\n"),
+    "one trailer": (CHUNKED[:-2] + b"X-Trailer: ", b"a"),
+    "an extension of a chunk": (CHUNKED[:-5] + b"2;", b"a"),
+    "extensions of small chunks": (CHUNKED[:-5], b"1;" + b"a" * 1000 + b"\r\nx\r\n"),
+    "informational answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "informational answers with a header": (b"", b"HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n"),
+    "a reason": (b"HTTP/1.1 200 ", b"a"),
+    "empty headers": (b"HTTP/1.1 200 OK\r\n", b"a:\r\n"),
+    "empty lines": (b"", b"\r\n"),
+    "zeros of a chunk's size": (CHUNKED[:-5], b"0"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("read", [1000, 64 * 1024, 256 * 1024])
+def test_what_is_no_body_has_a_bound(kind: str, read: int) -> None:
+    """Whatever a server adds without end is refused after LONGEST_HEAD bytes and what one more reading brings."""
+    begin, more = ENDLESS[kind]
+    data = begin + more * (3 * max(LONGEST_HEAD, read) // len(more))
+    with pytest.raises(NotHttp):
+        fed(data[: LONGEST_HEAD + read + len(begin)], list(range(0, len(data), read)))
+
+
+@given(st.integers(1, 40), st.integers(1, 4000))
+@example(1, 100_000)
+def test_small_chunks_are_a_body(size: int, count: int) -> None:
+    """Chunks of a byte are framed by five: their framing is paid for, however many there are."""
+    answer = fed(
+        CHUNKED[:-5] + b"%x\r\n%b\r\n" % (size, b"x" * size) * count + CHUNKED[-5:], list(range(0, 10**6, 65_536))
+    )
+    assert (answer.complete, answer.last, answer.size) == (True, False, 5 + size * count)
+
+
+def test_trailers_are_no_headers() -> None:
+    """A field that describes the body is not read behind it."""
+    trailers = b"Content-Encoding: gzip\r\nDate: never\r\n"
+    answer = fed(CHUNKED[:-2] + trailers + CHUNKED[-2:], [])
+    assert (answer.take(), answer.headers) == (b"hello", [(b"transfer-encoding", b"chunked")])
 
 
 def test_a_refusal_is_known_before_its_body() -> None:
