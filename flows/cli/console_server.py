@@ -1,17 +1,15 @@
 """The console's HTTP server: the page, what a search can name, and searches, for browsers on this machine alone.
 
 It listens on loopback. A page of another site can neither read from it nor have it search: requests under another
-host's name, from another origin, or in a form that browsers send without asking are refused.
+host's name, from another origin or site, or in a form that browsers send without asking are refused. A link of another
+site gets the page with its search filled in, and the user decides whether to search.
 """
 
 import base64
 import hashlib
-import logging
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple, Self
 
@@ -19,22 +17,21 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows.cli.query_client import Unanswered
+from flows.process.http_server import HEAD, BoundedHandler, BoundedServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, RankstreamError
 from schemas.wording import worded
-
-log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
 
 MAX_BODY: Final = 1024 * 1024
 """Bytes of a request's body."""
 
-_TIMEOUT: Final = 5.0
-"""Seconds that a connection may be silent: those that say nothing don't add up."""
-
 _DISCARDED: Final = 16 * MAX_BODY
 """Bytes of a body that is too large which are read all the same: many clients send all before they read the answer."""
+
+_OWN: Final = frozenset({"same-origin", "none"})
+"""Sec-Fetch-Site of what the page itself asks, and of an address that the user typed."""
 
 _JSON: Final = "application/json"
 _HTML: Final = "text/html; charset=utf-8"
@@ -108,11 +105,8 @@ def policy(html: str) -> str:
     )
 
 
-class ConsoleServer(ThreadingHTTPServer):
+class ConsoleServer(BoundedServer):
     """Serves the page, and has `ask` called for its searches, each on a thread of its own."""
-
-    # A search that is under way does not keep the process.
-    daemon_threads = True
 
     def __init__(self, port: int, choices: Mapping[str, Any], ask: Ask) -> None:
         """Listen on `port` of 127.0.0.1, 0 for any free one. Raises ConfigError if that is not possible."""
@@ -126,6 +120,8 @@ class ConsoleServer(ThreadingHTTPServer):
         html = page()
         self.policy = policy(html)
         self.replies = {"/": Reply(HTTPStatus.OK, _HTML, html.encode()), "/recipes": Reply.json(choices)}
+        self.linked = Reply(HTTPStatus.OK, _HTML, html.replace("<body>", "<body data-linked>", 1).encode())
+        """The page as a link of another site opens it: it asks nothing by itself."""
         named = {f"{name}:{self.port}" for name in (HOST, "localhost")}
         # Browsers leave out the port that HTTP has by default.
         self.hosts = named | ({HOST, "localhost"} if self.port == 80 else set())
@@ -150,11 +146,6 @@ class ConsoleServer(ThreadingHTTPServer):
         except (RankstreamError, OSError) as error:
             return Reply.error(_status(error), str(error))
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  the signature is the library's
-        """Log what ended a request; a browser that went away in the middle of one is not news."""
-        if not isinstance(error := sys.exception(), ConnectionError):
-            log.error("a request failed: %s", type(error).__name__)
-
 
 def _status(error: Exception) -> HTTPStatus:
     """Who could not do what, as HTTP says it."""
@@ -165,19 +156,22 @@ def _status(error: Exception) -> HTTPStatus:
     return HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else HTTPStatus.BAD_GATEWAY
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     """One request; `server` is the ConsoleServer."""
 
     server: ConsoleServer
-    timeout = _TIMEOUT
+    longest = HEAD + _DISCARDED
     server_version = "rankstream"
     sys_version = ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  the name is the library's
         """The page, or what a search can name."""
-        self._answer(self._misdirected() or self.server.replies.get(self.path) or _nothing())
+        # The fragment of a link, which holds a search, is not sent: only the page can leave it unasked.
+        linked = self.server.linked if self._crossing() and self.path == "/" else None
+        refused = self._misdirected() or linked or self._foreign_site()
+        self._answer(refused or self.server.replies.get(self.path) or _nothing())
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802  the name is the library's
         """A search."""
         told = self.headers.get("content-length", "")
         # Python takes no number of thousands of digits.
@@ -206,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _foreign(self) -> Reply | None:
         """The refusal of what a page of another site may send."""
+        if refused := self._foreign_site():
+            return refused
         origins = self.headers.get_all("origin", [])
         if any(origin != f"http://{self.headers['host'].lower()}" for origin in origins):
             return Reply.error(HTTPStatus.FORBIDDEN, "Origin: searches of other sites are refused")
@@ -213,6 +209,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_content_type() != _JSON:
             return Reply.error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {_JSON} is expected")
         return None
+
+    def _crossing(self) -> bool:
+        """Whether a page of another site, or of another server on this machine, led here. Old browsers don't say."""
+        return not _OWN.issuperset(self.headers.get_all("sec-fetch-site", []))
+
+    def _foreign_site(self) -> Reply | None:
+        refused = Reply.error(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
+        return refused if self._crossing() else None
 
     def _discard(self, length: int) -> None:
         left = min(length, _DISCARDED)
@@ -229,6 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
             "Cache-Control": "no-store",
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Resource-Policy": "same-origin",
+            # A page that opened this one must not lead it to another search afterwards.
+            "Cross-Origin-Opener-Policy": "same-origin",
         }
         for name, value in headers.items():
             self.send_header(name, value)
@@ -238,9 +244,6 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer what is no request, too, under the same headers."""
         self._answer(Reply.error(code, message or HTTPStatus(code).phrase))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Requests are not news; and they hold query texts."""
 
 
 def _nothing() -> Reply:

@@ -3,21 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
 
 import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from flows.process.http_server import BoundedHandler, BoundedServer
 from schemas.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
 Check = Callable[[], bool]
-
-_PATIENCE: Final = 5.0
-"""Seconds in which a probe must have asked: connections that say nothing don't add up."""
 
 
 class Health:
@@ -32,10 +28,8 @@ class Health:
         self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         health = self
 
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _PATIENCE
-
-            def do_GET(self) -> None:
+        class Handler(BoundedHandler):
+            def do_GET(self) -> None:  # noqa: N802  the name is the library's
                 if self.path == "/metrics":
                     encode, kind = choose_encoder(self.headers.get("accept", ""))
                     self._answer(200, kind, encode(registry))
@@ -55,15 +49,11 @@ class Health:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                """Probes are not news."""
-
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = BoundedServer((host, port), Handler)
         except OSError as error:
             why = f"telemetry.port: cannot listen on {host}:{port} ({error.strerror})"
             raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT") from None
-        self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         """Where it listens."""
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
