@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from typer.core import TyperGroup
@@ -57,9 +58,10 @@ class Stage(NamedTuple):
 
 
 def stages() -> Iterator[Stage]:
-    """The stages of the Dockerfile, in their order."""
+    """The stages of the Dockerfile, in their order, with the arguments' defaults."""
     lines = [line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
     stage = None
+    arguments: dict[str, str] = {}
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
         if not line.strip():
             continue
@@ -68,9 +70,11 @@ def stages() -> Iterator[Stage]:
             if stage is not None:
                 yield stage
             base, _, name = value.partition(" AS ")
-            stage = Stage(base, name, [])
+            stage = Stage(Template(base).substitute(arguments), name, [])
+        elif stage is None:
+            assert instruction == "ARG"
+            name, _, arguments[name] = value.partition("=")
         else:
-            assert stage is not None
             stage.steps.append((instruction, " ".join(value.split())))
     assert stage is not None
     yield stage

@@ -64,6 +64,20 @@ def test_compose_accepts_the_file() -> None:
     assert "warn" not in done.stderr.lower()
 
 
+def test_every_image_that_is_pulled_can_be_named_by_its_digest() -> None:
+    """A variable names each, and that of the base of ours: Docker Compose takes the digests in place of the tags."""
+    pulled = {name for name in SERVICES if name not in OURS}
+    digest = "sha256:" + 64 * "a"
+    variables = {name: re.match(r"\$\{(\w+)", SERVICES[name]["image"]) for name in pulled}
+    named = {name: f"registry.example.com/{name}@{digest}" for name in pulled}
+    environment = {matched[1]: named[name] for name, matched in variables.items() if matched}
+    done = configuration(**environment, PYTHON_IMAGE=f"python@{digest}")
+    assert done.returncode == 0, done.stderr
+    services = json.loads(done.stdout)["services"]
+    assert {name: services[name]["image"] for name in pulled} == named
+    assert {services[name]["build"]["args"]["PYTHON_IMAGE"] for name in OURS} == {f"python@{digest}"}
+
+
 def test_compose_says_which_image_is_missing() -> None:
     """Without the reranker's image nothing starts, and the variable is named."""
     done = configuration()

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from schemas.settings import load
@@ -49,6 +50,25 @@ def test_the_image_starts_from_one_pinned_python() -> None:
     assert matched
     assert f"Programming Language :: Python :: {matched[1]}" in PROJECT["classifiers"]
     assert not first.steps
+
+
+def test_the_image_can_start_from_a_digest() -> None:
+    """The base is an argument of the build, so that it can be named by its digest; compose hands it on."""
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    [argument] = [line for line in lines if line.startswith("ARG ")]
+    name = argument.removeprefix("ARG ").split("=")[0]
+    assert next(line for line in lines if line.startswith("FROM ")) == f"FROM ${{{name}}} AS base"
+    build = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["x-rankstream"]["build"]
+    assert build["args"] == [name]
+
+
+def test_the_images_user_reads_the_graph() -> None:
+    """The graph's directory is made before rankstream does, which would make it for root alone."""
+    directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
+    steps = builder().all("RUN")
+    [made] = [index for index, run in enumerate(steps) if f"mkdir {directory} " in run]
+    [built] = [index for index, run in enumerate(steps) if "graph.cached(" in run]
+    assert made < built
 
 
 def test_the_image_holds_no_tools_of_its_making() -> None:
@@ -107,7 +127,7 @@ def test_the_images_python_line_writes_the_graph(tmp_path: Path) -> None:
     def missing() -> graph.Tensors:
         raise AssertionError("built again")
 
-    assert graph.cached(tmp_path, missing).stat().st_size > weights.model_file("tokenizer.json").stat().st_size
+    assert len(graph.cached(tmp_path, missing)) > weights.model_file("tokenizer.json").stat().st_size
 
 
 def test_the_image_reports_to_nobody() -> None:

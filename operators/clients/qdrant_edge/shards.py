@@ -96,7 +96,9 @@ class Engine:
         self._root = path / "collections"
         self._lock = threading.Lock()
         try:
-            self._root.mkdir(parents=True, exist_ok=True)
+            # It holds the texts of all documents, of all namespaces.
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._root.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigError(f"the embedded Qdrant can't use {path}: {error.strerror}") from error
         self._held = _hold(path)

@@ -147,29 +147,6 @@ def test_another_origin_is_refused(port: int, asked: Asked, origin: str) -> None
     assert asked == []
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "same-origin, cross-site"])
-def test_another_site_searches_by_no_request(port: int, asked: Asked, site: str) -> None:
-    """Neither by JSON nor by a script's or an image's address; the page itself and typed addresses are served."""
-    assert post(port, SEARCH, Sec_Fetch_Site=site).status == 403
-    assert ask(port, "GET", "/recipes", Sec_Fetch_Site=site).status == 403
-    assert asked == []
-    assert ask(port, "GET", "/recipes", Sec_Fetch_Site="same-origin").status == 200
-    assert ask(port, "GET", "/", Sec_Fetch_Site="none").body == page().encode()
-    assert post(port, SEARCH, Sec_Fetch_Site="same-origin").status == 200
-
-
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_another_site_searches_by_no_navigation(port: int, site: str) -> None:
-    """Its link opens the page, which fills the search in and leaves it to the user, under the same policy."""
-    linked, own = (ask(port, "GET", "/", Sec_Fetch_Site=each) for each in (site, "none"))
-    assert linked.status == 200
-    assert linked.body == own.body.replace(b"<body>", b"<body data-linked>")
-    assert linked.body != own.body
-    assert linked.headers["Content-Security-Policy"] == own.headers["Content-Security-Policy"]
-    script = Elements(own.body.decode()).inline["script"]
-    assert re.search(r'if \("linked" in document\.body\.dataset\) fill\(\);\s+else follow\(\);', script)
-
-
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_what_browsers_send_without_asking_is_refused(port: int, asked: Asked, kind: str) -> None:
     """Only JSON is a search; a form of another site can't be."""

@@ -17,19 +17,20 @@ class MiniLM:
     """An embedder that gives a vector and token vectors of 384 dimensions from the first 256 tokens of a text.
 
     `cache` is the directory that keeps the graph built from the weights, `threads` the number of cores a forward pass
-    uses (all of them by default). Raises ConfigError if the weights aren't installed or `cache` can't be written.
+    uses (all of them by default). Raises ConfigError if the published model isn't installed or `cache` can't
+    be written.
     """
 
     def __init__(self, cache: Path, *, threads: int | None = None) -> None:
-        tokenizer = weights.model_file("tokenizer.json")
-        path = graph.cached(cache, lambda: weights.load(weights.model_file("model.safetensors")))
-        self._tokenizer: Tokenizer = Tokenizer.from_file(str(tokenizer))
+        tokenizer = weights.published(weights.model_file("tokenizer.json"), weights.TOKENIZER_SHA256)
+        content = graph.cached(cache, lambda: weights.load(weights.model_file("model.safetensors")))
+        self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(graph.MAX_TOKENS)
         try:
-            self._session = inference.session(path, threads=inference.cores(threads), optimise=False)
+            self._session = inference.session(content, threads=inference.cores(threads), optimise=False)
         except Exception as error:
-            raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
+            raise ConfigError(f"embedder: onnxruntime can't run the graph of {self.model}: {error}") from error
         self._worker = inference.Worker("embedder")
 
     @property

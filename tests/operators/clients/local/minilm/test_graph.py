@@ -1,7 +1,8 @@
 """The graph's cache."""
 
+import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,44 @@ def _unwanted() -> Mapping[str, NDArray[np.float32]]:
 def test_a_graph_that_is_there_is_used_without_the_weights(tmp_path: Path) -> None:
     """The second start reads neither weights nor builds anything."""
     built = graph.cached(tmp_path, _load)
+    assert hashlib.sha256(built).hexdigest() == graph.BUILT_SHA256
     assert graph.cached(tmp_path, _unwanted) == built
+
+
+def _valid_onnx(_: bytes) -> bytes:
+    from onnx import TensorProto, helper
+
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [1, 1]) for name in ("input_ids", "x")]
+    made = helper.make_graph([helper.make_node("Identity", ["input_ids"], ["hidden"])], "other", inputs, inputs[:1])
+    content: bytes = helper.make_model(made).SerializeToString()
+    return content
+
+
+ALTERED: dict[str, Callable[[bytes], bytes]] = {
+    "a bit": lambda built: built[:-9] + bytes([built[-9] ^ 1]) + built[-8:],
+    "cut": lambda built: built[: len(built) // 2],
+    "longer": lambda built: built + b"\0",
+    "another graph": _valid_onnx,
+}
+
+
+@pytest.mark.parametrize("kind", ALTERED)
+def test_an_altered_graph_is_built_again(tmp_path: Path, kind: str) -> None:
+    """A file that isn't the graph bit by bit is neither loaded nor kept."""
+    built = graph.cached(tmp_path, _load)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(ALTERED[kind](built))
+    assert graph.cached(tmp_path, _load) == built
+    assert graph.cached(tmp_path, _unwanted) == built
+
+
+def test_the_cache_is_its_owners_alone(tmp_path: Path) -> None:
+    """A directory that is made is 0700; one that is there is left as it is, as in an image."""
+    graph.cached(tmp_path / "made", _load)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "there").mkdir(mode=0o755)
+    graph.cached(tmp_path / "there", _load)
+    assert (tmp_path / "there").stat().st_mode & 0o777 == 0o755
 
 
 def test_processes_that_start_together_leave_one_whole_graph(tmp_path: Path) -> None:

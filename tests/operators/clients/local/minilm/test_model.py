@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from operators.clients.embedders import Embedder
+from operators.clients.local.minilm import weights
 from operators.clients.local.minilm.model import MiniLM
 from operators.query.embedding import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
@@ -128,9 +129,21 @@ def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
 
 
 @weighty
-def test_a_broken_graph_is_a_configuration_error(cache: Path, minilm: MiniLM, tmp_path: Path) -> None:
-    """A cached file that isn't a graph is named, with what to do."""
+@pytest.mark.parametrize("content", [b"no graph", b""])
+def test_another_graph_is_not_loaded(cache: Path, minilm: MiniLM, tmp_path: Path, content: bytes) -> None:
+    """Whatever lies in the graph's place is replaced by the graph: the vectors are the model's."""
     (built,) = cache.iterdir()
-    (tmp_path / built.name).write_bytes(b"no graph")
-    with pytest.raises(ConfigError, match=r"no usable graph; delete it"):
-        MiniLM(tmp_path)
+    (tmp_path / built.name).write_bytes(content)
+    (vector,) = (each.vector for each in MiniLM(tmp_path).encode(["text"]))
+    assert np.array_equal(vector, minilm.encode(["text"])[0].vector)
+    assert (tmp_path / built.name).read_bytes() == built.read_bytes()
+
+
+@weighty
+def test_another_tokenizer_is_not_loaded(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer that isn't the published one, however little it differs, is a configuration error that names it."""
+    changed = tmp_path / "tokenizer.json"
+    changed.write_bytes(weights.model_file("tokenizer.json").read_bytes() + b"\n")
+    monkeypatch.setattr(weights, "model_file", lambda name: {"tokenizer.json": changed}[name])
+    with pytest.raises(ConfigError, match=r"tokenizer\.json is not of the published"):
+        MiniLM(cache)
