@@ -3,7 +3,8 @@
 Rules
 -----
 - A document is hidden by the first of these that applies: it is of another namespace; it has a blocked label; its tier
-  is above the clearance; it lacks a required label.
+  is above the clearance; it lacks a required label. Without a firewall, only the namespace counts.
+- A namespace is a string: one that is missing, or is of another type, is no query's.
 - A classification that is missing or null is public. An unknown classification hides the document, and so does a
   value that is no string.
 - Labels are a list, of which the strings count, or one string; any other value counts as no labels.
@@ -13,12 +14,15 @@ Rules
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tier
 
 PUBLIC: Final = TIERS[0]
+
+_NAMESPACE: Final = frozenset({NAMESPACE})
+_GUARDED: Final = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
 
 
 def visible(clearance: str | None) -> tuple[Tier, ...]:
@@ -28,19 +32,26 @@ def visible(clearance: str | None) -> tuple[Tier, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AccessFilter:
-    """What one query may see: the documents of a namespace with these tiers, none blocked and all required labels."""
+    """What one query may see: the documents of a namespace with these tiers, none blocked and all required labels.
 
-    reads: ClassVar[frozenset[str]] = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
-    """The payload fields that the check needs."""
+    `tiers` is None without a firewall: all the namespace's documents may be seen.
+    """
 
     namespace: str
-    tiers: tuple[Tier, ...]
+    tiers: tuple[Tier, ...] | None = None
     blocked: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The payload fields that the check needs."""
+        return _NAMESPACE if self.tiers is None else _GUARDED
 
     def conditions(self) -> list[dict[str, Any]]:
         """Qdrant's conditions, for the `must` list of every leg."""
         conditions: list[dict[str, Any]] = [{"key": NAMESPACE, "match": {"value": self.namespace}}]
+        if self.tiers is None:
+            return conditions
         if self.blocked:
             conditions.append({"must_not": [{"key": LABELS, "match": {"any": list(self.blocked)}}]})
         # A document without a classification is public, and every clearance sees public documents.
@@ -53,6 +64,8 @@ class AccessFilter:
         """Whether the query may see a record with this payload, which must hold the fields `reads`."""
         if payload.get(NAMESPACE) != self.namespace:
             return False
+        if self.tiers is None:
+            return True
         labels = _labels(payload.get(LABELS))
         if not labels.isdisjoint(self.blocked):
             return False
@@ -62,13 +75,13 @@ class AccessFilter:
         return labels.issuperset(self.required)
 
 
-def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter | None:
-    """The access filter of a query whose source has this policy; None if the firewall is off.
+def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter:
+    """The access filter of a query whose source has this policy.
 
     Raises ValueError for an unknown clearance; `policy.judge` denies such a query before.
     """
     if not firewall.enabled:
-        return None
+        return AccessFilter(namespace)
     return AccessFilter(
         namespace,
         visible(policy.clearance),

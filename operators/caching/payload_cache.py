@@ -7,9 +7,10 @@ Promises
   before isn't served to a query whose search found what came after.
 - A payload that came with another fingerprint than the search saw is not kept: the point changed in between, or a
   replica of it lags behind.
-- Versions count the writes of one replica of one collection, and another replica, or a collection that was made anew
-  under its name, may count the same for others. There the fingerprint tells them apart, and what is beside the content
-  is served for `ttl` seconds at most.
+- Versions count the writes of one replica of one making of a collection: another replica, or the same name's next
+  making, may count the same for others. Makings that are known apart share nothing. Where they are not, and between
+  replicas, the fingerprint tells contents apart, and what is beside the content is served for `ttl` seconds at most.
+- Whoever uses a payload checks that its query may see it, as of one that was fetched.
 - Payloads and what Python needs for them take at most `max_bytes`; those that were longest unused leave first.
 
 Times are seconds on any steady clock. For one thread.
@@ -31,6 +32,9 @@ _OVERHEAD: Final = 400
 """Bytes of an entry beside its payload: its key, itself and its place in the table."""
 
 
+Making = tuple[str, int]
+"""A collection's own name, and how often it was seen to be made again."""
+
 Seen = tuple[str, int | None, object]
 """What a search saw of a point: its id, its version, None if unknown, and its content's fingerprint if it was read."""
 
@@ -44,15 +48,15 @@ class _Kept(NamedTuple):
 
 
 class PayloadCache:
-    """Payloads by collection and point, for `ttl` seconds."""
+    """Payloads by making of a collection and point, for `ttl` seconds."""
 
     def __init__(self, max_bytes: int, ttl: float) -> None:
         self._most = max_bytes
         self._ttl = ttl
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[Making, str], _Kept] = OrderedDict()
         self.bytes = 0
 
-    def known(self, collection: str, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
+    def known(self, collection: Making, seen: Iterable[Seen], now: float) -> dict[str, Payload]:
         """The payloads of those points that are as they were seen, by id."""
         known = {}
         find, used = self._kept.get, self._kept.move_to_end
@@ -66,7 +70,7 @@ class PayloadCache:
                 known[id_] = payload
         return known
 
-    def put(self, collection: str, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:
+    def put(self, collection: Making, seen: Iterable[Seen], payloads: Mapping[str, Payload], now: float) -> None:
         """Keep what was fetched of these points after they were seen."""
         for id_, version, content in seen:
             payload = payloads.get(id_)
@@ -79,7 +83,7 @@ class PayloadCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _put(self, key: tuple[str, str], version: int, payload: Payload, now: float) -> None:
+    def _put(self, key: tuple[Making, str], version: int, payload: Payload, now: float) -> None:
         if (present := self._kept.pop(key, None)) is not None:
             self.bytes -= present.size
         kept = _Kept(version, payload.get(CONTENT), payload, footprint(payload) + _OVERHEAD, now + self._ttl)

@@ -14,7 +14,8 @@ MOST: Final = 1000
 class Capabilities:
     """What one collection can do.
 
-    - `name` is the collection's own, where the configuration may name an alias of it; `shards` is in how many parts
+    - `name` is the collection's own, where the configuration may name an alias of it; `making`: how often a collection
+      was seen to be made again under the name that is configured; `shards` is in how many parts
       Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
     - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
       has the token vectors that late interaction reads. `similar`: nearer dense vectors have higher scores.
@@ -42,6 +43,7 @@ class Capabilities:
     values: int | None = None
     dense_context: bool = False
     sparse_context: bool = False
+    making: int = 0
 
     @property
     def keywords(self) -> bool:

@@ -50,7 +50,7 @@ class Step(NamedTuple):
 class Query:
     """What was asked, and what was decided about it before any backend is called.
 
-    `collection` is Qdrant's; empty for a query that was denied.
+    `collection` is Qdrant's; empty for a query that was denied, which has no access filter, either.
     """
 
     canonical: Canonical
@@ -147,5 +147,6 @@ class InFlight:
         if not forbidden:
             return
         self.outcome.removed |= forbidden
+        self.outcome.vectors = {id_: each for id_, each in self.outcome.vectors.items() if id_ not in forbidden}
         for name, leg in self.outcome.legs.items():
             self.outcome.legs[name] = leg.at([rank for rank, id_ in enumerate(leg.ids) if id_ not in forbidden])

@@ -196,8 +196,10 @@ class Searches:
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed
         must += [filters.condition(filters.placed(each, indexed)) for each in asked.filters]
-        if query.asked.access_filter is not None:
-            must += query.asked.access_filter.conditions()
+        guard = query.asked.access_filter
+        # The place has the namespace already.
+        if guard is not None and guard.tiers is not None:
+            must += guard.conditions()
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if query.asked.canonical.reflections_only:
             return {"must": [*must, reflections]}
@@ -266,7 +268,7 @@ def wanted_depth(query: InFlight) -> int:
 
 
 def fields(query: InFlight) -> frozenset[str]:
-    """The payload fields that ranking, the firewall, or a recorded pool needs."""
+    """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
     asked = query.asked.canonical
     wanted: frozenset[str] = frozenset()
     if asked.shape is Shape.SEARCH:

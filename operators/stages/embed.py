@@ -1,4 +1,7 @@
-"""Embed: the texts of many queries become vectors in one request; a text that was embedded before needs none."""
+"""Embed: the texts of many queries become vectors in one request; a text that was embedded before needs none.
+
+The stage is a step of a query's way whether or not its text was cached.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +35,12 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     return searched or (tokens and plan.reranks(asked) > 0)
 
 
+Asked = tuple[str, str]
+"""A query's namespace and its text."""
+
+
 @dataclass(frozen=True)
-class Embeddings(BackendStage[str, Embedding]):
+class Embeddings(BackendStage[Asked, Embedding]):
     """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors.
 
     `provider` serves the model; by default this process does.
@@ -53,34 +60,40 @@ class Embeddings(BackendStage[str, Embedding]):
         """Whether the query has a text, and needs its embedding."""
         return needs_embedding(query, tokens=self.tokens)
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, str]:
+    def requests(self, query: InFlight) -> Mapping[BatchKey, Asked]:
         """Ask for the query's embedding, if it is needed and not cached."""
         text = query.asked.canonical.text
         if text is None or not needs_embedding(query, tokens=self.tokens):
             return {}
+        asked = query.asked.canonical.namespace, text
         if self.cached is not None:
-            query.retrieval.embedding = found = self.cached.get(text)
+            query.retrieval.embedding = found = self.cached.get(*asked)
             query.trace.looked_up("embedding", found is not None, found is None)
-        return {self.name: text} if query.retrieval.embedding is None else {}
+        return {self.name: asked} if query.retrieval.embedding is None else {}
 
-    async def call(self, _: BatchKey, texts: Sequence[str], timeout: float) -> list[Embedding | BackendError]:
+    async def call(self, _: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Embedding | BackendError]:
         """One call for the texts, in which no text is asked for twice; usable embeddings are cached.
 
         If the call is refused, say for a text longer than the model's context, its texts are bisected.
         """
         deadline = monotonic() + timeout
-        asked = list(dict.fromkeys(texts))
-        answers = await bisected(asked, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
-        found = {text: self._checked(answer) for text, answer in zip(asked, answers, strict=True)}
+        texts = list(dict.fromkeys(text for _, text in requests))
+        answers = await bisected(texts, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
+        found = {text: self._checked(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
-            for text, answer in found.items():
-                if isinstance(answer, Embedding):
-                    self.cached.put(text, answer)
-        return [found[text] for text in texts]
+            for namespace, text in requests:
+                if isinstance(answer := found[text], Embedding):
+                    self.cached.put(namespace, text, answer)
+        return [found[text] for _, text in requests]
 
     def take(self, query: InFlight, outcome: Embedding) -> None:
         """Take over the vector."""
         query.retrieval.embedding = outcome
+
+    def unasked(self, query: InFlight) -> None:
+        """A cached embedding is passed like one that was asked for."""
+        if query.retrieval.embedding is not None:
+            query.passed(self.step)
 
     def span(self, _: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from bytewax.dataflow import Stream, operator
 
 from operators.access import post_filter
-from operators.caching.payload_cache import PayloadCache, Seen
+from operators.caching.payload_cache import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
@@ -42,7 +42,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         if not missing or self.cache is None:
             return bool(missing)
         query.started = monotonic()
-        known = self.cache.known(query.retrieval.capabilities.name, _seen(query, missing), monotonic())
+        known = self.cache.known(_making(query), _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
         for id_ in post_filter.forbidden(query.asked.access_filter, known.items()):
             del known[id_]
@@ -63,12 +63,15 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return await self.qdrant.retrieve(collection, ids, _FETCHED, timeout=timeout)
 
     def take(self, query: InFlight, outcome: Payloads) -> None:
-        """Take over the payloads; a document deleted since the legs saw it is no candidate any more."""
+        """Take over the payloads; a document deleted since the legs saw it is no candidate any more.
+
+        What the query may not see is not cached, either.
+        """
+        payloads = query.check_fetched(outcome)
         if self.cache is not None:
-            fetched = self._missing(query)
-            self.cache.put(query.retrieval.capabilities.name, _seen(query, fetched), outcome, monotonic())
+            self.cache.put(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         first, candidates = self.depth(query), query.outcome.candidates
-        query.outcome.payloads |= query.check_fetched(outcome)
+        query.outcome.payloads |= payloads
         there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
         query.outcome.candidates = there + candidates[first:]
 
@@ -78,6 +81,11 @@ class Fetching(PointStage[Mapping[str, Any]]):
         if any(stage == self.name for stage, _ in outcome.degraded):
             return []
         return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
+
+
+def _making(query: InFlight) -> Making:
+    capabilities = query.retrieval.capabilities
+    return capabilities.name, capabilities.making
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:

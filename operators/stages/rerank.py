@@ -93,7 +93,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
             return {}
-        known, unread = self._known(text, self._documents(query, text, top))
+        known, unread = self._known(asked.namespace, text, self._documents(query, text, top))
         if self.cache is not None or self.verdicts is not None:
             query.trace.looked_up("rerank", len(known), len(unread))
         where = query.asked.collection, asked.namespace
@@ -127,7 +127,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.cache is not None:
             for request, outcome in zip(requests, outcomes, strict=True):
                 if not isinstance(outcome, BackendError):
-                    self.cache.put(request.query, request.documents, outcome)
+                    self.cache.put(request.namespace, request.query, request.documents, outcome)
         return outcomes
 
     def finish(self, finished: Finished[InFlight, Scores]) -> InFlight:
@@ -179,14 +179,14 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             **openinference.reranker(self.reranker.model, self.top(query), query.outcome),
         }
 
-    def _known(self, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
+    def _known(self, namespace: str, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
         """The scores that are cached, and the documents that are still to be read: none beside a verdict on all."""
-        verdict = self.verdicts.known(text, documents) if self.verdicts is not None else None
+        verdict = self.verdicts.known(namespace, text, documents) if self.verdicts is not None else None
         if verdict is not None:
             return verdict, {}
         if self.cache is None:
             return {}, documents
-        known = self.cache.known(text, documents)
+        known = self.cache.known(namespace, text, documents)
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
     def _read(self, query: InFlight, outcome: Scores) -> int:
@@ -199,7 +199,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.verdicts is None or text is None:
             return
         if self.compares or len(outcome) < min(top, len(query.outcome.candidates)):
-            self.verdicts.put(text, self._documents(query, text, top), outcome)
+            self.verdicts.put(query.asked.canonical.namespace, text, self._documents(query, text, top), outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
         cut, payloads = self._room(text), query.outcome.payloads

@@ -6,9 +6,12 @@ Rules
 - What was read stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
 - An alias is the collection that it stands for; it may be given to another one at any time.
+- Qdrant tells no making of a collection from the next one of its name. One is noticed if the collection isn't there at
+  a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -56,6 +59,8 @@ class Catalogue:
         self._analysers = Analysers(settings)
         self._capabilities: dict[str, Capabilities] = {}
         self._told: set[tuple[str, str]] = set()
+        self._described: dict[str, tuple[str, object, int]] = {}
+        self._makings: Counter[str] = Counter()
 
     def of(self, collection: str) -> Capabilities:
         """What a collection can do, by the name or the alias that the configuration has for it."""
@@ -65,7 +70,12 @@ class Catalogue:
             sparse = self._settings.vectors.sparse is not None
             context = self._settings.context.on
             known = self._capabilities[collection] = Capabilities(
-                collection, tokens=stored, sparse=sparse, dense_context=context, sparse_context=context
+                collection,
+                tokens=stored,
+                sparse=sparse,
+                dense_context=context,
+                sparse_context=context,
+                making=self._makings[collection],
             )
         return known
 
@@ -86,11 +96,13 @@ class Catalogue:
                 self._tell(collection, info)
                 continue
             self._seen(collection, info)
+            name = aliases.get(collection, collection)
+            self._note(collection, name, info)
             if info is None:
                 self._capabilities.pop(collection, None)
                 self._analysers.read(collection, {})
             else:
-                capabilities = self._capabilities[collection] = self._capable(aliases.get(collection, collection), info)
+                capabilities = self._capabilities[collection] = self._capable(collection, name, info)
                 # Documents are written to the collection by its own name.
                 self._qdrant.limits[capabilities.name] = self._qdrant.limits_of(collection)
                 self._analysers.read(collection, info.metadata)
@@ -116,7 +128,7 @@ class Catalogue:
         except BackendError as error:
             return None if error.status == _NOT_FOUND else error
 
-    def _capable(self, name: str, info: CollectionInfo) -> Capabilities:
+    def _capable(self, collection: str, name: str, info: CollectionInfo) -> Capabilities:
         names = self._settings.vectors
         most = info.strict.get("max_query_limit", MOST)
         fields = self._qdrant.fields
@@ -139,7 +151,19 @@ class Catalogue:
             dense_context=names.dense_context in info.vectors,
             sparse_context=names.sparse_context in info.sparse_vectors,
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
+            making=self._makings[collection],
         )
+
+    def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
+        """Count a making of a collection that is seen not to be the one of the last reading."""
+        described = (info.shards, info.vectors, info.sparse_vectors, info.metadata) if info is not None else None
+        points = info.points if info is not None else 0
+        held, before, most = self._described.get(collection, (name, described, 0))
+        # The contents of rankstream's own documents are told apart by fingerprints: a deletion keeps the others cached.
+        fewer = self._settings.of_another_tool and points < most
+        # An alias that was given to another collection has that one's name.
+        self._makings[collection] += (held == name or info is None) and (described != before or fewer)
+        self._described[collection] = name, described, points
 
     def _counted(self, name: str, info: CollectionInfo) -> bool:
         if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:

@@ -97,13 +97,17 @@ def test_an_unknown_clearance_has_no_guard() -> None:
     with pytest.raises(ValueError, match="not in tuple") as caught:
         access_filter(FirewallSettings(enabled=True), policy, "acme")
     assert "canary" not in str(caught.value)
-    assert access_filter(FirewallSettings(), policy, "acme") is None
+    assert access_filter(FirewallSettings(), policy, "acme") == AccessFilter("acme")
 
 
-def test_off_there_is_no_guard() -> None:
-    """With the firewall off neither labels nor tiers guard anything."""
+def test_off_the_namespace_alone_is_guarded() -> None:
+    """With the firewall off neither labels nor tiers hide anything, and the namespace does."""
     firewall = FirewallSettings(blocked_labels=["draft"], namespaces={"acme": "restricted"})
-    assert access_filter(firewall, SourcePolicy(required_labels=["legal"]), "acme") is None
+    guard = access_filter(firewall, SourcePolicy(required_labels=["legal"]), "acme")
+    assert guard == AccessFilter("acme")
+    assert guard.permits({"namespace": "acme", "classification": "restricted", "labels": ["draft"]})
+    assert not any(guard.permits({"namespace": other}) for other in ("other", "", None, ["acme"], 1))
+    assert not guard.permits({})
 
 
 def test_labels_of_the_source_and_of_everyone_are_united() -> None:
@@ -122,6 +126,8 @@ def test_labels_of_the_source_and_of_everyone_are_united() -> None:
 )
 def test_the_check_reads_what_it_says(payload: dict[str, Any]) -> None:
     """Nothing but the fields in `reads` decides about a record."""
-    cut = {name: value for name, value in payload.items() if name in GUARD.reads}
-    assert GUARD.permits(cut) == GUARD.permits(payload)
-    assert AccessFilter.reads == {"namespace", "classification", "labels"}
+    for guard in (GUARD, AccessFilter("acme")):
+        cut = {name: value for name, value in payload.items() if name in guard.reads}
+        assert guard.permits(cut) == guard.permits(payload)
+    assert GUARD.reads == {"namespace", "classification", "labels"}
+    assert AccessFilter("acme").reads == {"namespace"}

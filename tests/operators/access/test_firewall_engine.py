@@ -20,12 +20,13 @@ pytestmark = pytest.mark.slow
 
 DOCUMENTS = 12
 COLLECTIONS = ("plain", "indexed")
+GUARDED = (NAMESPACE, CLASSIFICATION, LABELS)
 
 NAMES = st.sampled_from(["a", "b", "c", ""])
 UNION = st.lists(NAMES, max_size=2)
 GUARDS = st.builds(
     access_filter,
-    st.builds(FirewallSettings, enabled=st.just(True), blocked_labels=UNION, required_labels=UNION),
+    st.builds(FirewallSettings, enabled=st.booleans(), blocked_labels=UNION, required_labels=UNION),
     st.builds(SourcePolicy, clearance=st.sampled_from([None, *TIERS]), blocked_labels=UNION, required_labels=UNION),
     NAMES,
 )
@@ -53,7 +54,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with Engine(tmp_path_factory.mktemp("firewall")) as engine:
         for name in COLLECTIONS:
             done(engine, "PUT", f"/collections/{name}", CREATED)
-        for field in sorted(AccessFilter.reads):
+        for field in sorted(GUARDED):
             done(engine, "PUT", "/collections/indexed/index", {"field_name": field, "field_schema": "keyword"})
         yield engine
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,14 +50,30 @@ def test_a_document_that_changed_meanwhile_is_out() -> None:
     assert asked.outcome.removed == {"b"}
 
 
-def test_without_a_firewall_nothing_is_looked_at() -> None:
-    """Off, the check does nothing, whatever the payloads say."""
-    asked = holding(None, vector={"a": HIDDEN})
-    before = dict(asked.outcome.legs)
+def test_without_a_firewall_another_namespace_is_out() -> None:
+    """Off, tiers and labels hide nothing; a record of another namespace, or of none, is removed and counted."""
+    others: dict[str, Any] = {"b": {"namespace": "other"}, "c": {}, "d": {"namespace": ["acme"]}}
+    asked = holding(AccessFilter("acme"), vector={"a": HIDDEN, **others}, keyword={"d": others["d"]})
     asked.check_found()
-    assert asked.outcome.legs == before
-    assert asked.check_fetched({"a": HIDDEN}) == {"a": HIDDEN}
-    assert asked.outcome.removed == set()
+    assert {name: each.ids for name, each in asked.outcome.legs.items()} == {VECTOR: ["a"], KEYWORD: []}
+    assert asked.check_fetched({"a": HIDDEN, **others}) == {"a": HIDDEN}
+    assert asked.outcome.removed == {"b", "c", "d"}
+
+
+def test_without_an_access_filter_nothing_may_be_seen() -> None:
+    """A query that was denied has none: should anything be found for it, it is removed."""
+    asked = holding(None, vector={"a": SEEN})
+    asked.check_found()
+    assert asked.outcome.legs[VECTOR].ids == []
+    assert asked.check_fetched({"a": SEEN}) == {}
+
+
+def test_what_is_removed_late_leaves_nothing() -> None:
+    """Of a record whose payload is of another namespace, the vector that was read before goes, too."""
+    asked = holding(AccessFilter("acme"), vector={"a": SEEN, "b": SEEN})
+    asked.outcome.vectors = {"a": np.ones(2, np.float16), "b": np.ones(2, np.float16)}
+    asked.check_fetched({"a": SEEN, "b": {"namespace": "other"}})
+    assert asked.outcome.vectors.keys() == {"a"}
 
 
 def test_a_leg_without_hits_stays() -> None:

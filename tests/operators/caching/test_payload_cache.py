@@ -9,50 +9,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from operators.caching.payload_cache import TTL, PayloadCache, Seen
+from operators.caching.payload_cache import TTL, Making, PayloadCache, Seen
 from schemas.document import CONTENT
 
 MIB = 1024 * 1024
+DOCUMENTS = ("documents", 0)
 DOCUMENT = {"text": "a harbor lantern", CONTENT: 7}
 
 
 def kept() -> PayloadCache:
     """A cache with one payload, of a point seen in version 3."""
     cache = PayloadCache(MIB, TTL)
-    cache.put("documents", [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
+    cache.put(DOCUMENTS, [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
     return cache
 
 
 @pytest.mark.parametrize(
     ("collection", "seen", "now"),
     [
-        ("others", ("a", 3, 7), 1.0),
-        ("documents", ("b", 3, 7), 1.0),
-        ("documents", ("a", 4, 7), 1.0),
-        ("documents", ("a", 2, 7), 1.0),
-        ("documents", ("a", None, 7), 1.0),
-        ("documents", ("a", 3, 8), 1.0),
-        ("documents", ("a", 3, 7), TTL),
+        (("others", 0), ("a", 3, 7), 1.0),
+        (("documents", 1), ("a", 3, 7), 1.0),
+        (DOCUMENTS, ("b", 3, 7), 1.0),
+        (DOCUMENTS, ("a", 4, 7), 1.0),
+        (DOCUMENTS, ("a", 2, 7), 1.0),
+        (DOCUMENTS, ("a", None, 7), 1.0),
+        (DOCUMENTS, ("a", 3, 8), 1.0),
+        (DOCUMENTS, ("a", 3, 7), TTL),
     ],
-    ids=["collection", "point", "later version", "earlier version", "no version", "content", "too old"],
+    ids=["collection", "making", "point", "later version", "earlier version", "no version", "content", "too old"],
 )
-def test_a_payload_is_of_what_was_seen(collection: str, seen: Seen, now: float) -> None:
-    """Another collection, point, version or content has no payload here, and none is served when its time is over."""
+def test_a_payload_is_of_what_was_seen(collection: Making, seen: Seen, now: float) -> None:
+    """Another collection, making, point, version or content has no payload, and nothing has when its time is over."""
     cache = kept()
     assert cache.known(collection, [seen], now) == {}
-    assert cache.known("documents", [("a", 3, 7)], 1.0) == {"a": DOCUMENT}
+    assert cache.known(DOCUMENTS, [("a", 3, 7)], 1.0) == {"a": DOCUMENT}
 
 
 def test_a_search_that_read_no_fingerprint_goes_by_the_version() -> None:
     """Recipes that don't compare contents find the payload, too."""
-    assert kept().known("documents", [("a", 3, None)], 1.0) == {"a": DOCUMENT}
+    assert kept().known(DOCUMENTS, [("a", 3, None)], 1.0) == {"a": DOCUMENT}
 
 
 @pytest.mark.parametrize("seen", [("a", 3, 8), ("a", None, 7)], ids=["another content", "no version"])
 def test_what_is_not_as_it_was_seen_is_not_kept(seen: Seen) -> None:
     """A replica that lags behind, or a point that changed meanwhile, would be served to those who saw better."""
     cache = PayloadCache(MIB, TTL)
-    cache.put("documents", [seen], {"a": DOCUMENT}, 0.0)
+    cache.put(DOCUMENTS, [seen], {"a": DOCUMENT}, 0.0)
     assert len(cache) == 0
 
 
@@ -60,9 +62,9 @@ def test_what_was_kept_again_is_there_once() -> None:
     """A point's later payload takes the place of its earlier one, and its room."""
     cache = kept()
     before = cache.bytes
-    cache.put("documents", [("a", 4, 7)], {"a": DOCUMENT}, 5.0)
+    cache.put(DOCUMENTS, [("a", 4, 7)], {"a": DOCUMENT}, 5.0)
     assert (len(cache), cache.bytes) == (1, before)
-    assert cache.known("documents", [("a", 3, 7), ("a", 4, 7)], 6.0) == {"a": DOCUMENT}
+    assert cache.known(DOCUMENTS, [("a", 3, 7), ("a", 4, 7)], 6.0) == {"a": DOCUMENT}
 
 
 def test_the_longest_unused_leave_first() -> None:
@@ -70,11 +72,11 @@ def test_the_longest_unused_leave_first() -> None:
     cache = PayloadCache(8 * 1024, TTL)
     known = []
     for number in range(50):
-        cache.put("documents", [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
-        known.append(cache.known("documents", [("0", 1, None)], 0.0))
+        cache.put(DOCUMENTS, [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
+        known.append(cache.known(DOCUMENTS, [("0", 1, None)], 0.0))
     assert all(known)
     assert len(cache) < 10
-    assert cache.known("documents", [("1", 1, None), ("49", 1, None)], 0.0).keys() == {"49"}
+    assert cache.known(DOCUMENTS, [("1", 1, None), ("49", 1, None)], 0.0).keys() == {"49"}
 
 
 @settings(max_examples=15, deadline=None)
@@ -93,7 +95,7 @@ def test_it_takes_no_more_than_its_bound(texts: Sequence[str], fields: int) -> N
                 "list": [text[::2], number],
                 **{f"f{at}": number for at in range(fields)},
             }
-            cache.put("documents", [(f"point {number}", number, None)], {f"point {number}": payload}, 0.0)
+            cache.put(DOCUMENTS, [(f"point {number}", number, None)], {f"point {number}": payload}, 0.0)
         grown = sum(each.size_diff for each in tracemalloc.take_snapshot().compare_to(before, "filename"))
     finally:
         tracemalloc.stop()
@@ -148,14 +150,14 @@ class Racing(RuleBasedStateMachine):
         """A search goes on: nothing that it knows is older than what it saw; what it doesn't know it fetches."""
         self.now += later
         seen = self.searches.pop(which % len(self.searches)).seen
-        known = self.cache.known("documents", seen.values(), self.now)
+        known = self.cache.known(DOCUMENTS, seen.values(), self.now)
         for id_, payload in known.items():
             # To the bit: with one server, a version has one payload.
             assert payload["written"] >= (seen[id_][1] or 0)
             assert seen[id_][2] in (None, payload[CONTENT])
         missing = [each for id_, each in seen.items() if id_ not in known]
         self.cache.put(
-            "documents",
+            DOCUMENTS,
             missing,
             {id_: self.points[id_][1] for id_, _, _ in missing if id_ in self.points},
             self.now,

@@ -186,24 +186,24 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
 @pytest.mark.parametrize(
     ("event", "fields"),
     [
-        ({"recipe": "bare"}, False),
-        ({}, ["_content"]),
-        ({"recipe": "keyword"}, ["_content"]),
-        ({"recipe": "decay"}, ["created_at", "id"]),
-        ({"recipe": "distance"}, ["created_at", "importance", "text", "title"]),
-        ({"recipe": "signals"}, ["created_at", "cycle", "id", "priority", "type", "updated_at"]),
+        ({"recipe": "bare"}, ["namespace"]),
+        ({}, ["_content", "namespace"]),
+        ({"recipe": "keyword"}, ["_content", "namespace"]),
+        ({"recipe": "decay"}, ["created_at", "id", "namespace"]),
+        ({"recipe": "distance"}, ["created_at", "importance", "namespace", "text", "title"]),
+        ({"recipe": "signals"}, ["created_at", "cycle", "id", "namespace", "priority", "type", "updated_at"]),
         (
             {"recipe": "signals", "overrides": {"weighted": {"graph_weight": 0.1}}},
-            ["created_at", "cycle", "edges", "id", "priority", "type", "updated_at"],
+            ["created_at", "cycle", "edges", "id", "namespace", "priority", "type", "updated_at"],
         ),
         (
             {"recipe": "bare", "reflections_only": True},
-            ["created_at", "cycle", "id", "type", "updated_at"],
+            ["created_at", "cycle", "id", "namespace", "type", "updated_at"],
         ),
     ],
 )
 def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields: object) -> None:
-    """Fields that no stage reads stay in the index, edges too until the graph weighs; nothing read is no payload."""
+    """The namespace of every hit, always; what no stage reads stays in the index, edges until the graph weighs."""
     assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
 
 
@@ -215,7 +215,7 @@ EVERYTHING |= {"priority", "edges", "importance", "salience", "memory_tier", "co
 def test_a_recorded_query_takes_all_that_any_recipe_reads(recipe: str) -> None:
     """A pool can be ranked by another recipe: each leg is asked for every field that a stage can read."""
     for body in bodies(query(recipe=recipe, record=True)).values():
-        assert set(body["with_payload"]) == EVERYTHING | (RECIPES[recipe].reads & {"_content"})
+        assert set(body["with_payload"]) == EVERYTHING | {"namespace"} | (RECIPES[recipe].reads & {"_content"})
         assert RECIPES[recipe].reads - {"_content"} <= EVERYTHING
 
 

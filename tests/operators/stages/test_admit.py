@@ -133,11 +133,11 @@ def test_an_expression_is_read(text: str, uncovered: bool, warnings: int) -> Non
 
 
 def test_a_firewall_guards_every_query_that_goes_on() -> None:
-    """On, a query is given what its namespace and its source's clearance let it see; off, nothing."""
+    """A query is given what its namespace and its source's clearance let it see; off, its namespace."""
     firewall = FirewallSettings(enabled=True, blocked_labels=["draft"])
     guarded = ADMIT(decoder(firewall=firewall)(message({"query_id": "q", "text": "t", "namespace": "acme"})))
     assert guarded.asked.access_filter == AccessFilter("acme", ("public",), ("draft",))
-    assert ADMIT(query()).asked.access_filter is None
+    assert ADMIT(query(namespace="acme")).asked.access_filter == AccessFilter("acme")
 
 
 def test_the_flow_parts_the_expired_from_the_others() -> None:

@@ -21,6 +21,7 @@ from tests.operators.samples import DIMENSION, admission, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
+ASKED = ("public", "some text")
 DECODER = decoder(planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING, "reranked": RERANKED}))
 
 
@@ -83,7 +84,7 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
     """The vector leg, reflections and a reranker of tokens read it; a chat model's pick, a profile without and a vector
     of the query's own need none. What isn't wanted is no loss where nobody embeds.
     """
-    assert by(tokens=tokens).requests(query(**asked)) == ({"embed": "some text"} if wanted else {})
+    assert by(tokens=tokens).requests(query(**asked)) == ({"embed": ASKED} if wanted else {})
     unembedded = admission(unembedded=partial(needs_embedding, tokens=tokens), clock=lambda: 0.0)
     lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
     assert unembedded(query(**asked)).outcome.degraded == lost
@@ -100,7 +101,7 @@ def test_a_vector_is_taken_over() -> None:
     ("outcome", "reason"),
     [
         (BackendTimeout("late"), Reason.TIMEOUT),
-        (asyncio.run(by(Counting(DIMENSION + 1)).call("embed", ["text"], 1.0))[0], Reason.BAD_RESPONSE),
+        (asyncio.run(by(Counting(DIMENSION + 1)).call("embed", [("public", "text")], 1.0))[0], Reason.BAD_RESPONSE),
     ],
 )
 def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
@@ -111,7 +112,7 @@ def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reaso
 
 def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
     """One call of the stage, without a failure."""
-    found = asyncio.run(embeddings.call("embed", texts, 1.0))
+    found = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))
     return [each for each in found if isinstance(each, Embedding)]
 
 
@@ -129,6 +130,28 @@ def test_a_text_is_embedded_once() -> None:
     assert embeddings.finish(Finished(again, {})).outcome.degraded == []
 
 
+def test_what_another_namespace_asked_is_not_known() -> None:
+    """A text is asked for again by the first query of each namespace: its time tells nothing of the others."""
+    embeddings = by(kept=CachedEmbeddings(10**6))
+    called(embeddings, "some text")
+    assert embeddings.requests(query(namespace="acme")) == {"embed": ("acme", "some text")}
+    assert embeddings.requests(query(namespace="public")) == {}
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_embed_is_a_step_whether_or_not_the_text_was_cached(cached: bool) -> None:
+    """A query that needed no embedding has no such step; one that did has it, wherever it came from."""
+    embeddings = by(kept=CachedEmbeddings(10**6))
+    asked = query(debug=True)
+    found = called(embeddings, "some text")[0] if cached else Embedding(np.ones(DIMENSION, np.float32))
+    outcomes: dict[Any, Any] = {"embed": found} if embeddings.requests(asked) else {}
+    assert bool(outcomes) != cached
+    assert [step.name for step in embeddings.finish(Finished(asked, outcomes)).steps] == ["embed"]
+    without = query(debug=True, profile="fast")
+    assert embeddings.requests(without) == {}
+    assert embeddings.finish(Finished(without, {})).steps == []
+
+
 def test_a_refused_text_loses_its_own_vector_alone() -> None:
     """The texts that shared its call are asked again without it; only theirs are kept."""
 
@@ -140,7 +163,7 @@ def test_a_refused_text_loses_its_own_vector_alone() -> None:
 
     embeddings = by(Refusing(), kept=CachedEmbeddings(10**6))
     texts = [*"abcdefgh", "a text that is too long"]
-    *found, refused = asyncio.run(embeddings.call("embed", texts, 1.0))
+    *found, refused = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))
     assert isinstance(refused, BackendBadResponse)
     assert all(isinstance(each, Embedding) and each.vector[0] == 1.0 for each in found)
 
@@ -149,14 +172,14 @@ def test_nothing_is_kept_without_room() -> None:
     """Without a place to keep them every query's text is asked for."""
     embeddings = by()
     called(embeddings, "some text")
-    assert embeddings.requests(query()) == {"embed": "some text"}
+    assert embeddings.requests(query()) == {"embed": ASKED}
 
 
 def test_a_vector_of_another_dimension_is_not_kept() -> None:
     """It is a loss for the query that asked, and asked for again by the next."""
     embeddings = by(Counting(DIMENSION + 1), kept=CachedEmbeddings(10**6))
     called(embeddings, "some text")
-    assert embeddings.requests(query()) == {"embed": "some text"}
+    assert embeddings.requests(query()) == {"embed": ASKED}
 
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:
@@ -164,9 +187,9 @@ def test_what_is_kept_is_bounded_in_bytes() -> None:
     kept = CachedEmbeddings(50_000)
     embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
     for text in "abc":
-        kept.put(text, embedding)
-        kept.get("a")
-    assert [kept.get(text) is not None for text in "abc"] == [True, False, True]
-    kept.put("large", Embedding(np.zeros(20_000, np.float32)))
-    assert kept.get("large") is None
-    assert kept.get("a") is embedding
+        kept.put("public", text, embedding)
+        kept.get("public", "a")
+    assert [kept.get("public", text) is not None for text in "abc"] == [True, False, True]
+    kept.put("public", "large", Embedding(np.zeros(20_000, np.float32)))
+    assert kept.get("public", "large") is None
+    assert kept.get("public", "a") is embedding

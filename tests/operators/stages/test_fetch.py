@@ -42,9 +42,9 @@ def fetching(client: QdrantClient = NOBODY) -> Fetching:
     return Fetching(client, lambda _: 3, Bounds(1, 1, 1), PayloadCache(1 << 20, TTL))
 
 
-def found(*legs: Hits) -> InFlight:
+def found(*legs: Hits, **event: Any) -> InFlight:
     """A query whose legs found these, not ranked."""
-    asked = query()
+    asked = query(**event)
     names = ("vector", "keyword")
     outcomes: dict[BatchKey, Found | BackendError] = {
         (name, "documents"): Found(leg) for name, leg in zip(names, legs, strict=False)
@@ -58,7 +58,7 @@ def found(*legs: Hits) -> InFlight:
 
 def hits(ids: str, versions: Sequence[int]) -> Hits:
     """These points, in these versions."""
-    return Hits(list(ids), [0.5] * len(ids), [{} for _ in ids], versions)
+    return Hits(list(ids), [0.5] * len(ids), [{"namespace": "public"} for _ in ids], versions)
 
 
 def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
@@ -84,8 +84,9 @@ def test_only_what_changed_is_fetched() -> None:
     stage = fetching()
     fetched(stage, found(hits("ab", [1, 2])), PAYLOADS)
     later = found(hits("ab", [1, 3]))
-    assert fetched(stage, later, {"b": {"text": "new"}}) == ["b"]
-    assert later.outcome.payloads == {"a": PAYLOADS["a"], "b": {"text": "new"}}
+    new = {"text": "new", "namespace": "public"}
+    assert fetched(stage, later, {"b": new}) == ["b"]
+    assert later.outcome.payloads == {"a": PAYLOADS["a"], "b": new}
 
 
 def test_the_latest_version_that_a_leg_saw_counts() -> None:
@@ -115,12 +116,42 @@ def test_a_deleted_document_is_no_candidate_beside_cached_ones() -> None:
 def test_a_cached_payload_that_the_query_may_not_see_is_fetched() -> None:
     """The post-filter check decides by the document as it is now, and removes it."""
     stage = fetching()
-    fetched(stage, found(hits("ab", [1, 2])), {**PAYLOADS, "b": {"namespace": "other"}})
+    fetched(stage, found(hits("ab", [1, 2])), {**PAYLOADS, "b": {"namespace": "public", "classification": "internal"}})
     asked = found(hits("ab", [1, 2]))
     asked.asked = replace(asked.asked, access_filter=AccessFilter("public", ("public",)))
     assert fetched(stage, asked, {"b": {"namespace": "other"}}) == ["b"]
     assert asked.outcome.payloads.keys() == {"a"}
     assert asked.outcome.removed == {"b"}
+
+
+def test_what_a_query_may_not_see_is_not_cached() -> None:
+    """Without a firewall, too: what came as another namespace's, or as none's, is removed, counted and forgotten."""
+    stage = fetching()
+    asked = found(hits("ab", [1, 2]))
+    fetched(stage, asked, {"a": {"text": "x", "namespace": "other"}, "b": {"text": "y"}})
+    assert (asked.outcome.payloads, asked.outcome.candidates, asked.outcome.removed) == ({}, [], {"a", "b"})
+    assert stage.cache is not None
+    assert len(stage.cache) == 0
+
+
+def test_a_cached_payload_of_another_namespace_is_fetched() -> None:
+    """A point that has the id and the version of another's, as of a collection that was made again, gets its own."""
+    stage = fetching()
+    fetched(stage, found(hits("a", [1])), PAYLOADS)
+    other = found(Hits(["a"], [0.5], [{"namespace": "other"}], [1]), namespace="other")
+    own = {"a": {"text": "own", "namespace": "other"}}
+    assert fetched(stage, other, own) == ["a"]
+    assert (other.outcome.payloads, other.outcome.removed) == (own, set())
+
+
+@pytest.mark.parametrize("changed", [{"name": "green"}, {"making": 1}])
+def test_another_making_of_a_collection_shares_nothing(changed: dict[str, Any]) -> None:
+    """An alias's next target, and a collection that was seen to be made again, have no payloads cached."""
+    stage = fetching()
+    fetched(stage, found(hits("a", [1])), PAYLOADS)
+    later = found(hits("a", [1]))
+    later.retrieval.capabilities = replace(later.retrieval.capabilities, **changed)
+    assert fetched(stage, later, PAYLOADS) == ["a"]
 
 
 @pytest.fixture
@@ -144,8 +175,9 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
 
     def point(id_: str, number: int) -> dict[str, Any]:
         text = f"the harbor lantern, edition {number // 3}"
+        payload = {"text": text, "namespace": "public", CONTENT: fingerprint(text), "written": number}
         vector = {"dense": [1.0] + [chance.random()] * (DIMENSION - 1)}
-        return {"id": id_, "vector": vector, "payload": {"text": text, CONTENT: fingerprint(text), "written": number}}
+        return {"id": id_, "vector": vector, "payload": payload}
 
     async def index() -> None:
         for number in range(150):
@@ -156,7 +188,7 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
 
     async def ask(indexing: "asyncio.Task[None]") -> None:
         nonlocal asked, fetches
-        search = {"query": [1.0] * DIMENSION, "using": "dense", "limit": 10, "with_payload": [CONTENT]}
+        search = {"query": [1.0] * DIMENSION, "using": "dense", "limit": 10, "with_payload": [CONTENT, "namespace"]}
         while not indexing.done():
             before = dict(indexed)
             [answer] = await client.query_batch("documents", [search], timeout=30)

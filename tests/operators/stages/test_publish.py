@@ -61,7 +61,8 @@ def found(offset: int = 0, count: int = 3, size: int = 10, **event: Any) -> InFl
     given = run()
     asked.outcome.rank(Ranked(score(legs, Score(), given), given))
     asked.outcome.payloads = {
-        f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "_version": 1, "a": [n]} for n in range(count)
+        f"p{n}": {"id": f"doc-{n}", "text": "x" * size, "namespace": "public", "_version": 1, "a": [n]}
+        for n in range(count)
     }
     return asked
 
@@ -83,7 +84,7 @@ def test_a_result_by_hand() -> None:
                 "rank": 1,
                 "score": 1.0,
                 "text": "x" * 10,
-                "payload": {"a": [0]},
+                "payload": {"namespace": "public", "a": [0]},
                 "legs": {"vector": {"rank": 0, "score": 1.0}, "keyword": {"rank": 0, "score": 3.5}},
             },
             {
@@ -91,7 +92,7 @@ def test_a_result_by_hand() -> None:
                 "rank": 2,
                 "score": 0.0,
                 "text": "x" * 10,
-                "payload": {"a": [1]},
+                "payload": {"namespace": "public", "a": [1]},
                 "legs": {"vector": {"rank": 1, "score": 0.99}},
             },
         ],

@@ -25,7 +25,8 @@ from tests.operators.clients.qdrant.transports import Faulty, qdrant
 from tests.operators.samples import SIGNALS, query
 
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
-FOUND = Hits(["a", "b"], [0.9, 0.5], [{}, {}])
+OWN = {"namespace": "public"}
+FOUND = Hits(["a", "b"], [0.9, 0.5], [OWN, OWN])
 SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
 NOBODY: Any = None
 FETCHING = Fetching(NOBODY, lambda _: 3, Bounds(1, 1, 1))
@@ -128,7 +129,7 @@ def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
     """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
     asked = embedded()
     asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
-    FETCHING.finish(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"}, "c": {"text": "y"}}}))
+    FETCHING.finish(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"} | OWN, "c": {"text": "y"} | OWN}}))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "c", "d"]
     assert asked.outcome.degraded == []
 

@@ -22,6 +22,7 @@ class Server(httpx.AsyncBaseTransport):
     def __init__(self, **collections: dict[str, Any] | int) -> None:
         self.collections = collections
         self.aliases: dict[str, str] = {}
+        self.points = 1
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Describe the collection that the path names, or list the aliases."""
@@ -32,7 +33,7 @@ class Server(httpx.AsyncBaseTransport):
         described = self.collections.get(self.aliases.get(name, name), 404)
         if isinstance(described, int):
             return httpx.Response(described, content=b"no")
-        return _answer(200, {"points_count": 1, "config": described})
+        return _answer(200, {"points_count": self.points, "config": described})
 
 
 def _answer(status: int, result: object) -> httpx.Response:
@@ -115,6 +116,48 @@ def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     server.aliases = {"documents": "green"}
     asyncio.run(catalogue.read(TIMEOUT))
     assert catalogue.of("documents") == Capabilities("green", shards=2)
+
+
+def test_a_collection_that_was_made_again_is_told_apart() -> None:
+    """One that was away, and one that is described otherwise, is another making; one that is as before is the same."""
+    server = Server(documents=config())
+    catalogue = read(server, 2)
+    makings = [catalogue.of("documents").making]
+    for described in (404, config(), config(shards=2), config(shards=2)):
+        server.collections["documents"] = described
+        asyncio.run(catalogue.read(TIMEOUT))
+        makings.append(catalogue.of("documents").making)
+    assert makings[0] == 0
+    assert makings == sorted(makings)
+    assert len(set(makings[:4])) == 4
+    assert makings[3] == makings[4]
+
+
+@pytest.mark.parametrize(("changes", "noticed"), [({"fields": {"text": "body"}}, True), ({}, False)])
+def test_fewer_points_are_another_making_of_another_tools_collection(changes: dict[str, Any], noticed: bool) -> None:
+    """Its contents have no fingerprints; those of rankstream's own have, and a deletion there is nothing new."""
+    server = Server(documents=config())
+    server.points = 9
+    catalogue = read(server, **changes)
+    server.points = 10
+    asyncio.run(catalogue.read(TIMEOUT))
+    assert catalogue.of("documents").making == 0
+    server.points = 3
+    asyncio.run(catalogue.read(TIMEOUT))
+    assert bool(catalogue.of("documents").making) == noticed
+
+
+def test_an_alias_that_comes_back_finds_its_collection() -> None:
+    """What an alias was given to in between is another collection, and no making of this one."""
+    server = Server(blue=config(), green=config(shards=2))
+    seen = []
+    catalogue = read(server)
+    for name in ("blue", "green", "blue"):
+        server.aliases = {"documents": name}
+        asyncio.run(catalogue.read(TIMEOUT))
+        seen.append((catalogue.of("documents").name, catalogue.of("documents").making))
+    assert seen[0] == seen[2]
+    assert seen[0][0] != seen[1][0]
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
