@@ -28,6 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SERVED = "qdrant", "rerank", "embed", "otlp"
 POOL = 1000
 DIMENSION = 384
+NAMESPACE = "default"
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
 
 _NUMBERS = {point: number for number, point in enumerate(IDS)}
@@ -228,13 +229,11 @@ def _found(search: dict[str, Any]) -> bytes:
 
 @functools.cache
 def _hits(start: int, limit: int, whole: bool | None) -> bytes:
-    """Hits with the whole payload, or one field of it, or none."""
+    """Hits with the whole payload, or what the default recipe reads of it, or none."""
     hits = []
     for rank in range(min(limit, POOL)):
         number = (start + rank) % POOL
-        payload = (
-            b"" if whole is None else b',"payload":' + (_payload(number) if whole else b'{"_content":%d}' % number)
-        )
+        payload = b"" if whole is None else b',"payload":' + (_payload(number) if whole else _fields(number))
         score = b"%.4f" % (1 - rank / POOL)
         hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (IDS[number].encode(), score, payload))
     return b'{"points":[' + b",".join(hits) + b"]}"
@@ -242,7 +241,11 @@ def _hits(start: int, limit: int, whole: bool | None) -> bytes:
 
 @functools.cache
 def _payload(number: int) -> bytes:
-    return orjson.dumps({"text": text(number), "id": f"doc-{number}", "_content": number})
+    return orjson.dumps({"text": text(number), "id": f"doc-{number}", "namespace": NAMESPACE, "_content": number})
+
+
+def _fields(number: int) -> bytes:
+    return orjson.dumps({"_content": number, "namespace": NAMESPACE})
 
 
 @functools.cache

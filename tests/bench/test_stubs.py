@@ -12,7 +12,7 @@ import orjson
 import pytest
 from qdrant_client.http import models
 
-from bench.stubs import DIMENSION, IDS, Stubs, relevance, stub_backends, text
+from bench.stubs import DIMENSION, IDS, NAMESPACE, Stubs, relevance, stub_backends, text
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
@@ -71,8 +71,8 @@ def test_retrieval_answers_the_ids_that_exist(stubs: Stubs) -> None:
     result = call(stubs.qdrant, "POST", "/collections/docs/points", body)["result"]
     assert [record["id"] for record in result] == [IDS[7], IDS[3]]
     assert [record["payload"] for record in result] == [
-        {"text": text(7), "id": "doc-7", "_content": 7},
-        {"text": text(3), "id": "doc-3", "_content": 3},
+        {"text": text(7), "id": "doc-7", "namespace": NAMESPACE, "_content": 7},
+        {"text": text(3), "id": "doc-3", "namespace": NAMESPACE, "_content": 3},
     ]
     assert 400 < len(text(7)) < 540
 
