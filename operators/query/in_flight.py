@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from operators.access import post_filter
@@ -134,7 +135,7 @@ class InFlight:
     def check_found(self) -> None:
         """Take what the query may not see out of what its legs found, as if it were not there."""
         legs = self.outcome.legs.values()
-        found = ((id_, payload) for leg in legs for id_, payload in zip(leg.ids, leg.payloads, strict=True))
+        found = chain.from_iterable(zip(leg.ids, leg.payloads, strict=True) for leg in legs)
         self._remove(post_filter.forbidden(self.asked.access_filter, found))
 
     def check_fetched(self, payloads: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:

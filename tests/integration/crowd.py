@@ -32,6 +32,7 @@ class Run:
     asked: list[Asked]
     world: World
     sources: Mapping[str, Policy]
+    firewall: Policy
 
     def policy(self, query: Asked) -> Policy:
         """Whose name no policy has gets the default one."""
@@ -40,7 +41,7 @@ class Run:
 
     def denial(self, query: Asked) -> str | None:
         """The code by which it must be refused."""
-        return permitted.denial(self.policy(query), FIREWALL, query)
+        return permitted.denial(self.policy(query), self.firewall, query)
 
     def origin(self, query: Asked) -> Asked:
         """The query that its answer was computed for."""
@@ -52,10 +53,11 @@ class Run:
 
 
 @contextlib.contextmanager
-def asking(broker: Broker, directory: Path) -> Iterator[Run]:
+def asking(broker: Broker, directory: Path, *, firewall: bool) -> Iterator[Run]:
     """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each."""
     draw = random.Random(SEED)
     sources = policies(draw, SOURCES)
+    guard = {**FIREWALL, "enabled": firewall}
     with qdrant_server.running(directory / "engine") as qdrant:
         settings = {
             "qdrant": {
@@ -71,7 +73,7 @@ def asking(broker: Broker, directory: Path) -> Iterator[Run]:
                 "default": sources[""],
                 "sources": {name: policy for name, policy in sources.items() if name},
             },
-            "firewall": FIREWALL,
+            "firewall": guard,
             "cache": {"watermark_timeout": 1.0, "clock_bucket": 3600},
             "limits": {"timeout": 60},
         }
@@ -85,7 +87,7 @@ def asking(broker: Broker, directory: Path) -> Iterator[Run]:
             indexing.wait_ready()
             searching.wait_ready()
             world = World(conversation)
-            yield Run(_converse(draw, world, [name for name in sources if name]), world, sources)
+            yield Run(_converse(draw, world, [name for name in sources if name]), world, sources, guard)
 
 
 def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Asked]:

@@ -74,7 +74,11 @@ def denial(policy: Policy, firewall: Policy, query: Asked) -> str | None:
         return "policy_denied"
     namespace = event.get("namespace", "default")
     clearance = policy.get("clearance", "public")
-    if refused(namespace, "namespaces", "namespaces") or clearance not in TIERS:
+    if refused(namespace, "namespaces", "namespaces"):
+        return "retrieval_firewall_denied"
+    if not firewall["enabled"]:
+        return None
+    if clearance not in TIERS:
         return "retrieval_firewall_denied"
     needed = firewall["namespaces"].get(namespace, "public")
     return "retrieval_firewall_denied" if TIERS.index(needed) > TIERS.index(clearance) else None
@@ -82,6 +86,8 @@ def denial(policy: Policy, firewall: Policy, query: Asked) -> str | None:
 
 def visible(policy: Policy, firewall: Policy, document: Mapping[str, Any]) -> bool:
     """Whether this policy lets a document be seen, by its tier and its labels."""
+    if not firewall["enabled"]:
+        return True
     tier = document.get("classification")
     labels = set(document.get("labels") or [])
     blocked = {*firewall["blocked_labels"], *policy.get("blocked_labels", [])}

@@ -13,17 +13,16 @@ import pytest
 from bench.kafka.broker import Broker
 from schemas.result import ResultEvent
 from tests.integration import permitted
-from tests.integration.at_random import FIREWALL
 from tests.integration.conversation import Asked, is_its_own
 from tests.integration.crowd import SEED, Run, asking
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def run(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+@pytest.fixture(scope="module", params=[True, False], ids=["firewall on", "firewall off"])
+def run(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """What the crowd asked, and was answered."""
-    with asking(broker, tmp_path_factory.mktemp("isolation")) as asked:
+    with asking(broker, tmp_path_factory.mktemp("isolation"), firewall=request.param) as asked:
         yield asked
 
 
@@ -33,7 +32,7 @@ def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
     examples: dict[str, Any] = {}
     for query in run.asked:
         for hit in query.answer.get("results", []):
-            complaint = run.world.complaint(query, hit, run.policy(query), FIREWALL)
+            complaint = run.world.complaint(query, hit, run.policy(query), run.firewall)
             if complaint is not None:
                 complaints[complaint] += 1
                 examples.setdefault(complaint, (query.event, query.source, query.answer["retrieval_stage"], hit))
@@ -48,7 +47,7 @@ def test_a_recorded_pool_holds_nothing_forbidden_either(run: Run) -> None:
             for hit in leg["hits"]:
                 seen += 1
                 assert hit["payload"]["namespace"] == query.event.get("namespace", "default")
-                assert permitted.visible(run.policy(query), FIREWALL, hit["payload"])
+                assert permitted.visible(run.policy(query), run.firewall, hit["payload"])
     assert seen > 100
 
 
@@ -165,7 +164,7 @@ def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
         if search or query.dead is not None or run.denial(query) is not None or not run.world.still(query, query.sent):
             continue
         looked_up[query.answer["retrieval_stage"]] += 1
-        listing = run.world.listing(query, run.policy(query), FIREWALL)[: event["limit"]]
+        listing = run.world.listing(query, run.policy(query), run.firewall)[: event["limit"]]
         found = [created[hit["payload"]["rev"]].get("created_at", 0) for hit in query.answer["results"]]
         assert found == listing, (event, query.source)
     assert looked_up["fast_path"] > 20

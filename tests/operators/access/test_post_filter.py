@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,8 +86,9 @@ def test_a_leg_without_hits_stays() -> None:
 
 
 PAYLOADS = st.fixed_dictionaries(
-    {"namespace": st.sampled_from(["acme", "other"])},
+    {},
     optional={
+        "namespace": st.sampled_from(["acme", "acme", "other", None, ["acme"], 1]),
         "classification": st.sampled_from(["public", "internal", "restricted", "secret", 5]),
         "labels": st.lists(st.sampled_from(["draft", "final"]), max_size=2),
     },
@@ -94,14 +96,15 @@ PAYLOADS = st.fixed_dictionaries(
 POINTS = st.dictionaries(st.sampled_from("abcdef"), PAYLOADS)
 
 
+@pytest.mark.parametrize("guard", [GUARD, AccessFilter("acme")], ids=["firewall on", "firewall off"])
 @given(POINTS, st.sets(st.sampled_from("abcdef")), st.randoms())
-def test_nothing_hidden_is_left(points: dict[str, Any], also: set[str], chance: Any) -> None:
+def test_nothing_hidden_is_left(guard: AccessFilter, points: dict[str, Any], also: set[str], chance: Any) -> None:
     """Whatever two legs found, what is left is what each check permits, and each removed record counts once."""
     other = {id_: points[id_] for id_ in sorted(also & points.keys(), key=lambda _: chance.random())}
-    asked = holding(GUARD, vector=points, keyword=other)
+    asked = holding(guard, vector=points, keyword=other)
     before = dict(asked.outcome.legs)
     asked.check_found()
-    hidden = {id_ for id_, payload in points.items() if not GUARD.permits(payload)}
+    hidden = {id_ for id_, payload in points.items() if not guard.permits(payload)}
     assert asked.outcome.removed == hidden
     for name, each in asked.outcome.legs.items():
         assert each == _without(before[name], hidden)
