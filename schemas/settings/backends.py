@@ -20,7 +20,9 @@ class EmbedderSettings(Backend):
     timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
-    cache_mib: int = Field(default=64, ge=0, description="MiB of query embeddings to cache, by text; 0: no cache.")
+    cache_mib: int = Field(
+        default=64, ge=0, description="MiB of query embeddings to cache, by namespace and text; 0: no cache."
+    )
 
     @model_validator(mode="after")
     def _has_url(self) -> Self:
