@@ -18,6 +18,10 @@ MEDIA_TYPE: Final = "application/cloudevents"
 ENVELOPE: Final = f"{MEDIA_TYPE}+json"
 JSON: Final = "application/json"
 
+MAX_ATTRIBUTES: Final = 64
+MAX_ATTRIBUTE_CHARS: Final = 4096
+"""Bounds of a query's envelope: each attribute is read, and some are in the result, too."""
+
 RESULT_TYPE: Final = "dev.rankstream.result.v1"
 
 CORRELATION_ID: Final = "correlationid"

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from schemas.normalization import nfc
 from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
 from schemas.timestamp import Timestamp
+from schemas.wording import MAX_WORDED, joined
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 """Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
@@ -75,6 +76,9 @@ FILTERED: Final = frozenset({"id", NAMESPACE, DESTINATION, SUBJECT, ACTOR_TYPE, 
 INDEXED: Final = FILTERED.union(TIMES, COLUMNS)
 """Payload fields that always have an index."""
 
+MAX_DOCUMENT_PARTS: Final = 65_536
+"""Keys, objects and arrays of a document event."""
+
 REFLECTION: Final = "reflection"
 """The type of documents that summarise other documents."""
 
@@ -115,7 +119,9 @@ class DocumentEvent(BaseModel):
         default=None,
         description="Tier: public (if missing), internal, confidential or restricted; the firewall hides any other.",
     )
-    labels: list[str] | None = Field(default=None, description="Labels that the firewall may block or require.")
+    labels: Annotated[list[str], Field(fail_fast=True)] | None = Field(
+        default=None, description="Labels that the firewall may block or require."
+    )
     created_at: Timestamp | None = None
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
@@ -130,13 +136,16 @@ class DocumentEvent(BaseModel):
     confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
     salience: Finite | None = Field(default=None, description="Replaces the value from tier and importance.")
     access_count: Annotated[int, Field(ge=0, le=2**53)] | None = Field(default=None, description="Times it was used.")
-    edges: list[Edge] | None = Field(default=None, description="Neighbours, for the stage `weighted`.")
+    edges: Annotated[list[Edge], Field(fail_fast=True)] | None = Field(
+        default=None, description="Neighbours, for the stage `weighted`."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _nothing_reserved(cls, event: Any) -> Any:
         if isinstance(event, dict) and (names := sorted(name for name in event if name.startswith("_"))):
-            raise ValueError(f"{', '.join(names)}: names that start with an underscore are the index's own")
+            named = joined(names[:MAX_WORDED], len(names[MAX_WORDED:]), ", ")
+            raise ValueError(f"{named}: names that start with an underscore are the index's own")
         return event
 
     @model_validator(mode="after")

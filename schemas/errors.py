@@ -20,6 +20,8 @@ from enum import StrEnum
 from typing import Final
 
 _MAX_QUOTED: Final = 80
+_MAX_FIELD: Final = 256
+"""Characters of a field's path: a message may name its fields as it likes."""
 
 
 class RankstreamError(Exception):
@@ -57,23 +59,35 @@ class InputError(RankstreamError):
     def __init__(self, kind: DeadLetterClass, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.kind = kind
-        self.field = field if field is not None else _FIELDS.get(kind)
+        self.field = field[:_MAX_FIELD] if field is not None else _FIELDS.get(kind)
 
 
 def problem(field: str, what: str, value: object) -> str:
     """The text `field: what is wrong (value)`, with the value cut: a string in quotes, anything else as JSON has it."""
+    field = field[:_MAX_FIELD]
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
+        # A character has four bytes at most.
+        value = value[: 4 * _MAX_QUOTED].decode("utf-8", "replace")
     if isinstance(value, str):
         return f"{field}: {what} ({value[:_MAX_QUOTED]!r})"
     try:
-        text = json.dumps(value, default=str)
+        text = _begun(value)
     except RecursionError:
         text = type(value).__name__
     except (TypeError, ValueError):
         # Not all that YAML gives is JSON.
         text = str(value)
     return f"{field}: {what} ({text[:_MAX_QUOTED]})"
+
+
+def _begun(value: object) -> str:
+    """The value as JSON, no more of it than is quoted: a large value is not written out for its beginning."""
+    text = ""
+    for piece in json.JSONEncoder(default=str).iterencode(value):
+        text += piece
+        if len(text) >= _MAX_QUOTED:
+            break
+    return text
 
 
 def invalid(field: str, what: str, value: object) -> InputError:

@@ -53,7 +53,7 @@ def _scalar(value: object) -> object:
 # A plain union would report one message per member for a single problem.
 Discrete = Annotated[str | bool | int, BeforeValidator(_discrete)]
 Scalar = Annotated[str | bool | int | float, BeforeValidator(_scalar)]
-Values = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES)]
+Values = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES, fail_fast=True)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 

@@ -24,6 +24,11 @@ MAX_LIMIT: Final = 200
 
 MAX_CURSOR_CHARS: Final = 512
 
+MAX_QUERY_PARTS: Final = 4096
+"""Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
+metadata, and the parameters of a recipe.
+"""
+
 MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
 """The largest number that a vector of the index can contain."""
 
@@ -39,7 +44,7 @@ SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
 """The version of an event: the integer 1."""
 
 Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
-Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536)]
+Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536, fail_fast=True)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 

@@ -1,13 +1,19 @@
 """What is wrong with a value, in words of ours: for configurations and for events alike. Pure."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 Path = tuple[str | int, ...]
+
+MAX_WORDED: Final = 20
+"""Problems of one event that are put into words: each costs more than the finding of it, and a reader needs no more."""
+
+_LONGEST_NAME: Final = 80
+"""Characters of a name that are compared. No name of ours is half as long."""
 
 _EXPECTED: Final = {
     "missing": "missing",
@@ -56,6 +62,11 @@ def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
     return item["msg"].removeprefix("Value error, ")
 
 
+def joined(first: Iterable[str], more: int, between: str = "; ") -> str:
+    """The first of many problems, or names, in one line, and how many more there are."""
+    return between.join([*first, f"and {more} more"] if more else first)
+
+
 def unknown(name: str, known: Sequence[str]) -> str:
     """That there is no such name, with the one that was likely meant, else with all."""
     if (near := likely(name, known)) is not None:
@@ -65,7 +76,7 @@ def unknown(name: str, known: Sequence[str]) -> str:
 
 def likely(name: str, known: Sequence[str]) -> str | None:
     """The known name that was likely meant."""
-    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+    return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)), None)
 
 
 def names(root: type[BaseModel], path: Path) -> list[str]:

@@ -20,7 +20,7 @@ from flows.cli.query_client import Unanswered
 from flows.process.http_server import HEAD, BoundedHandler, BoundedServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, RankstreamError
-from schemas.wording import worded
+from schemas.wording import MAX_WORDED, joined, worded
 
 HOST: Final = "127.0.0.1"
 
@@ -139,8 +139,10 @@ class ConsoleServer(BoundedServer):
         except orjson.JSONEncodeError as error:
             return Reply.error(HTTPStatus.BAD_REQUEST, f"not sent: {error}")
         except ValidationError as error:
-            problems = ((".".join(map(str, item["loc"])), worded(item, Search)) for item in error.errors())
-            return Reply.error(HTTPStatus.BAD_REQUEST, "; ".join(": ".join(filter(None, each)) for each in problems))
+            found = error.errors()
+            problems = ((".".join(map(str, item["loc"])), worded(item, Search)) for item in found[:MAX_WORDED])
+            lines = (": ".join(filter(None, each)) for each in problems)
+            return Reply.error(HTTPStatus.BAD_REQUEST, joined(lines, len(found[MAX_WORDED:])))
         try:
             return Reply.json(self._ask(events)._asdict())
         except (RankstreamError, OSError) as error:

@@ -42,6 +42,9 @@ MOST_AT_ONCE: Final = 64
 """Messages that the flow gets at a time at most: more would go through it in step, and leave it idle while all of them
 wait for the same backend."""
 
+BYTES_AT_ONCE: Final = 1 << 20
+"""Bytes of values after which no more come along: all else that the engine has to do waits until they are decoded."""
+
 AHEAD: Final = 512
 """Records that wait for credit at most, but for what one poll brings. A client may drop what it has fetched when it is
 paused, and the flow would wait for it to be fetched again."""
@@ -73,7 +76,7 @@ class ConsumerLoop:
         self._drain_timeout = drain_timeout
         self._metrics = metrics
         self._lag = Lag(consumer, ledger, metrics)
-        self._batches: deque[list[Message]] = deque()
+        self._read: deque[Message] = deque()
         self._ahead: deque[ConsumerRecord] = deque()
         self._lock = threading.Lock()
         self._assigned: dict[TopicPartition, int] = {}
@@ -137,10 +140,12 @@ class ConsumerLoop:
         if self._failure is not None or self._drained:
             raise StopIteration
         messages: list[Message] = []
-        # Each of the batches has as many at most.
-        while self._batches and len(messages) + len(self._batches[0]) <= MOST_AT_ONCE:
-            messages += self._batches.popleft()
-        if self._batches:
+        left = BYTES_AT_ONCE
+        # The one that goes over the bound goes along: a large one must go at some time.
+        while self._read and len(messages) < MOST_AT_ONCE and left > 0:
+            messages.append(self._read.popleft())
+            left -= len(messages[-1].value or b"")
+        if self._read:
             self._wakeup.set()
         return messages
 
@@ -185,7 +190,7 @@ class ConsumerLoop:
         if messages := self._messages():
             self._metrics.received.inc(len(messages))
             self._arrived()
-            self._batches.extend(messages[at : at + MOST_AT_ONCE] for at in range(0, len(messages), MOST_AT_ONCE))
+            self._read.extend(messages)
             self._wakeup.set()
             dense = len(messages) > 1 or now - self._read_at < _SPARSE
             self._read_at = now
@@ -217,7 +222,7 @@ class ConsumerLoop:
             self._paused = True
 
     def _finish_if_drained(self) -> None:
-        if self._stop_at is None or self._drained or self._batches:
+        if self._stop_at is None or self._drained or self._read:
             return
         in_flight = self._ledger.in_flight
         late = time.monotonic() >= self._stop_at

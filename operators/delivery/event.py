@@ -6,28 +6,30 @@ from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from operators.query.message import Message
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.query import SCHEMA_VERSION
-from schemas.wording import worded
+from schemas.wording import MAX_WORDED, joined, worded
 
 E = TypeVar("E", bound=BaseModel)
 
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?')
+# Possessive: no place to go back to is kept, which would take a hundred times the memory of a long string.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?')
 
 _NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
 """Levels of nesting; JSON that is written again, to Qdrant and into results, may have 254."""
 
 
-def parse(value: bytes | None, max_bytes: int) -> dict[str, Any]:
+def parse(value: bytes | None, max_bytes: int, max_parts: int | None = None) -> dict[str, Any]:
     """Read one event. Raises InputError as `json_object` does, and `unsupported_version`."""
-    return readable(json_object(value, max_bytes))
+    return readable(json_object(value, max_bytes, max_parts))
 
 
-def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
-    """Read one JSON object.
+def json_object(value: bytes | None, max_bytes: int, max_parts: int | None = None) -> dict[str, Any]:
+    """Read one JSON object of at most `max_parts` keys, objects and arrays; None: of any number.
 
     Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), or `invalid` for anything but an object
     and for a repeated key.
@@ -42,7 +44,7 @@ def json_object(value: bytes | None, max_bytes: int) -> dict[str, Any]:
         raise InputError(DeadLetterClass.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")
-    keys, levels = _shape(document)
+    keys, levels = _shape(document, max_parts)
     if levels > MAX_DEPTH:
         raise InputError(DeadLetterClass.NOT_JSON, f"{levels} levels of nesting, expected at most {MAX_DEPTH}")
     # The parser silently takes the last of repeated keys, so the keys in the text are counted. Where there are as many
@@ -64,26 +66,33 @@ def readable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Every problem of what was to be a `model`, as `field: problem (value)`, with values cut short."""
-    problems = []
-    for item in error.errors(include_url=False):
-        field, what = ".".join(str(part) for part in item["loc"]), worded(item, model)
-        problems.append(problem(field, what, item["input"]) if field else what)
-    return "; ".join(problems)
+    """The problems of what was to be a `model`, as `field: problem (value)`, with values cut short.
+
+    Of more than MAX_WORDED problems the first, and how many more there are.
+    """
+    return _explained(error.errors(include_url=False), model)
 
 
 def validated(model: type[E], document: dict[str, Any]) -> E:
-    """Validate the object as an event. Raises InputError `invalid` with every problem."""
+    """Validate the object as an event. Raises InputError `invalid` with the problems, as `explain` has them."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise InputError(DeadLetterClass.INVALID, explain(error, model), _wrong(error)) from error
+        found = error.errors(include_url=False)
+        wrong = next((field for item in found if (field := _field(item))), None)
+        raise InputError(DeadLetterClass.INVALID, _explained(found, model), wrong) from error
 
 
-def _wrong(error: ValidationError) -> str | None:
-    """The first field that is wrong, as `explain` calls it."""
-    named = (".".join(str(part) for part in item["loc"]) for item in error.errors(include_url=False))
-    return next((field for field in named if field), None)
+def _explained(found: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+    problems = []
+    for item in found[:MAX_WORDED]:
+        field, what = _field(item), worded(item, model)
+        problems.append(problem(field, what, item["input"]) if field else what)
+    return joined(problems, len(found[MAX_WORDED:]))
+
+
+def _field(item: ErrorDetails) -> str:
+    return ".".join(str(part) for part in item["loc"])
 
 
 def check_headers(message: Message) -> None:
@@ -98,9 +107,12 @@ def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
         raise InputError(DeadLetterClass.VECTOR_DIMENSION, f"vector: {len(vector)} numbers, expected {dimension}")
 
 
-def _shape(document: Any) -> tuple[int, int]:
-    """How many keys there are, and how many levels of objects and arrays."""
-    keys = levels = 0
+def _shape(document: Any, max_parts: int | None) -> tuple[int, int]:
+    """How many keys there are, and how many levels of objects and arrays.
+
+    Raises InputError `too_large` for more parts, before anything else looks at each of them.
+    """
+    keys = levels = nested = 0
     level = [document]
     while level:
         levels += 1
@@ -113,5 +125,9 @@ def _shape(document: Any) -> tuple[int, int]:
             # The numbers of a vector are skipped as a whole.
             if not _NESTING.isdisjoint(map(type, items)):
                 below += [item for item in items if type(item) in _NESTING]
+            if max_parts is not None and keys + nested + len(below) > max_parts:
+                what = f"value: more than {max_parts} keys, objects and arrays"
+                raise InputError(DeadLetterClass.TOO_LARGE, what)
+        nested += len(below)
         level = below
     return keys, levels

@@ -1,6 +1,7 @@
 """Decode: a message's bytes become a document in flight, or a named error."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from bytewax.dataflow import Stream, operator
 
@@ -10,7 +11,7 @@ from operators.indexing.tombstone import tombstone
 from operators.query.destinations import Destinations
 from operators.query.message import Message
 from operators.runtime.stage import Batch, Messages, entry
-from schemas.document import DocumentEvent, point_id
+from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,7 @@ class DocumentDecoder:
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
         check_headers(message)
-        document = tombstone(message.key) if message.value is None else parse(message.value, self.max_bytes)
-        event = validated(DocumentEvent, document)
+        event = validated(DocumentEvent, self._read(message))
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)
@@ -42,6 +42,11 @@ class DocumentDecoder:
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
         )
+
+    def _read(self, message: Message) -> dict[str, Any]:
+        if message.value is None:
+            return tombstone(message.key)
+        return parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS)
 
 
 @operator

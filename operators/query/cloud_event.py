@@ -87,6 +87,8 @@ def from_headers(headers: Headers) -> CloudEvent:
         attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
         if attribute in attributes:
             raise invalid(lower, "given twice", value)
+        if len(attributes) == names.MAX_ATTRIBUTES:
+            raise _too_many()
         try:
             attributes[attribute] = value.decode()
         except UnicodeDecodeError:
@@ -123,6 +125,8 @@ def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
     def error(name: str, what: str) -> InputError:
         return invalid(field(name), what, attributes.get(name))
 
+    if len(attributes) > names.MAX_ATTRIBUTES:
+        raise _too_many()
     # First: the rest is judged by the rules of that version.
     version = attributes.get("specversion")
     if isinstance(version, str) and version not in ("", names.SPECVERSION):
@@ -137,6 +141,8 @@ def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
         if not _NAME.fullmatch(name):
             raise invalid("an attribute's name", "not of a to z and 0 to 9", name)
         if isinstance(value, str):
+            if len(value) > names.MAX_ATTRIBUTE_CHARS:
+                raise error(name, f"{len(value)} characters, at most {names.MAX_ATTRIBUTE_CHARS}")
             if _CONTROL.search(value):
                 raise error(name, "a control character")
         elif name in _STRINGS or not isinstance(value, bool | int):
@@ -154,6 +160,10 @@ def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
         raise error("datacontenttype", "JSON in UTF-8 is expected")
     correlation_id = attributes.get(names.CORRELATION_ID)
     return CloudEvent(mode, attributes["id"], attributes["source"], correlation_id, _trace(attributes))
+
+
+def _too_many() -> InputError:
+    return InputError(DeadLetterClass.INVALID, f"a CloudEvent has at most {names.MAX_ATTRIBUTES} attributes")
 
 
 _STRINGS: Final = frozenset(

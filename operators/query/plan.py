@@ -16,6 +16,7 @@ from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
 from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
+from schemas.wording import joined
 
 _ANYBODY: Final = SourcePolicy()
 
@@ -158,7 +159,8 @@ class Planner:
         try:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
-            wrong = "; ".join(problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
+            named = (problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
+            wrong = joined(named, error.more)
             raise InputError(DeadLetterClass.INVALID, wrong, f"overrides.{error.problems[0].path}") from error
         if boost is not None:
             try:

@@ -13,9 +13,11 @@ Rules
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
@@ -27,6 +29,8 @@ from schemas.result import Status, TotalRelation
 
 _MOST_DIGITS: Final = 19
 """Of an integer of 64 bits."""
+
+_LONG: Final = re.compile(rb"\d{%d}" % (_MOST_DIGITS + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,37 +105,47 @@ def refused_result(
 
 
 class _Object(dict[str, Any]):
-    """A JSON object as it was written. `repeats`: it, or an object in it, has a key twice."""
+    """A JSON object with keys that are given twice."""
 
-    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
-        self._given: set[str] = set()
-        self._twice: set[str] = set()
-        for name, value in pairs:
-            (self._twice if name in self._given else self._given).add(name)
-            self[name] = value
-        self.repeats = bool(self._twice)
+    __slots__ = ("twice",)
 
-    @staticmethod
-    def read(value: bytes | None) -> "_Object | None":
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(name for name, _ in pairs)
+        self.twice = frozenset(name for name, count in counts.items() if count > 1)
+
+
+class _Read(NamedTuple):
+    """A JSON object as it was written. `repeats`: an object in the text has a key twice."""
+
+    fields: dict[str, Any]
+    repeats: bool
+
+    @classmethod
+    def of(cls, value: bytes | None) -> "_Read | None":
         """The one object that the value is; None if it is none, or can't be read."""
         repeats = False
 
-        def built(pairs: list[tuple[str, Any]]) -> "_Object":
+        def built(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             nonlocal repeats
-            made = _Object(pairs)
-            repeats = made.repeats = made.repeats or repeats
-            return made
+            made = dict(pairs)
+            if len(made) == len(pairs):
+                return made
+            repeats = True
+            return _Object(pairs)
 
+        text = value or b""
+        # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
+        integer = _integer if _LONG.search(text) else None
         try:
-            # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
-            found = json.loads((value or b"").decode(), object_pairs_hook=built, parse_int=_integer)
+            found = json.loads(text.decode(), object_pairs_hook=built, parse_int=integer)
         except (ValueError, RecursionError):
             return None
-        return found if isinstance(found, _Object) else None
+        return cls(found, repeats) if isinstance(found, dict) else None
 
     def once(self, name: str) -> Any:
         """The field's value; None if it isn't given exactly once."""
-        return None if name in self._twice else self.get(name)
+        return None if isinstance(self.fields, _Object) and name in self.fields.twice else self.fields.get(name)
 
 
 def _integer(digits: str) -> float:
@@ -139,25 +153,25 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def _opened(message: Message, mode: Mode | None) -> tuple[_Object | None, CloudEvent | None]:
+def _opened(message: Message, mode: Mode | None) -> tuple[_Read | None, CloudEvent | None]:
     """The query, and its envelope if that keeps the specification."""
-    document = _Object.read(message.value)
+    document = _Read.of(message.value)
     if mode is None or document is None:
         return document, None
     if mode is Mode.BINARY:
         return document, _kept(lambda: cloud_event.from_headers(message.headers))
-    envelope = _kept(lambda: cloud_event.from_envelope(document)[0]) if not document.repeats else None
+    envelope = _kept(lambda: cloud_event.from_envelope(document.fields)[0]) if not document.repeats else None
     return _data(document), envelope
 
 
-def _data(envelope: _Object) -> _Object | None:
+def _data(envelope: _Read) -> _Read | None:
     encoded, data = envelope.once("data_base64"), envelope.once("data")
     if encoded is None:
-        return data if isinstance(data, _Object) else None
-    if "data" in envelope:
+        return _Read(data, envelope.repeats) if isinstance(data, dict) else None
+    if "data" in envelope.fields:
         return None
     try:
-        return _Object.read(base64.b64decode(encoded, validate=True))
+        return _Read.of(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError, TypeError):
         return None
 

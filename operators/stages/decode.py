@@ -16,7 +16,7 @@ from operators.runtime.stage import Batch, Messages, entry
 from operators.telemetry.signals import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
-from schemas.query import QueryEvent
+from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits
 from schemas.timestamp import unix_seconds
 
@@ -67,14 +67,14 @@ class Decoder:
         limit = self.limits.max_message_bytes
         mode = cloud_event.content_mode(message.headers)
         if mode is None:
-            document = parse(message.value, limit)
+            document = parse(message.value, limit, MAX_QUERY_PARTS)
             cloud_event.check_plain(document)
             return None, document
         if mode is Mode.BINARY:
-            return cloud_event.from_headers(message.headers), parse(message.value, limit)
-        envelope, data = cloud_event.from_envelope(json_object(message.value, limit))
+            return cloud_event.from_headers(message.headers), parse(message.value, limit, MAX_QUERY_PARTS)
+        envelope, data = cloud_event.from_envelope(json_object(message.value, limit, MAX_QUERY_PARTS))
         if isinstance(data, bytes):
-            return envelope, parse(data, limit)
+            return envelope, parse(data, limit, MAX_QUERY_PARTS)
         if not isinstance(data, dict):
             raise invalid("data", "an object is expected", data)
         return envelope, readable(data)

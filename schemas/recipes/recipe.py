@@ -10,20 +10,21 @@ Rules
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
 from schemas.recipes.similarity import SimilarityStage
 from schemas.recipes.stages import LATER, LlmRerank, Reflections, Rerank, Temporal
-from schemas.wording import worded
+from schemas.wording import MAX_WORDED, joined, worded
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -44,11 +45,14 @@ class Problem(NamedTuple):
 
 
 class RecipeError(ValueError):
-    """An invalid recipe. The message names every wrong stage, parameter, bound and value."""
+    """An invalid recipe. The message names the wrong stages, parameters, bounds and values, and how many `more` there
+    are.
+    """
 
-    def __init__(self, *problems: Problem) -> None:
-        super().__init__("; ".join(problem(*each) for each in problems))
+    def __init__(self, *problems: Problem, more: int = 0) -> None:
+        super().__init__(joined((problem(*each) for each in problems), more))
         self.problems = problems
+        self.more = more
 
 
 @dataclass(frozen=True)
@@ -81,19 +85,23 @@ class Recipe:
     @classmethod
     def _of(cls, name: str, written: Mapping[str, Parameters], max_distance: object) -> "Recipe":
         problems: list[Problem] = []
+        more = 0
         stages = []
         for stage, parameters in written.items():
             try:
                 stages.append(STAGES[stage].model_validate(dict(parameters)))
             except ValidationError as error:
-                problems += _problems(stage, error)
+                found = error.errors(include_url=False)
+                first = found[: MAX_WORDED - len(problems)]
+                problems += _problems(stage, first)
+                more += len(found) - len(first)
         distance = _distance(max_distance)
         if distance is None:
             problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
         elif len(stages) == len(written):
             problems += _misplaced(stages)
         if problems or distance is None:
-            raise RecipeError(*problems)
+            raise RecipeError(*problems, more=more)
         return cls(name, tuple(stages), distance, written)
 
     def overridden(self, overrides: Overrides) -> "Recipe":
@@ -235,8 +243,8 @@ def _named(item: object) -> tuple[str, Parameters]:
     return name, parameters or {}
 
 
-def _problems(stage: str, error: ValidationError) -> Iterator[Problem]:
-    for item in error.errors(include_url=False):
+def _problems(stage: str, found: Iterable[ErrorDetails]) -> Iterator[Problem]:
+    for item in found:
         path = ".".join([stage, *(str(part) for part in item["loc"])])
         yield Problem(path, worded(item, STAGES[stage]), item["input"])
 

@@ -1,1 +1,1 @@
-"""Who is not the tenant asks for the tenant's texts, by every way that an audit found, with the firewall on and off."""
+"""What an adversary tries: tenants that want the texts of others, servers that lie, messages that cost too much."""

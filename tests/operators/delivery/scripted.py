@@ -74,6 +74,7 @@ class ScriptedConsumer:
     """
 
     def __init__(self, log: Mapping[TopicPartition, Sequence[int]] | None = None) -> None:
+        self.value = b"value"
         self.log = {partition: list(offsets) for partition, offsets in (log or {}).items()}
         self.commits: dict[TopicPartition, Commit | None] = {}
         self.first = 0
@@ -130,7 +131,7 @@ class ScriptedConsumer:
             if partition in self.paused:
                 continue
             for offset in [offset for offset in self.log.get(partition, []) if offset >= position]:
-                records.append(ConsumerRecord(partition, offset, b"key", b"value", (), time.time()))
+                records.append(ConsumerRecord(partition, offset, b"key", self.value, (), time.time()))
                 self.positions[partition] = offset + 1
         return records
 

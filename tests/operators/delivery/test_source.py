@@ -9,7 +9,7 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, run_main
 
-from operators.delivery.consumer_loop import AHEAD, MOST_AT_ONCE
+from operators.delivery.consumer_loop import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE
 from operators.delivery.source import MessageSource
 from operators.query.message import Message
 from operators.runtime.stage import Messages
@@ -70,6 +70,26 @@ def test_many_records_reach_the_flow_in_parts() -> None:
     finally:
         reader.consumer_loop.close()
     assert max(sizes) <= MOST_AT_ONCE
+
+
+@pytest.mark.parametrize("size", [BYTES_AT_ONCE // 16, BYTES_AT_ONCE // 4, 2 * BYTES_AT_ONCE])
+def test_large_records_reach_the_flow_by_their_bytes(size: int) -> None:
+    """A batch ends with the record with which it has BYTES_AT_ONCE, so that the engine gets its turn in between."""
+    total = 40
+    consumer = ScriptedConsumer({FIRST: range(total)})
+    consumer.value = b"x" * size
+    reader = Reader(consumer, 1000, WITHIN)
+    reader.consumer_loop.start(reader.flush)
+    taken: list[int] = []
+    try:
+        until(consumer.subscribed.is_set)
+        consumer.assign(FIRST)
+        while sum(taken) < total:
+            assert reader.wakeup.wait() or not taken
+            taken.append(len(reader.consumer_loop.take()))
+    finally:
+        reader.consumer_loop.close()
+    assert max(taken) == max(1, BYTES_AT_ONCE // size)
 
 
 def test_what_follows_the_index_hears_of_messages_first() -> None:
