@@ -49,7 +49,11 @@ class AccessFilter:
 
     def conditions(self) -> list[dict[str, Any]]:
         """Qdrant's conditions, for the `must` list of every leg."""
-        conditions: list[dict[str, Any]] = [{"key": NAMESPACE, "match": {"value": self.namespace}}]
+        return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible()]
+
+    def visible(self) -> list[dict[str, Any]]:
+        """Those of them that are about tier and labels, in whatever namespace."""
+        conditions: list[dict[str, Any]] = []
         if self.tiers is None:
             return conditions
         if self.blocked:
@@ -73,6 +77,12 @@ class AccessFilter:
         if (PUBLIC if tier is None else tier) not in self.tiers:
             return False
         return labels.issuperset(self.required)
+
+
+def visibility(payload: Mapping[str, Any]) -> tuple[object, list[str]]:
+    """Tier and labels of a document: the same queries of a namespace see all documents that have the same."""
+    tier = payload.get(CLASSIFICATION)
+    return PUBLIC if tier is None else tier, sorted(_labels(payload.get(LABELS)))
 
 
 def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: str) -> AccessFilter:

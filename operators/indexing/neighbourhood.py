@@ -3,6 +3,8 @@
 Rules
 -----
 - A document's place is its group and its value in the order; of equal values the point's id decides.
+- Documents of one group have the same tier and labels, firewall or not: who may see one of them may see all, so that
+  being found by a context tells nothing of a document that is hidden.
 - Its window is the `before` documents in front of it, itself, and the `after` documents behind it, all of its group.
 - A document without a place is alone in its window.
 """
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from operators.access.firewall import visibility
 from operators.ranking.dedupe import content
 from operators.ranking.run import stamp
 from schemas.document import GROUP, ORDER
@@ -55,7 +58,7 @@ def place(settings: ContextSettings, destination: str, namespace: str, fields: M
     group = _value(fields, settings.group_by) if settings.group_by is not None else True
     if order is None or not isinstance(group, str | int | float):
         return None
-    return Place(orjson.dumps([destination, namespace, group]).decode(), order)
+    return Place(orjson.dumps([destination, namespace, *visibility(fields), group]).decode(), order)
 
 
 def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:

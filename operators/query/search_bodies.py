@@ -152,20 +152,20 @@ class Searches:
         elif retrieval.terms is not None:
             terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
             body = {"query": terms, "using": self.sparse, "filter": seen, **common}
-            place = {"must": self._place(query)} if self.idf_of_namespace else None
-            if place is not None:
-                body["params"] = {"idf": {"corpus": place}}
+            counted = self._counted(query)
+            if counted is not None:
+                body["params"] = {"idf": {"corpus": counted}}
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
-                corpus = Corpus(place, query.cache.watermark if place is not None else None)
+                corpus = Corpus(counted, query.cache.watermark if self.idf_of_namespace else None)
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         assert query.retrieval.terms is not None
         terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
         body = {"query": terms, "using": self.sparse_context, "filter": seen, **common}
-        if self.idf_of_namespace:
-            body["params"] = {"idf": {"corpus": {"must": self._place(query)}}}
+        if (counted := self._counted(query)) is not None:
+            body["params"] = {"idf": {"corpus": counted}}
         return Search(body, query.trace)
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
@@ -182,6 +182,16 @@ class Searches:
             kind = orders[FIELDS.get(key, key)]
         body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
         return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
+
+    def _counted(self, query: InFlight) -> Condition | None:
+        """The documents over which the rarity of a term is counted; None: all of the collection.
+
+        What the query may not see is not counted: a term's weight would tell that it is there.
+        """
+        must = self._place(query) if self.idf_of_namespace else []
+        if query.asked.access_filter is not None:
+            must += query.asked.access_filter.visible()
+        return {"must": must} if must else None
 
     def _place(self, query: InFlight) -> list[Condition]:
         return [

@@ -211,6 +211,8 @@ def _mates(other: Mapping[str, Any], payload: Mapping[str, Any]) -> bool:
         and "turn" in other
         and other.get("session") == payload.get("session") is not None
         and other["namespace"] == payload["namespace"]
+        and other.get("classification", "public") == payload.get("classification", "public")
+        and set(other.get("labels", ())) == set(payload.get("labels", ()))
     )
 
 

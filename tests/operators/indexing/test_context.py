@@ -25,6 +25,8 @@ events = st.fixed_dictionaries(
         "turn": st.integers(0, 3),
         "text": st.sampled_from(WORDS),
         "namespace": st.sampled_from(("public", "other")),
+        "classification": st.sampled_from(("public", "restricted", "unheard of")),
+        "labels": st.lists(st.sampled_from(("draft", "board")), max_size=2),
     },
 )
 batches = st.lists(st.lists(events, min_size=1, max_size=6), max_size=4)
@@ -70,6 +72,27 @@ def test_neighbours_that_come_later_change_and_go(tmp_path: Path) -> None:
         assert held() == {"a": "ac", "b": "b", "c": "ac"}
         index.apply([[[{"id": "a", "op": "delete", "updated_at": 2.0}]]], 0)
         assert held() == {"b": "b", "c": "c"}
+
+
+@pytest.mark.parametrize("hidden", [{"classification": "restricted"}, {"labels": ["board"]}, {"classification": ""}])
+def test_a_context_is_of_what_the_same_sources_see(tmp_path: Path, hidden: Event) -> None:
+    """A neighbour that is hidden leaves the contexts of the others, and is in them again once it is shown."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+
+        def held() -> dict[str, str]:
+            check(index)
+            return {id_: "".join(window) for id_, (window, _, _) in sorted(contexts(index.points()).items())}
+
+        index.apply([[[turn("a", 1, "harbour"), turn("b", 2, "violin"), turn("c", 3, "lantern")]]], 0)
+        assert held() == {"a": "ab", "b": "abc", "c": "bc"}
+        index.apply([[[{**turn("b", 2, "violin", version=2.0), **hidden}]]], 0)
+        assert held() == {"a": "ac", "b": "b", "c": "ac"}
+        index.apply([[[{**turn("c", 3, "lantern", version=2.0), **hidden}]]], 0)
+        assert held() == {"a": "a", "b": "bc", "c": "bc"}
+        index.apply([[[turn("b", 2, "violin", version=3.0)]]], 0)
+        assert held() == {"a": "ab", "b": "ab", "c": "c"}
 
 
 def test_a_deletion_that_was_cut_off_is_finished(tmp_path: Path) -> None:
@@ -127,7 +150,7 @@ def test_contexts_converge(
     before: int,
     after: int,
 ) -> None:
-    """Whatever is written, moved and deleted, by however many indexers at once, with crashes in between."""
+    """Whatever is written, moved, reclassified and deleted, by however many indexers at once, with crashes in between."""
     with Engine(tmp_path_factory.mktemp("index")) as engine:
         index = Index(engine, settings(before=before, after=after))
         asyncio.run(index.create())

@@ -54,10 +54,10 @@ def test_a_context_is_the_contents_in_order() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"session": 3, "turn": 7}, Place('["default","public",3]', 7.0)),
-        ({"session": "3", "turn": 7}, Place('["default","public","3"]', 7.0)),
-        ({"session": True, "turn": 0.5}, Place('["default","public",true]', 0.5)),
-        ({"session": 3, "turn": "2023-05-08T13:56:00Z"}, Place('["default","public",3]', 1683554160.0)),
+        ({"session": 3, "turn": 7}, Place('["default","public","public",[],3]', 7.0)),
+        ({"session": "3", "turn": 7}, Place('["default","public","public",[],"3"]', 7.0)),
+        ({"session": True, "turn": 0.5}, Place('["default","public","public",[],true]', 0.5)),
+        ({"session": 3, "turn": "2023-05-08T13:56:00Z"}, Place('["default","public","public",[],3]', 1683554160.0)),
         ({"session": 3}, None),
         ({"turn": 7}, None),
         ({"session": [3], "turn": 7}, None),
@@ -76,6 +76,22 @@ def test_a_group_is_of_one_namespace_and_destination() -> None:
     every = ContextSettings(order_by="turn")
     groups = {place(every, *names, {"turn": 1}) for names in (("d", "n"), ("d", "m"), ("e", "n"))}
     assert len(groups) == 3
+
+
+def test_a_group_is_of_one_tier_and_the_same_labels() -> None:
+    """In whatever order labels are listed; a missing tier is public, an unknown one is its own."""
+    alike: list[list[dict[str, Any]]] = [
+        [{}, {"classification": None, "labels": []}, {"classification": "public", "labels": None}],
+        [{"labels": ["a", "b"]}, {"labels": ["b", "a", "b"], "classification": "public"}],
+        [{"labels": ["a"]}],
+        [{"labels": ['a","b']}],
+        [{"classification": "restricted"}],
+        [{"classification": "cosmic"}],
+        [{"classification": "restricted", "labels": ["a"]}],
+    ]
+    groups = [{place(TURNS, "d", "n", {"session": 3, "turn": 7, **each}) for each in some} for some in alike]
+    assert [len(some) for some in groups] == [1] * len(alike)
+    assert len(set().union(*groups)) == len(alike)
 
 
 def test_without_an_order_nothing_has_a_place() -> None:
