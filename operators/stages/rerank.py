@@ -96,16 +96,14 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known, unread = self._known(asked.namespace, text, self._documents(query, text, top))
         if self.cache is not None or self.verdicts is not None:
             query.trace.looked_up("rerank", len(known), len(unread))
-        where = query.asked.collection, asked.namespace
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
         able = query.retrieval.capabilities
         stage = query.asked.plan.recipe.reranking
-        context = stage.context if stage is not None and not self.picking else 0.0
+        context = stage.context if stage is not None and not self.picking and able.dense_context else 0.0
         neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
-        request = RerankRequest(
-            text, unread, *where, embedding, known, watermark, able.tokens, able.exact, neighbours, context
-        )
-        return {self.name: request}
+        given = text, unread, query.asked.collection, asked.namespace, embedding, known, watermark
+        seen = query.asked.access_filter
+        return {self.name: RerankRequest(*given, able.tokens, able.exact, neighbours, context, seen)}
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""

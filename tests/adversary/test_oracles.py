@@ -70,7 +70,7 @@ class Source:
         retrieval.terms = ANALYSER.query(text)
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
-        search = next(each for (name, _), each in self._searches(query).items() if name == leg)
+        search = self._searches(query)[leg, "documents"]
         retriever = Retriever(self._client, self._searches, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
         [found] = asyncio.run(retriever((leg, "documents"), [search], TIMEOUT))
         assert isinstance(found, Found)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -72,6 +72,13 @@ class AllBut:
     fields: Sequence[str]
 
 
+class Kept(NamedTuple):
+    """Which points are kept: those for whose id, and these fields of whose payload, `test` is true."""
+
+    fields: Sequence[str]
+    test: Callable[[str, Payload], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class QdrantClient:
     """One Qdrant; `timeout` is in seconds, for the whole call, however many requests it takes.
@@ -124,10 +131,24 @@ class QdrantClient:
         found = await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
         return {id_: self.fields.payload(id_, payload) for id_, payload in found.items()}
 
-    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> dict[str, Any]:
-        """The vector of this name of those points that have one, by id, as Qdrant writes it; raises BackendError."""
-        body = {"ids": [point_id(each) for each in ids], "with_payload": False, "with_vector": [name]}
-        return await self._ask(collection, "/points", body, partial(read_vectors, name=name), _now() + timeout)
+    async def vectors(
+        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+    ) -> dict[str, Any]:
+        """The vector of this name of those points that have one, by id, as Qdrant writes it; raises BackendError.
+
+        `kept`, if given, decides by the payload that the point has together with this vector.
+        """
+        wanted = False if kept is None else self.fields.fields(_fields(kept.fields))
+        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": [name]}
+
+        def read(result: object) -> dict[str, Any]:
+            found = read_vectors(result, name)
+            if kept is None:
+                return found
+            payloads = read_payloads(result)
+            return {id_: each for id_, each in found.items() if kept.test(id_, self.fields.payload(id_, payloads[id_]))}
+
+        return await self._ask(collection, "/points", body, read, _now() + timeout)
 
     async def scroll(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, Protocol
 
+from operators.access.firewall import AccessFilter
 from operators.query.embedding import Embedding
 from operators.query.rerank_scores import Scores
 from schemas.errors import BackendError
@@ -21,7 +22,8 @@ class RerankRequest:
     `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
     is indexed, as far as that is known. `neighbours` are the point ids of the documents that a document's context is
     made of, its own among them, and `context` is the share that their mean has of its score. `stored`: the collection
-    can keep token vectors; `compared`: Qdrant may be asked to compare them.
+    can keep token vectors; `compared`: Qdrant may be asked to compare them. `access`: which documents the query may
+    see, as they are when they are compared; None is all.
     """
 
     query: str
@@ -35,6 +37,7 @@ class RerankRequest:
     compared: bool = True
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     context: float = 0.0
+    access: AccessFilter | None = None
 
     @property
     def read(self) -> list[str]:

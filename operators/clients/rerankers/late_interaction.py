@@ -3,7 +3,8 @@
 The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
 candidates alone; where the collection forbids that, they are fetched and compared here. Of documents that the index
 keeps none of they are computed on the fly, if that is asked for. Every way a score is the same but for rounding, so
-that one answer may have several.
+that one answer may have several. Of documents that the query may not see, neighbours or candidates that were hidden
+meanwhile, no vector is compared.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from operators.clients.qdrant.client import point_id
+from operators.clients.qdrant.client import Kept, point_id
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
@@ -37,8 +38,10 @@ class Searching(Protocol):
         """Answer every search with its hits or with the error that it met."""
         ...
 
-    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> dict[str, Any]:
-        """The vector of this name of those points that have one, by id; raises BackendError."""
+    async def vectors(
+        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+    ) -> dict[str, Any]:
+        """The vector of this name of those points that have one and are `kept`, by id; raises BackendError."""
         ...
 
 
@@ -102,8 +105,9 @@ class LateInteraction:
         if self._idf is None or not embedding.token_ids:
             return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
         try:
+            where = request.collection, request.namespace
             weights = await self._idf.weights(
-                request.collection, request.namespace, embedding.token_ids, watermark=request.watermark, timeout=timeout
+                *where, embedding.token_ids, access=request.access, watermark=request.watermark, timeout=timeout
             )
         except BackendError as error:
             return error
@@ -117,7 +121,7 @@ class LateInteraction:
         if self._using is None:
             return found
         searches = {
-            index: self._search(query, requests[index].read)
+            index: self._search(query, requests[index])
             for index, query in enumerate(queries)
             if isinstance(query, WeightedQuery) and requests[index].stored
         }
@@ -136,11 +140,12 @@ class LateInteraction:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
         assert self._using is not None
         assert isinstance(query, WeightedQuery)
-        ids = request.read
+        ids, access = request.read, request.access
+        kept = None if access is None else Kept(sorted(access.reads), lambda _, payload: access.permits(payload))
         try:
             async with self._searching:
                 left = deadline - time.monotonic()
-                vectors = await self._client.vectors(request.collection, ids, self._using, timeout=left)
+                vectors = await self._client.vectors(request.collection, ids, self._using, kept=kept, timeout=left)
         except BackendError as error:
             return error
 
@@ -159,11 +164,16 @@ class LateInteraction:
                 return [BackendTimeout("late interaction: no turn in time")] * len(searches)
             return await self._client.query_batch(collection, searches, timeout=left)
 
-    def _search(self, query: WeightedQuery, ids: Sequence[str]) -> Mapping[str, Any]:
+    def _search(self, query: WeightedQuery, request: RerankRequest) -> Mapping[str, Any]:
+        ids = request.read
+        must: list[Any] = [{"has_id": [point_id(identity) for identity in ids]}]
+        if request.access is not None:
+            # A neighbour, or a candidate, may have been hidden since the legs found it.
+            must += request.access.conditions()
         return {
             "query": query.tokens,
             "using": self._using,
-            "filter": {"must": [{"has_id": [point_id(identity) for identity in ids]}]},
+            "filter": {"must": must},
             "limit": len(ids),
             "with_payload": False,
         }

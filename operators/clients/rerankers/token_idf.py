@@ -1,7 +1,7 @@
 """How much a query's tokens weigh: the rarer a token is in the documents of the query's namespace, the more.
 
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
-- a namespace's weights tell of no other namespace's documents;
+- a query's weights tell of no other namespace's documents, and of none that the firewall hides from it;
 - its counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
 - a collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 """
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
+import orjson
 import structlog
 from cachetools import TTLCache
 from numpy.typing import NDArray
 
+from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendError
@@ -26,7 +28,7 @@ VOCABULARY: Final = 2**18
 """Vocabulary ids below this are counted: more than any tokenizer in use has."""
 
 NAMESPACES: Final = 256
-"""How many namespaces' counts are kept, about 120 KB each for a vocabulary of 30,000."""
+"""How many counts are kept, each of a namespace as some sources see it, and 120 KB for a vocabulary of 30,000."""
 
 _NO_INDEX: Final = 400
 
@@ -69,11 +71,12 @@ class Frequencies:
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
-_Key = tuple[str, str]
+_Key = tuple[str, bytes]
+"""A collection, and the conditions of the documents that are counted, as JSON."""
 
 
 class TokenIdf:
-    """The weights of tokens by collection and namespace; `clock` gives seconds."""
+    """The weights of tokens by collection, namespace and access filter; `clock` gives seconds."""
 
     def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
         self._client = client
@@ -88,22 +91,26 @@ class TokenIdf:
         namespace: str,
         token_ids: Sequence[int],
         *,
+        access: AccessFilter | None = None,
         watermark: Watermark | None = None,
         timeout: float,
     ) -> Weights:
         """A positive weight for each token, known within `timeout` seconds; raises BackendError.
 
-        `watermark` is how far the namespace is indexed, None if that isn't known.
+        `access` says which of the namespace's documents are counted, None is all. `watermark` is how far the namespace
+        is indexed, None if that isn't known.
         """
         found = None
         if collection not in self._uncounted:
-            found = await self._counts.of((collection, namespace), watermark, timeout)
+            seen = access.visible() if access is not None else []
+            own = [{"key": NAMESPACE, "match": {"value": namespace}}, *seen]
+            found = await self._counts.of((collection, orjson.dumps(own)), watermark, timeout)
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
     async def _count(self, key: _Key, timeout: float) -> Frequencies | None:
-        collection, namespace = key
+        collection, conditions = key
         deadline = time.monotonic() + timeout
-        own = {"must": [{"key": NAMESPACE, "match": {"value": namespace}}]}
+        own = {"must": orjson.loads(conditions)}
         having = {**own, "must_not": [{"is_empty": {"key": TOKEN_IDS}}]}
         try:
             facet = await self._client.facet(

@@ -150,7 +150,7 @@ def test_contexts_converge(
     before: int,
     after: int,
 ) -> None:
-    """Whatever is written, moved, reclassified and deleted, by however many indexers at once, with crashes in between."""
+    """Whatever is written, moved, reclassified and deleted, by however many at once, with crashes in between."""
     with Engine(tmp_path_factory.mktemp("index")) as engine:
         index = Index(engine, settings(before=before, after=after))
         asyncio.run(index.create())

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from operators.access.firewall import AccessFilter
+from operators.clients.qdrant.changes import Change
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
@@ -130,6 +132,37 @@ def test_a_share_of_a_score_is_that_of_the_neighbours(index: Index) -> None:
     a, b, c, d, e = (alone[id_] for id_ in plain.documents)
     expected = [0.75 * a + 0.25 * (a + d) / 2, 0.75 * b + 0.25 * (b + e) / 2, c]
     assert found == pytest.approx(dict(zip(IDS[:3], expected, strict=True)), abs=1e-6)
+
+
+@pytest.mark.parametrize("compared", [True, False])
+@pytest.mark.parametrize("hidden", [{"classification": "restricted"}, {"labels": ["board"]}, {"namespace": "a"}])
+def test_a_neighbour_that_is_hidden_counts_for_nothing(index: Index, compared: bool, hidden: dict[str, Any]) -> None:
+    """Whatever it says: a score is as if it weren't there, where Qdrant compares and where rankstream does."""
+    tokens = unit_rows(4)
+    mine, other = identity(7000), identity(7001)
+    scores = []
+    for secret in (tokens, -tokens, None):
+        asyncio.run(index.write([Document(mine, tokens[:1]), Document(other, secret)]))
+        asyncio.run(index.client.change("docs", [Change(other, {}, hidden)], timeout=30))
+        seen = AccessFilter("public", ("public",), blocked=("board",))
+        asked = request(tokens, [mine])
+        asked = replace(asked, neighbours={mine: [mine, other]}, context=0.5, access=seen, compared=compared)
+        (found,) = scored(LateInteraction(index.client, "m"), [asked])
+        scores.append(found[mine])
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_a_word_weighs_what_it_tells_in_what_is_seen(index: Index) -> None:
+    """A word of hidden documents is as rare as one that nobody has."""
+    tokens = np.eye(2, DIMENSION, dtype=np.float32)
+    documents = [Document(identity(8000), tokens[:1], (1,), "y"), Document(identity(8001), None, (2,), "y")]
+    asyncio.run(index.write(documents))
+    asyncio.run(index.client.change("docs", [Change(identity(8001), {}, {"classification": "internal"})], timeout=30))
+    seen = AccessFilter("y", ("public",))
+    asked = [replace(request(tokens, [identity(8000)], ids, "y"), access=seen) for ids in ((1, 2), (1, 3))]
+    weigher = TokenIdf(index.client)
+    one, other = (scored(LateInteraction(index.client, "m", idf=weigher), [each])[0] for each in asked)
+    assert one == other
 
 
 def test_axis_aligned_tokens_are_sent_as_floats(index: Index) -> None:

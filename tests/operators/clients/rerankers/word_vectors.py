@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from operators.clients.qdrant.client import Kept
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.query.embedding import Embedding
@@ -70,6 +71,8 @@ class Refusing:
         """Fail the test."""
         raise AssertionError("a collection without token vectors was searched")
 
-    async def vectors(self, collection: str, ids: Sequence[str], name: str, *, timeout: float) -> Any:
+    async def vectors(
+        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+    ) -> Any:
         """Fail the test."""
         raise AssertionError("a collection without token vectors was asked for them")
