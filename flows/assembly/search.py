@@ -74,7 +74,8 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     _warn(settings)
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
     decoder = query.decoder(settings, given.signals)
-    catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen)
+    hides = settings.firewall.enabled
+    catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides)
     _read(catalogue, given.calls, settings.qdrant.timeout)
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)

@@ -13,6 +13,7 @@ import structlog
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.qdrant.analysers import mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.indexing.suitability import absent, problems, vectors
 from operators.runtime.event_loop import EventLoopThread
@@ -39,10 +40,12 @@ class CollectionLog:
     def seen(self, collection: str, info: CollectionInfo | None) -> None:
         """Take note of what Qdrant says that a collection is; None: it isn't there."""
         late_interaction = self._settings.rerank.kind == "late_interaction"
+        hides = self._settings.firewall.enabled
         if info is None:
             found = [absent(self._settings.qdrant)]
         else:
-            found = list(problems(self._vectors, info, late_interaction=late_interaction))
+            mixed = hides and mixed_contexts(self._settings.qdrant.vectors, info)
+            found = list(problems(self._vectors, info, late_interaction=late_interaction, mixed=mixed))
         told = self._told.get(collection, set())
         self._told[collection] = {problem.what for problem in found}
         for problem in found:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import survey_collections
 from flows.cli.findings import Finding, Level
+from operators.clients.qdrant.analysers import mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
 from operators.indexing.inspection import named, shown
@@ -102,7 +103,8 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
     assert info is not None
     assert lack is not None
     late_interaction = settings.rerank.kind == "late_interaction"
-    for problem in problems(vectors(settings.qdrant), info, late_interaction=late_interaction):
+    mixed = settings.firewall.enabled and mixed_contexts(settings.qdrant.vectors, info)
+    for problem in problems(vectors(settings.qdrant), info, late_interaction=late_interaction, mixed=mixed):
         yield _finding(subject, problem)
     if lack.tokens and surveyed.owner is not None:
         yield Finding("error", subject, f"rankstream index does not start: {named(lack.tokens)}", CORRECT)

@@ -15,6 +15,11 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 """What an operator can do about a vector that differs."""
 
 
+_INDEX_AGAIN: Final = (
+    "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What keeps searches from working (`error`), or from working as well as configured, and what to do about it."""
@@ -54,8 +59,11 @@ def absent(settings: QdrantSettings) -> Problem:
     return Problem("error", "the collection does not exist", remedy)
 
 
-def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool) -> Iterator[Problem]:
-    """What searches of a collection that is there do without; `late_interaction`: it is the configured reranker."""
+def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool, mixed: bool = False) -> Iterator[Problem]:
+    """What searches of a collection that is there do without.
+
+    `late_interaction`: it is the configured reranker. `mixed`: the firewall is on, and contexts don't know of it.
+    """
     lacking = lack(wanted, info)
     if all(each.mild for each in lacking.dense) and lacking.dense:
         yield Problem("warning", f"scores of the vector leg are no cosines: {named(lacking.dense)}", CORRECT)
@@ -67,6 +75,9 @@ def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool) ->
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem("warning", f"documents are not searched with their neighbours: {named(lacking.context)}", remedy)
+    if mixed:
+        found = "contexts may hold words of neighbours of another classification or with other labels"
+        yield Problem("warning", f"documents are not searched with their neighbours: {found}", _INDEX_AGAIN)
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
         yield Problem("warning", f"late interaction is off here: {named(lacking.tokens)}", remedy)

@@ -119,9 +119,7 @@ class Searches:
                 searches[leg] = self._structured(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
-    def _keyword(
-        self, query: InFlight, leg: str, seen: Mapping[str, Any], common: Mapping[str, Any]
-    ) -> Search | Unfinished:
+    def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
         searched = self._by_keywords if leg == KEYWORD else self._by_context_keywords
         parsed = query.retrieval.parsed
         if parsed is None or parsed.expression is None:
@@ -145,28 +143,27 @@ class Searches:
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
-        body = corpus = None
+        body: Condition | None = None
+        corpus = None
         if retrieval.terms is not None and not retrieval.capabilities.sparse and retrieval.parsed is not None:
             # The server makes the terms, as it made them for the index of the text.
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
-            terms = {"indices": retrieval.terms.indices, "values": retrieval.terms.values}
-            body = {"query": terms, "using": self.sparse, "filter": seen, **common}
-            counted = self._counted(query)
-            if counted is not None:
-                body["params"] = {"idf": {"corpus": counted}}
+            body = self._by_terms(query, self.sparse, seen, common)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
-                corpus = Corpus(counted, query.cache.watermark if self.idf_of_namespace else None)
+                corpus = Corpus(self._counted(query), query.cache.watermark if self.idf_of_namespace else None)
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
+        return Search(self._by_terms(query, self.sparse_context, seen, common), query.trace)
+
+    def _by_terms(self, query: InFlight, using: str | None, seen: Condition, common: Condition) -> Condition:
         assert query.retrieval.terms is not None
         terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
-        body = {"query": terms, "using": self.sparse_context, "filter": seen, **common}
-        if (counted := self._counted(query)) is not None:
-            body["params"] = {"idf": {"corpus": counted}}
-        return Search(body, query.trace)
+        counted = self._counted(query)
+        params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
+        return {"query": terms, "using": using, "filter": seen, **common, **params}
 
     def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
@@ -184,10 +181,7 @@ class Searches:
         return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
 
     def _counted(self, query: InFlight) -> Condition | None:
-        """The documents over which the rarity of a term is counted; None: all of the collection.
-
-        What the query may not see is not counted: a term's weight would tell that it is there.
-        """
+        """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection."""
         must = self._place(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
             must += query.asked.access_filter.visible()

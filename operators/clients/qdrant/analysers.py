@@ -1,14 +1,18 @@
-"""Analysers: a collection's terms, in documents and in queries, are made with the parameters noted at its creation."""
+"""Analysers: a collection's terms, in documents and in queries, are made with the parameters noted at its creation.
+
+So is the rule by which its contexts are made.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
 
+from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.qdrant import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -17,10 +21,20 @@ OURS: Final = "rankstream"
 
 _BM25: Final = "bm25"
 
+_CONTEXTS: Final = "contexts"
+_BY_ACCESS: Final = "same tier and labels"
+
 
 def metadata(settings: Bm25Settings) -> dict[str, Any]:
-    """What a collection's metadata say of its analyser."""
-    return {OURS: {_BM25: settings.model_dump(mode="json")}}
+    """What a collection's metadata say of its analyser, and of which documents are together in a context."""
+    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS}}
+
+
+def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
+    """Whether the collection has contexts in which words of documents may be that fewer sources see."""
+    there = names.dense_context in info.vectors or names.sparse_context in info.sparse_vectors
+    ours = info.metadata.get(OURS)
+    return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)
 
 
 class Analysers:

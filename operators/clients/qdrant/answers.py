@@ -1,13 +1,23 @@
 """What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from operators.clients.http import float32
 from operators.query.hits import Hits
 
 Payload = Mapping[str, Any]
+
+
+class Kept(NamedTuple):
+    """Which points' vectors are kept, by what the points have together with them.
+
+    `test` is given a point's id and these fields of its payload.
+    """
+
+    fields: Sequence[str]
+    test: Callable[[str, Payload], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,21 @@ def read_payloads(result: object) -> dict[str, Payload]:
     return {read_id(point.get("id")): _payload(point) for point in points}
 
 
-def read_vectors(result: object, name: str) -> dict[str, Any]:
-    """The vector of this name of each point that has one, by id; a vector alone is the one without a name."""
+def read_vectors(
+    result: object, name: str, kept: Kept | None = None, named: Callable[[str, Payload], Payload] = lambda _, each: each
+) -> dict[str, Any]:
+    """The vector of this name of each point that has one, by id; a vector alone is the one without a name.
+
+    `kept`, if given, decides by payloads, whose fields `named` gives their own names.
+    """
     points = map(_object, _list(result))
     written = {read_id(point.get("id")): point.get("vector") or {} for point in points}
     vectors = {id_: {"": each} if isinstance(each, list) else _object(each) for id_, each in written.items()}
-    return {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
+    found = {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
+    if kept is None:
+        return found
+    payloads = read_payloads(result)
+    return {id_: vector for id_, vector in found.items() if kept.test(id_, named(id_, payloads[id_]))}
 
 
 def read_page(result: object) -> Page:
@@ -142,6 +161,11 @@ def read_done(result: object) -> None:
     """A collection's creation, acknowledged."""
     if result is not True:
         raise ValueError("not acknowledged")
+
+
+def point_id(identity: str) -> int | str:
+    """An id as Qdrant wants it in filters and lookups: `Hit.id` is a string even where the point's is an integer."""
+    return int(identity) if identity.isascii() and identity.isdecimal() else identity
 
 
 def read_id(value: object) -> str:

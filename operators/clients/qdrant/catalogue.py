@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import structlog
 
-from operators.clients.qdrant.analysers import Analysers
+from operators.clients.qdrant.analysers import Analysers, mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
@@ -50,12 +50,18 @@ def _unseen(_: str, __: CollectionInfo | None) -> None:
 
 
 class Catalogue:
-    """The configured collections; raises ConfigError for an analyser's parameters that the model refuses."""
+    """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 
-    def __init__(self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = _unseen) -> None:
+    `hides`: some sources see fewer documents than others, and contexts that don't tell them apart are not searched.
+    """
+
+    def __init__(
+        self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = _unseen, *, hides: bool = False
+    ) -> None:
         self._qdrant = qdrant
         self._settings = settings
         self._seen = seen
+        self._hides = hides
         self._analysers = Analysers(settings)
         self._capabilities: dict[str, Capabilities] = {}
         self._told: set[tuple[str, str]] = set()
@@ -68,7 +74,7 @@ class Catalogue:
         if known is None:
             stored = self._settings.vectors.tokens is not None
             sparse = self._settings.vectors.sparse is not None
-            context = self._settings.context.on
+            context = self._settings.context.on and not self._hides
             known = self._capabilities[collection] = Capabilities(
                 collection,
                 tokens=stored,
@@ -134,6 +140,7 @@ class Catalogue:
         fields = self._qdrant.fields
         indexes = {fields.name(path): described for path, described in info.indexes.items()}
         text = indexes.get(TEXT, {}).get("params") or {}
+        contexts = not (self._hides and mixed_contexts(names, info))
         return Capabilities(
             name,
             most=min(MOST, most),
@@ -148,8 +155,8 @@ class Catalogue:
             conditions=info.strict.get("filter_max_conditions"),
             orders=_orders(indexes) if self._settings.of_another_tool else None,
             scoring=bool(text.get("scoring")),
-            dense_context=names.dense_context in info.vectors,
-            sparse_context=names.sparse_context in info.sparse_vectors,
+            dense_context=contexts and names.dense_context in info.vectors,
+            sparse_context=contexts and names.sparse_context in info.sparse_vectors,
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
         )

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -20,8 +20,10 @@ from operators.clients.http.bisection import bisected
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
+    Kept,
     Page,
     Payload,
+    point_id,
     read_aliases,
     read_batch,
     read_count,
@@ -60,23 +62,11 @@ T = TypeVar("T")
 Filter = Mapping[str, Any]
 
 
-def point_id(identity: str) -> int | str:
-    """An id as Qdrant wants it in filters and lookups: `Hit.id` is a string even where the point's is an integer."""
-    return int(identity) if identity.isascii() and identity.isdecimal() else identity
-
-
 @dataclass(frozen=True, slots=True)
 class AllBut:
     """All fields of a payload but these."""
 
     fields: Sequence[str]
-
-
-class Kept(NamedTuple):
-    """Which points are kept: those for whose id, and these fields of whose payload, `test` is true."""
-
-    fields: Sequence[str]
-    test: Callable[[str, Payload], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +124,10 @@ class QdrantClient:
     async def vectors(
         self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
     ) -> dict[str, Any]:
-        """The vector of this name of those points that have one, by id, as Qdrant writes it; raises BackendError.
-
-        `kept`, if given, decides by the payload that the point has together with this vector.
-        """
-        wanted = False if kept is None else self.fields.fields(_fields(kept.fields))
+        """The vector of this name of those points that have one, and are `kept`, by id; raises BackendError."""
+        wanted = self.fields.fields(list(kept.fields) if kept is not None else False)
         body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": [name]}
-
-        def read(result: object) -> dict[str, Any]:
-            found = read_vectors(result, name)
-            if kept is None:
-                return found
-            payloads = read_payloads(result)
-            return {id_: each for id_, each in found.items() if kept.test(id_, self.fields.payload(id_, payloads[id_]))}
-
+        read = partial(read_vectors, name=name, kept=kept, named=self.fields.payload)
         return await self._ask(collection, "/points", body, read, _now() + timeout)
 
     async def scroll(
@@ -294,8 +274,7 @@ class QdrantClient:
     def _named(self, answer: Hits | BackendError) -> Hits | BackendError:
         if self.fields.same or isinstance(answer, BackendError):
             return answer
-        payloads = list(map(self.fields.payload, answer.ids, answer.payloads))
-        return answer._replace(payloads=payloads)
+        return answer._replace(payloads=list(map(self.fields.payload, answer.ids, answer.payloads)))
 
     def _written(self, value: object) -> bytes:
         try:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from operators.clients.qdrant.client import Kept, point_id
+from operators.clients.qdrant.answers import Kept, point_id
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf

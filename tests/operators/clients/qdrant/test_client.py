@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from qdrant_client.http import models
 
-from operators.clients.qdrant.answers import read_vectors
-from operators.clients.qdrant.client import QdrantClient, point_id
+from operators.clients.qdrant.answers import point_id, read_vectors
+from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.hits import Hits

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.client import Kept
+from operators.clients.qdrant.answers import Kept
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.query.embedding import Embedding
