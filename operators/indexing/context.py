@@ -22,6 +22,7 @@ import numpy as np
 from bytewax.dataflow import Stream, operator
 from numpy.typing import NDArray
 
+from operators.clients.qdrant.answers import Kept
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.changes import Change
 from operators.clients.qdrant.client import QdrantClient
@@ -110,8 +111,11 @@ class ContextWriter:
             nearby = windows(await self._group(held, group, orders), self.settings)
             found |= touched(nearby, ids)
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
-        members = sorted({member.id for window in found.values() for member in window})
-        vectors = await self.qdrant.vectors(held, members, self.names.dense, timeout=self.timeout) if members else {}
+        members = {member.id: member.place for window in found.values() for member in window}
+        # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
+        kept = Kept((GROUP, ORDER), lambda id_, payload: Member.of(id_, payload).place == members[id_])
+        every, timeout = sorted(members), self.timeout
+        vectors = await self.qdrant.vectors(held, every, self.names.dense, kept=kept, timeout=timeout) if every else {}
         return {
             id_: Context(
                 window,

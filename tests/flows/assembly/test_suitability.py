@@ -11,6 +11,7 @@ import pytest
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import CollectionLog, try_embedder
+from flows.cli.qdrant_findings import qdrant as findings
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -94,6 +95,42 @@ def test_a_collection_that_fits_is_no_news(server: Server, caplog: pytest.LogCap
 
     asyncio.run(scenario())
     assert lines(caplog) == []
+
+
+@pytest.mark.parametrize(("noted", "firewall", "told"), [(True, True, 0), (False, True, 1), (False, False, 0)])
+def test_contexts_that_know_no_firewall_are_told_and_not_searched(
+    server: Server, caplog: pytest.LogCaptureFixture, noted: bool, firewall: bool, told: int
+) -> None:
+    """Those of an index that an earlier version made; at the start, and by `check`, with the cure."""
+    caplog.set_level(logging.INFO)
+    section = {"url": server.url, "dimension": 4, "destinations": {"default": "docs"}, "context": {"order_by": "turn"}}
+    given = settings(server.url, qdrant=section, rerank={"kind": "none"}, firewall={"enabled": firewall})
+    server.ensure(destinations={"default": "docs"}, context={"order_by": "turn"})
+    if not noted:
+        made = server.config("docs")
+        server.put("docs", {}, "DELETE")
+        params = {name: made["params"][name] for name in ("vectors", "sparse_vectors")}
+        ours = {name: each for name, each in made["metadata"]["rankstream"].items() if name != "contexts"}
+        server.put("docs", {**params, "metadata": {"rankstream": ours}})
+
+    async def scenario() -> bool:
+        client = Clients.of(given, InProcess(given), METRICS).qdrant
+        catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen, hides=firewall)
+        before = catalogue.of("docs").dense_context
+        await catalogue.read(TIMEOUT)
+        await client.backend.aclose()
+        assert before is not firewall
+        able = catalogue.of("docs")
+        assert able.dense_context is able.sparse_context
+        return able.dense_context
+
+    assert asyncio.run(scenario()) is not bool(told)
+    logged = lines(caplog)
+    found = [each for each in findings(given, InProcess(given)) if "with their neighbours" in each.what]
+    assert (len(logged), len(found)) == (told, told)
+    for said in (*logged, *(f"{each.what} {each.remedy}" for each in found)):
+        assert "neighbours of another classification" in said
+        assert "Index all documents again" in said
 
 
 def tried(given: Settings) -> None:

@@ -57,18 +57,38 @@ class Interleaved(httpx.AsyncBaseTransport):
             await asyncio.sleep(0)
 
 
-class Beside(httpx.AsyncBaseTransport):
-    """Before the first contexts are written something else happens; after it, the indexer may crash."""
+def writing_contexts(request: httpx.Request) -> bool:
+    """Whether contexts are written by this request."""
+    return request.url.path.endswith("/points/batch")
 
-    def __init__(self, engine: Engine, happening: Callable[[], Awaitable[None]], crash: bool) -> None:
+
+def reading_vectors(request: httpx.Request) -> bool:
+    """Whether vectors are read by this request."""
+    return b'"with_vector":["dense"]' in request.content
+
+
+class Beside(httpx.AsyncBaseTransport):
+    """Before the first request `at` which it shall be something else happens; after it, the indexer may crash."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        happening: Callable[[], Awaitable[None]],
+        crash: bool,
+        at: Callable[[httpx.Request], bool] = writing_contexts,
+    ) -> None:
         self.inner = EngineTransport(engine)
         self.happening = happening
         self.crash = crash
+        self.at = at
         self.happened = False
+        self.written: list[bytes] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Pass the request on."""
-        first = request.url.path.endswith("/points/batch") and not self.happened
+        if writing_contexts(request):
+            self.written.append(request.content)
+        first = self.at(request) and not self.happened
         if first:
             self.happened = True
             await self.happening()
@@ -111,6 +131,16 @@ class Index:
             await self._indexer([other], EngineTransport(self.engine))
 
         await self._indexer([batch], Beside(self.engine, at_contexts, crash))
+
+    async def first_contexts(self, batch: Sequence[Event], other: Sequence[Event]) -> bytes:
+        """What a batch writes first of contexts if another one is applied just before it reads the vectors of them."""
+
+        async def at_vectors() -> None:
+            await self._indexer([other], EngineTransport(self.engine))
+
+        beside = Beside(self.engine, at_vectors, False, reading_vectors)
+        await self._indexer([batch], beside)
+        return beside.written[0]
 
     async def create(self) -> None:
         """Make the collection."""

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
@@ -120,6 +121,21 @@ def test_neighbours_that_change_while_a_document_leaves(tmp_path: Path, crash: b
         asyncio.run(index.beside(leaving, moving, crash=crash))
         check(index)
         assert contexts(index.points())["d"][0] == ["d"]
+
+
+def test_no_context_is_ever_written_with_the_vector_of_a_document_that_was_hidden_meanwhile(tmp_path: Path) -> None:
+    """Not even for the moment until it is written again: between its payload and its vector a neighbour is hidden."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+        own = turn("b", 2, "violin") | {"vector": [0.0, 1.0, 0.0]}
+        secret = turn("a", 1, "harbour", version=2.0) | {"vector": [1.0, 0.0, 0.0], "labels": ["board"]}
+        index.apply([[[turn("a", 1, "lantern")]]], 0)
+        written = orjson.loads(asyncio.run(index.first_contexts([own], [secret])))
+        vectors = [each["update_vectors"]["points"][0] for each in written["operations"] if "update_vectors" in each]
+        assert [each["vector"]["dense_context"] for each in vectors] == [[0.0, 1.0, 0.0]] * len(vectors)
+        assert vectors
+        check(index)
 
 
 def test_many_documents_of_equal_order(tmp_path: Path) -> None:
