@@ -1,6 +1,6 @@
 """Searches: what each leg is asked for a query."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ class Search:
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
+    `warnings` are said of what it finds.
     """
 
     body: Mapping[str, Any] | None
@@ -64,13 +65,14 @@ class Search:
     equal: Callable[[OrderValue], Condition] | None = None
     most: int | None = None
     corpus: Corpus | None = None
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """A request to the keyword leg that can be written only when the endings of its phrases are known.
 
-    `endings` has for each the filter of the documents that may hold it; `most` of each are looked for.
+    `endings` has for each the filter of the documents that may hold it; `most` of each are looked for, for `namespace`.
     """
 
     endings: Mapping[Ending, Mapping[str, Any]]
@@ -78,6 +80,7 @@ class Unfinished:
     finished: Callable[[Endings], Search]
     most: int
     capabilities: Capabilities
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Searches:
             # Each ending is one condition of the search.
             others = filters.count(_narrowed(seen, keyword_conditions(expression, COLUMNS, dict.fromkeys(wanted, ()))))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
-        return Unfinished(wanted, query.trace, finished, most, capabilities)
+        return Unfinished(wanted, query.trace, finished, most, capabilities, query.asked.canonical.namespace)
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
@@ -152,7 +155,8 @@ class Searches:
             body = self._by_terms(query, self.sparse, seen, common)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
-                corpus = Corpus(self._counted(query), query.cache.watermark if self.idf_of_namespace else None)
+                watermark = query.cache.watermark if self.idf_of_namespace else None
+                corpus = Corpus(self._counted(query), watermark, query.asked.canonical.namespace)
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:

@@ -1,13 +1,15 @@
 """Retrieve: the legs of many queries, one batch request a leg and collection.
 
-Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A search
-for a phrase that ends in a prefix looks its endings up first, and then has a request of its own. A leg that fails
-leaves the others; all that were asked lost: the query is answered as failed.
+Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
+that fails leaves the others; all that were asked lost: the query is answered as failed.
+
+A search that must have something counted first, for a phrase that ends in a prefix or for the rarity of its terms, goes
+apart: no other search waits for it, and namespaces share these calls and the counts in them.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
@@ -27,6 +29,8 @@ from operators.ranking.candidate import Leg
 from operators.runtime.defect import defect_of_call
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.turns import Turns
+from operators.stages.apart import Apart, Apartness
 from operators.stages.backend_stage import Queries, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -39,6 +43,10 @@ _NO_CONTEXT: Final = (
     f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
     " vectors of them: see qdrant.context"
 )
+_APART: Final = "apart"
+_FACETS: Final = 16
+"""Counts of words under way at once."""
+
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
@@ -48,7 +56,8 @@ def retrieved(finished: Finished[InFlight, Found]) -> InFlight:
     asked = query.asked.canonical
     wanted = legs(query)
     for name in (*LEGS, *(leg for leg in CONTEXT_LEGS if leg in wanted)):
-        outcome = finished.outcomes.get((name, query.asked.collection))
+        place = name, query.asked.collection
+        outcome = finished.outcomes.get(place, finished.outcomes.get((*place, _APART)))
         if outcome is None and name == VECTOR and _against(query):
             query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
             query.lose(name, Reason.REFUSED)
@@ -131,13 +140,27 @@ class Retriever:
     tracer: Tracer
     bounds: Bounds
     idf: TermIdf
+    facets: Turns = field(default_factory=lambda: Turns(_FACETS))
+
+    def requests(self, query: InFlight) -> Mapping[BatchKey, Search | Apart]:
+        """The query's searches by leg and collection; those that go apart by that, too."""
+        return dict(self.placed(*each) for each in self.searches(query).items())
+
+    def placed(self, batch_key: BatchKey, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
+        """The batch key and the request of a search that is for a leg and a collection."""
+        assert isinstance(batch_key, tuple)
+        if isinstance(search, Unfinished):
+            return (*batch_key, _APART), Apart(search, search.namespace)
+        if search.corpus is None or self.idf.knows(batch_key[1], search):
+            return batch_key, search
+        return (*batch_key, _APART), Apart(search, search.corpus.namespace)
 
     async def __call__(
-        self, batch_key: BatchKey, searches: Sequence[Search | Unfinished], timeout: float
+        self, batch_key: BatchKey, searches: Sequence[Search | Apart], timeout: float
     ) -> Sequence[Found | BackendError]:
         """One outcome a search, within `timeout` seconds."""
         assert isinstance(batch_key, tuple)
-        leg, collection = batch_key
+        leg, collection, *_ = batch_key
         started = monotonic()
         name = f"query {collection}"
         attributes = {
@@ -146,22 +169,22 @@ class Retriever:
             "db.collection.name": collection,
             "rankstream.leg": leg,
         }
-        recording = [search for search in searches if search.trace.recording]
+        traces = [(each.search if isinstance(each, Apart) else each).trace for each in searches]
         link = None
-        if recording:
+        if any(trace.recording for trace in traces):
             size = {"db.operation.batch.size": len(searches)}
             with batch_span(self.tracer, name, attributes | size) as span:
                 outcomes = await self._ask(leg, collection, searches, timeout)
                 link = span.get_span_context()
         else:
             outcomes = await self._ask(leg, collection, searches, timeout)
-        for search, outcome in zip(searches, outcomes, strict=True):
+        for trace, outcome in zip(traces, outcomes, strict=True):
             error = outcome.reason if isinstance(outcome, BackendError) else None
-            search.trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
+            trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
         return outcomes
 
     async def _ask(
-        self, leg: str, collection: str, searches: Sequence[Search | Unfinished], timeout: float
+        self, leg: str, collection: str, searches: Sequence[Search | Apart], timeout: float
     ) -> Sequence[Found | BackendError]:
         ready = [each for each in searches if isinstance(each, Search)]
         if leg == STRUCTURED:
@@ -170,15 +193,13 @@ class Retriever:
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in found]
-        if all(each.corpus is None for each in ready) and len(ready) == len(searches):
-            # Nothing is to be looked up or counted first, which is nearly always so: no tasks for it.
+        if len(ready) < len(searches):
+            apart = [each.search for each in searches if isinstance(each, Apart)]
+            return [await self._finish(collection, each, timeout) for each in apart]
+        if all(each.corpus is None for each in ready):
+            # Nearly always so: no tasks for it.
             return await self._answers(collection, ready, timeout)
-        batch = [each for each in ready if self.idf.knows(collection, each)]
-        at_once = set(map(id, batch))
-        alone = (self._finish(collection, each, timeout) for each in searches if id(each) not in at_once)
-        together, *finished = await asyncio.gather(self._search(collection, batch, timeout), *alone)
-        answers, others = iter(together), iter(finished)
-        return [next(answers) if id(each) in at_once else next(others) for each in searches]
+        return await self._search(collection, ready, timeout)
 
     async def _search(
         self, collection: str, searches: Sequence[Search], timeout: float
@@ -199,7 +220,7 @@ class Retriever:
         return [_joined(search, answers) for search in searches]
 
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
-        """Look up what is not known, then search; alone, so that what is late or fails here costs no other its hits."""
+        """Have what is not known counted, then search."""
         if isinstance(search, Search):
             [found] = await self._search(collection, [search], timeout)
             return found
@@ -213,12 +234,14 @@ class Retriever:
                 most=search.most,
                 counted=min(COUNTED, able.values or COUNTED),
                 exact=able.exact,
+                turns=self.facets,
+                namespace=search.namespace,
                 timeout=timeout,
             )
         except BackendError as error:
             return error
         [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())
-        return found._replace(warnings=(_CUT,)) if cut and isinstance(found, Found) else found
+        return found._replace(warnings=(*found.warnings, _CUT)) if cut and isinstance(found, Found) else found
 
 
 def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
@@ -230,14 +253,15 @@ def _joined(search: Search, answers: Iterator[Hits | BackendError]) -> Found | B
     if isinstance(rest, BackendError):
         return rest
     if search.rest is None:
-        return Found(scored)
+        return Found(scored, warnings=search.warnings)
     known = set(scored.ids)
     others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
     ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
     room = search.rest["limit"]
     scores = scored.scores + [0.0] * len(ids)
     versions = [*scored.versions, *(rest.versions[place] for place in others)] if rest.versions else []
-    return Found(Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room]))
+    hits = Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room])
+    return Found(hits, warnings=search.warnings)
 
 
 @operator
@@ -248,4 +272,7 @@ def retrieve(
     calls: EventLoopThread,
 ) -> Stream[Queries]:
     """Queries in; on with what their legs found, answered if every leg is lost."""
-    return query_io("legs", up, "retrieve", retriever.searches, retriever, retrieved, calls, retriever.bounds)
+    together = Apartness(retriever.bounds.max_batch)
+    return query_io(
+        "legs", up, "retrieve", retriever.requests, retriever, retrieved, calls, retriever.bounds, batching=together
+    )

@@ -5,7 +5,8 @@ What is promised:
   once in a time to live; by one lookup at a time, which goes on when it isn't waited for, and what it finds is kept;
 - no query waits where a count is known: the old one serves until the new one is there;
 - where none is, all wait for the lookup, each within its own time, and a failed or late one is an error: another value
-  in its place would make scores differ from replica to replica.
+  in its place would make scores differ from replica to replica;
+- a lookup is made for the tenant that asks for it first.
 """
 
 import asyncio
@@ -49,11 +50,14 @@ class _Counted:
 class Counts(Generic[K, V]):
     """What `count` finds by key, of at most `size` keys; `clock` gives seconds.
 
-    `count` is given a key and the seconds that it may take. It raises BackendError, and returns None for what Qdrant
-    can't count, which is not kept. `late` is the message of a lookup that isn't done in a query's time.
+    `count` is given a key, the tenant that asks, and the seconds that it may take. It raises BackendError, and returns
+    None for what Qdrant can't count, which is not kept. `late` is the message of a lookup that isn't done in a query's
+    time.
     """
 
-    def __init__(self, count: Callable[[K, float], Awaitable[V | None]], size: int, late: str, clock: Clock) -> None:
+    def __init__(
+        self, count: Callable[[K, str, float], Awaitable[V | None]], size: int, late: str, clock: Clock
+    ) -> None:
         self._count = count
         self._late = late
         self._clock = clock
@@ -64,16 +68,16 @@ class Counts(Generic[K, V]):
     def __contains__(self, key: K) -> bool:
         return key in self._known
 
-    async def of(self, key: K, watermark: Watermark | None, timeout: float) -> V | None:
+    async def of(self, key: K, tenant: str, watermark: Watermark | None, timeout: float) -> V | None:
         """The count of a key, known within `timeout` seconds; raises BackendError.
 
         `watermark` is how far what is counted is indexed, None if that isn't known.
         """
         found: V | BackendError | None = self._known.get(key)
         if found is None:
-            found = await self._waited(self._lookup(key, watermark), timeout)
+            found = await self._waited(self._lookup(key, tenant, watermark), timeout)
         elif self._moved(key, watermark):
-            self._lookup(key, watermark)
+            self._lookup(key, tenant, watermark)
         if isinstance(found, BackendError):
             raise found
         return found
@@ -89,10 +93,10 @@ class Counts(Generic[K, V]):
             return True
         return watermark is not None and watermark != counted.watermark and self._clock() >= counted.rest
 
-    def _lookup(self, key: K, watermark: Watermark | None) -> asyncio.Task[V | BackendError | None]:
+    def _lookup(self, key: K, tenant: str, watermark: Watermark | None) -> asyncio.Task[V | BackendError | None]:
         lookup = self._lookups.get(key)
         if lookup is None:
-            lookup = self._lookups[key] = asyncio.create_task(self._look_up(key, watermark))
+            lookup = self._lookups[key] = asyncio.create_task(self._look_up(key, tenant, watermark))
             lookup.add_done_callback(lambda _: self._lookups.pop(key))
         return lookup
 
@@ -103,10 +107,10 @@ class Counts(Generic[K, V]):
         except TimeoutError:
             return BackendTimeout(self._late)
 
-    async def _look_up(self, key: K, watermark: Watermark | None) -> V | BackendError | None:
+    async def _look_up(self, key: K, tenant: str, watermark: Watermark | None) -> V | BackendError | None:
         began = self._clock()
         try:
-            found = await self._count(key, LOOKUP_TIMEOUT)
+            found = await self._count(key, tenant, LOOKUP_TIMEOUT)
         except BackendError as error:
             # Where an old count serves meanwhile, it is tried again after another time to live.
             if key in self._known:

@@ -2,14 +2,15 @@
 
 Qdrant's ordered scroll can begin at a value only, and the order that it gives to records of one value changes with the
 number that is asked for. So they are put in order by id; and if the scroll may have cut them off, those of the last
-value are asked for again, in scrolls by id. A collection that gives few records at a time is asked several times.
+value are asked for again, in scrolls by id. A collection that gives few records at a time is asked several times, and
+no lookup asks it without end.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, groupby
+from typing import Any, Final
 
 from operators.clients.qdrant.answers import Page, Record
 from operators.clients.qdrant.client import QdrantClient
@@ -18,7 +19,10 @@ from operators.query.hits import Hits
 from operators.query.in_flight import Found
 from operators.query.paging import OrderValue
 from operators.query.search_bodies import Condition, Search
-from schemas.errors import BackendError
+from schemas.errors import BackendBadResponse, BackendError, Reason
+
+REQUESTS: Final = 128
+"""Scrolls of one lookup at most: a collection that gives 1,000 records at a time needs 24 for the deepest page."""
 
 
 async def looked_up(qdrant: QdrantClient, collection: str, search: Search, timeout: float) -> Found | BackendError:
@@ -76,6 +80,7 @@ class _Lookup:
     collection: str
     most: int | None
     deadline: float
+    requests: Iterator[int] = field(default_factory=count)
 
     def given(self, wanted: int) -> int:
         """How many records one request may give."""
@@ -100,6 +105,9 @@ class _Lookup:
     async def _page(
         self, body: Mapping[str, Any], limit: int, order_by: Mapping[str, Any] | None, offset: str | None
     ) -> Page:
+        if next(self.requests) >= REQUESTS:
+            problem = f"the lookup needs more than {REQUESTS} requests of {self.most} records (max_query_limit)"
+            raise BackendBadResponse(problem, reason=Reason.REFUSED)
         return await self.qdrant.scroll(
             self.collection,
             body["filter"],

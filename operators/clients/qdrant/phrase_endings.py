@@ -1,14 +1,17 @@
 """The words that a prefix at the end of a phrase may stand for.
 
-Qdrant counts the words of those documents that the query sees and that hold the phrase and a word that starts so.
+Qdrant counts the words of those documents that the query sees and that hold the phrase and a word that starts so. The
+namespaces that ask take turns: the counts of one take nothing from the others.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.query.syntax.keyword_filter import Ending, Endings
+from operators.runtime.turns import Turns
 from schemas.document import WORDS
 
 COUNTED: Final = 10_000
@@ -30,18 +33,22 @@ async def phrase_endings(
     most: int,
     counted: int = COUNTED,
     exact: bool = True,
+    turns: Turns,
+    namespace: str,
     timeout: float,
 ) -> Counted:
     """The `most` commonest endings of each phrase in its column among the documents that its filter matches.
 
     They are looked for among the `counted` commonest words of these documents. Raises BackendError.
     """
-    words_of = await asyncio.gather(
-        *(
-            client.facet(collection, WORDS[column], where, limit=counted, exact=exact, timeout=timeout)
-            for (_, column), where in wanted.items()
-        )
-    )
+    deadline = time.monotonic() + timeout
+
+    async def words_in(column: str, where: Filter) -> Mapping[str | int, int]:
+        async with turns.turn(namespace):
+            left = deadline - time.monotonic()
+            return await client.facet(collection, WORDS[column], where, limit=counted, exact=exact, timeout=left)
+
+    words_of = await asyncio.gather(*(words_in(column, where) for (_, column), where in wanted.items()))
     found: dict[Ending, list[str]] = {}
     cut = False
     for (leaf, column), words in zip(wanted, words_of, strict=True):

@@ -5,6 +5,8 @@ another. Every document's payload has its terms' ids; Qdrant counts the document
 What is promised:
 - scores are those that the same documents have in one shard;
 - counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
+- of a search of many terms some are counted, and the others have the mean rarity of these, which is said;
+- namespaces take turns: the counts of one take nothing from the others;
 - where documents have no terms in their payload, or may not be counted, the search is as Qdrant weighs it by itself.
 """
 
@@ -20,9 +22,10 @@ from cachetools import TTLCache
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, remaining
-from operators.query.corpus import Corpus, rarity, weighed
+from operators.query.corpus import COUNTED, Corpus, counted, rarity, weighed
 from operators.query.indexed import Ask, answers
 from operators.query.search_bodies import Search
+from operators.runtime.turns import Turns
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError
 
@@ -37,8 +40,10 @@ KEPT: Final = 2**16
 CORPORA: Final = 256
 """How many corpora are remembered that can't be counted."""
 
+BOUNDED: Final = f"the text has many words: of {COUNTED} it was counted how rare they are, the others weigh their mean"
+
 _CALLS: Final = 16
-"""Counts under way at once: a long query has hundreds of terms."""
+"""Counts under way at once."""
 
 _REFUSED: Final = 400
 
@@ -76,7 +81,7 @@ class TermIdf:
         self._counts: Counts[_Counted, int] = Counts(self._count, KEPT, "no count of the query's terms in time", clock)
         self._uncounted: TTLCache[tuple[str, bytes], bool] = TTLCache(CORPORA, TIME_TO_LIVE, clock)
         self._told: set[tuple[str, str]] = set()
-        self._turns = asyncio.Semaphore(_CALLS)
+        self._turns = Turns(_CALLS)
 
     def knows(self, collection: str, search: Search) -> bool:
         """Whether nothing has to be counted before the search."""
@@ -92,23 +97,25 @@ class TermIdf:
         keys = _keys(collection, search, search.corpus)
         if (collection, keys[0].where) in self._uncounted:
             return search
-        watermark = search.corpus.watermark
+        tenant, watermark = search.corpus.namespace, search.corpus.watermark
         try:
-            found = await asyncio.gather(*(self._counts.of(key, watermark, timeout) for key in keys))
+            found = await asyncio.gather(*(self._counts.of(key, tenant, watermark, timeout) for key in keys))
         except BackendError as error:
             return error
-        counted = [count for count in found if count is not None]
-        if len(counted) < len(keys):
+        known = [count for count in found if count is not None]
+        if len(known) < len(keys):
             return search
         assert search.body is not None
-        documents, *frequencies = counted
-        body = weighed(search.body, [rarity(documents, frequency) for frequency in frequencies])
-        return replace(search, body=body, corpus=None)
+        documents, *frequencies = known
+        terms = counted(search.body)
+        rarities = {term: rarity(documents, each) for term, each in zip(terms, frequencies, strict=True)}
+        warnings = (BOUNDED,) if len(terms) < len(search.body["query"]["indices"]) else ()
+        return replace(search, body=weighed(search.body, rarities), corpus=None, warnings=warnings)
 
-    async def _count(self, key: _Counted, timeout: float) -> int | None:
+    async def _count(self, key: _Counted, tenant: str, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
         where = orjson.loads(key.where)
-        async with self._turns:
+        async with self._turns.turn(tenant):
             try:
                 if key.term is not None:
                     having = [*where, {"key": TERMS, "match": {"value": key.term}}]
@@ -136,4 +143,4 @@ def _keys(collection: str, search: Search, corpus: Corpus) -> list[_Counted]:
     assert search.body is not None
     # Qdrant's IDF is over the documents that have the vector.
     where = orjson.dumps([*(corpus.where or {}).get("must", ()), {"has_vector": search.body["using"]}])
-    return [_Counted(collection, where, term) for term in (None, *search.body["query"]["indices"])]
+    return [_Counted(collection, where, term) for term in (None, *counted(search.body))]

@@ -104,10 +104,10 @@ class TokenIdf:
         if collection not in self._uncounted:
             seen = access.visible() if access is not None else []
             own = [{"key": NAMESPACE, "match": {"value": namespace}}, *seen]
-            found = await self._counts.of((collection, orjson.dumps(own)), watermark, timeout)
+            found = await self._counts.of((collection, orjson.dumps(own)), namespace, watermark, timeout)
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
-    async def _count(self, key: _Key, timeout: float) -> Frequencies | None:
+    async def _count(self, key: _Key, _: str, timeout: float) -> Frequencies | None:
         collection, conditions = key
         deadline = time.monotonic() + timeout
         own = {"must": orjson.loads(conditions)}

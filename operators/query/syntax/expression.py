@@ -32,8 +32,8 @@ DEEPEST: Final = 40
 MOST: Final = 256
 """Words, phrases and prefixes of an expression at most: the engine looks up each, in each column."""
 
-MOST_OPEN: Final = 16
-"""Phrases of an expression at most that end in a prefix: the endings of each are looked up, in each column."""
+MOST_OPEN: Final = 4
+"""Phrases of an expression at most that end in a prefix: the endings of each are counted exactly, in each column."""
 
 _NESTED: Final = 32
 

@@ -78,8 +78,9 @@ class Whole(Generic[Q, R]):
     divides: ClassVar = False
     least: ClassVar = None
 
-    def tenant(self, query: Q) -> None:
+    def tenant(self, query: Q) -> Hashable:  # noqa: ARG002  the protocol's
         """Nobody in particular."""
+        return None
 
     def units(self, query: Q) -> int:  # noqa: ARG002  the protocol's
         """One."""

@@ -16,7 +16,9 @@ from operators.query.search_bodies import Search, Searches
 from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import parse
 from operators.ranking.candidate import Candidate
+from operators.runtime.batching.policy import Waiting
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.stages.apart import Apart, Apartness
 from operators.stages.fetch import Fetching
 from operators.stages.retrieve import Retriever, retrieved
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
@@ -100,12 +102,32 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
 
     open_ended = embedded()
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
-    searches = [SEARCHES(asked)[KEYWORD] for asked in (embedded(), open_ended, embedded())]
     client = qdrant(Faulty(answer))
-    retriever = Retriever(client, SEARCHES, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(client))
-    before, lost, after = asyncio.run(retriever(KEYWORD, searches, 5.0))
+    retriever = Retriever(client, SEARCHES, SIGNALS.tracer, Bounds(1, 9, 1), TermIdf(client))
+    key, apart = KEYWORD, (*KEYWORD, "apart")
+    keywords = [retriever.requests(asked) for asked in (embedded(), open_ended, embedded())]
+    assert [key in each for each in keywords] == [True, False, True]
+    before, after = asyncio.run(retriever(key, [keywords[0][key], keywords[2][key]], 5.0))
+    [lost] = asyncio.run(retriever(apart, [keywords[1][apart]], 5.0))
     assert before == after == Found(Hits([], [], [], []))
     assert isinstance(lost, BackendUnavailable)
+
+
+def test_a_search_that_counts_first_is_in_no_other_searchs_call() -> None:
+    """Each is a call by itself, made for its namespace; the others are batched as ever."""
+    together = Apartness(3)
+    search = Search({}, query().trace)
+    apart = Apart(search, "red")
+    assert [together.tenant(each) for each in (search, apart)] == [None, "red"]
+    for waiting, taken in (([search] * 5, 3), ([search] * 2, 2), ([apart] * 5, 1)):
+        assert together.select(Waiting(each, 0, 1) for each in waiting) == [1] * taken
+
+
+def test_what_was_found_apart_is_the_legs() -> None:
+    """With what it has to say."""
+    apart: dict[BatchKey, Any] = {(*KEYWORD, "apart"): Found(FOUND, warnings=("not all",))}
+    asked = retrieved(Finished(embedded(), apart))
+    assert (asked.outcome.legs["keyword"].ids, asked.outcome.warnings) == (["a", "b"], ["not all"])
 
 
 def test_all_legs_lost_is_failed() -> None:

@@ -1,6 +1,7 @@
 """The same documents in a collection of one shard and in one of several, written and searched as the flows do it."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,7 +14,8 @@ from operators.indexing.collection import ensure
 from operators.query.in_flight import Found
 from operators.query.search_bodies import Search, Searches
 from operators.query.syntax.expression import parse
-from operators.runtime.dispatcher import Bounds
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.stages.apart import Apart
 from operators.stages.retrieve import Retriever
 from schemas.errors import BackendError
 from schemas.leg import KEYWORD
@@ -23,6 +25,7 @@ from tests.operators.samples import DIMENSION, SIGNALS, query
 
 TIMEOUT: Final = 30.0
 Ranking = dict[str, float]
+Calls = list[tuple[BatchKey, Sequence[Search | Apart]]]
 
 
 def settings(shards: int, **changes: Any) -> QdrantSettings:
@@ -68,7 +71,8 @@ class Searched:
         """What the keyword leg finds, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
-        asked: list[Search] = []
+        retriever = Retriever(self.qdrant, searches, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
+        asked: list[tuple[BatchKey, Search | Apart]] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
             each.retrieval.capabilities = self.catalogue.of(self.collection)
@@ -77,9 +81,15 @@ class Searched:
             each.cache.watermark = watermark
             search = searches(each)[KEYWORD, "documents"]
             assert isinstance(search, Search)
-            asked.append(search)
-        retriever = Retriever(self.qdrant, searches, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
-        return [_ranking(each) for each in await retriever((KEYWORD, self.collection), asked, TIMEOUT)]
+            asked.append(retriever.placed((KEYWORD, self.collection), search))
+        # As the stage makes calls: all that go together in one, and one for each of the others.
+        together = [search for _, search in asked if isinstance(search, Search)]
+        batches: Calls = [((KEYWORD, self.collection), together)] if together else []
+        alone: Calls = [(key, [search]) for key, search in asked if isinstance(search, Apart)]
+        answers = await asyncio.gather(*(retriever(key, batch, TIMEOUT) for key, batch in [*batches, *alone]))
+        found = iter(answers[0] if together else ())
+        others = iter(answers[len(batches) :])
+        return [_ranking(next(found) if isinstance(each, Search) else next(others)[0]) for _, each in asked]
 
 
 def _ranking(found: Found | BackendError) -> Ranking | BackendError:

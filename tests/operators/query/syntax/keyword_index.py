@@ -19,6 +19,7 @@ from operators.query.search_bodies import ENDINGS
 from operators.query.syntax.expression import Expression, Parsed
 from operators.query.syntax.keyword_filter import conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.turns import Turns
 from operators.runtime.wakeup import Wakeup
 from schemas.document import COLUMNS, DocumentEvent, point_id
 from schemas.settings import QdrantSettings
@@ -94,7 +95,9 @@ class Index:
     def counted(self, expression: Expression) -> Counted:
         """The endings of the expression's phrases, among all documents."""
         wanted = open_endings(expression, COLUMNS)
-        return self._calls.run(phrase_endings(self._client, "documents", wanted, most=ENDINGS, timeout=60), 60)
+        shared: dict[str, Any] = {"turns": Turns(16), "namespace": "public"}
+        asked = phrase_endings(self._client, "documents", wanted, most=ENDINGS, timeout=60, **shared)
+        return self._calls.run(asked, 60)
 
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}

@@ -1,0 +1,225 @@
+"""One query's calls to Qdrant are bounded, and one namespace's calls take nothing from another's."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from operators.clients.qdrant.counts import TIME_TO_LIVE
+from operators.clients.qdrant.ordered import REQUESTS, looked_up
+from operators.clients.qdrant.phrase_endings import phrase_endings
+from operators.clients.qdrant.term_idf import BOUNDED, TermIdf
+from operators.clients.qdrant_edge.shards import Engine
+from operators.clients.rerankers.token_idf import TokenIdf
+from operators.query.corpus import COUNTED, Corpus, counted, weighed
+from operators.query.search_bodies import Search
+from operators.query.syntax.expression import MOST_OPEN, parse
+from operators.query.syntax.keyword_filter import open_endings
+from operators.runtime.turns import Turns
+from schemas.document import COLUMNS
+from schemas.errors import BackendError, Reason
+from tests.operators.clients.qdrant.sharded import Searched, settings
+from tests.operators.clients.qdrant.transports import qdrant
+from tests.operators.clients.rerankers.token_index import Held
+from tests.operators.samples import query
+from tests.qdrant_server.transport import ServerTransport
+
+LONG: Final = " ".join(f"word{number}x" for number in range(700))
+PLACES: Final = 16
+"""Counts under way at once."""
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """The time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[tuple[Searched, Held]]:
+    """A collection of three shards with a few documents, and the way to it."""
+    with Engine(tmp_path) as engine:
+        transport = Held(ServerTransport(engine))
+        made = Searched(qdrant(transport), settings(3))
+
+        async def fill() -> None:
+            await made.open()
+            texts = ("harbor", "harbor lantern", "word7x keeper", "word8x")
+            await made.write(
+                {"id": text, "namespace": space, "text": text} for text in texts for space in ("red", "blue")
+            )
+
+        asyncio.run(fill())
+        transport.requests.clear()
+        yield made, transport
+
+
+def asked(transport: Held, path: str) -> list[dict[str, Any]]:
+    """The bodies of the requests whose path ends so, in their order; all are forgotten."""
+    bodies = [orjson.loads(each.content) for each in transport.requests if each.url.path.endswith(path)]
+    transport.requests.clear()
+    return bodies
+
+
+def namespace(body: dict[str, Any]) -> str:
+    """The namespace that a request is about."""
+    return next(str(each["match"]["value"]) for each in body["filter"]["must"] if each.get("key") == "namespace")
+
+
+async def until(transport: Held, path: str, requests: int) -> None:
+    """Wait until so many requests have come whose path ends so."""
+    async with asyncio.timeout(30):
+        while sum(each.url.path.endswith(path) for each in transport.requests) < requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_a_long_text_has_a_bound_of_terms_counted(wide: tuple[Searched, Held]) -> None:
+    """At once, again, and when the counts are old: always of the same terms, or pages would overlap."""
+    searched, transport = wide
+    clock = Clock()
+
+    async def scenario() -> None:
+        searched.idf = TermIdf(searched.qdrant, clock=clock)
+        [first] = await searched.ask(LONG, namespace="red")
+        assert len(asked(transport, "/count")) == COUNTED + 2
+        assert await searched.ask(LONG, namespace="red") == [first]
+        assert asked(transport, "/count") == []
+        clock.now += TIME_TO_LIVE
+        assert await searched.ask(LONG, namespace="red") == [first]
+        await asyncio.sleep(0.2)
+        assert len(asked(transport, "/count")) == COUNTED + 2
+
+    asyncio.run(scenario())
+
+
+def test_terms_that_are_not_counted_weigh_the_mean_of_the_others() -> None:
+    """All that are counted weigh what they weigh; of few terms all are."""
+    few = {"query": {"indices": [9, 3, 7], "values": [1.0] * 3}}
+    assert list(counted(few)) == [9, 3, 7]
+    many = {"query": {"indices": list(range(COUNTED + 2, 0, -1)), "values": [1.0] * (COUNTED + 2)}}
+    assert list(counted(many)) == list(range(1, COUNTED + 1))
+    values = weighed(few, {9: 1.0, 3: 2.0})["query"]["values"]
+    assert values == pytest.approx([values[0], 2 * values[0], 1.5 * values[0]])
+
+
+def test_a_bounded_search_says_so(wide: tuple[Searched, Held]) -> None:
+    """One of few words says nothing."""
+    searched, _ = wide
+
+    async def warnings(text: str) -> Any:
+        terms = searched.catalogue.analyser(searched.collection).query(text)
+        assert terms is not None
+        body = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
+        search = Search(body, query().trace, corpus=Corpus(None, None))
+        found = await TermIdf(searched.qdrant).weighed(searched.collection, search, 30)
+        assert isinstance(found, Search)
+        assert found.corpus is None
+        return found.warnings
+
+    assert [asyncio.run(warnings(text)) for text in ("harbor", LONG)] == [(), (BOUNDED,)]
+
+
+def test_a_namespace_that_floods_counts_takes_nothing_from_another(wide: tuple[Searched, Held]) -> None:
+    """The counts of the other's few words are the next, whatever waits."""
+    searched, transport = wide
+
+    async def scenario() -> None:
+        transport.hold("/count")
+        flood = [asyncio.create_task(searched.ask(f"{LONG} again{number}x", namespace="red")) for number in range(3)]
+        await until(transport, "/count", PLACES)
+        other = asyncio.create_task(searched.ask("harbor lantern", namespace="blue"))
+        await asyncio.sleep(0.1)
+        transport.release.set()
+        await asyncio.gather(other, *flood)
+        order = [namespace(body) for body in asked(transport, "/count")]
+        last = max(place for place, each in enumerate(order) if each == "blue")
+        # Two words and the documents by two, one of these after the other: each once a place is free.
+        assert order.count("blue") == 4
+        assert last < 3 * PLACES
+        assert len(order) > COUNTED
+
+    asyncio.run(scenario())
+
+
+def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched, Held]) -> None:
+    """At most two for each of MOST_OPEN phrases; another namespace's go before what one of them left waiting."""
+    searched, transport = wide
+    columns = {"title": "title", "text": "text"}
+
+    async def scenario() -> None:
+        turns = Turns(2)
+
+        async def ask(text: str, space: str) -> None:
+            expression = parse(text, columns).expression
+            assert expression is not None
+            where = {"must": [{"key": "namespace", "match": {"value": space}}]}
+            wanted = {
+                each: {"must": [*where["must"], inner]} for each, inner in open_endings(expression, COLUMNS).items()
+            }
+            await phrase_endings(
+                searched.qdrant, searched.collection, wanted, most=9, turns=turns, namespace=space, timeout=30
+            )
+
+        transport.hold("/facet")
+        widest = " OR ".join(f'"deep{number} lea"*' for number in range(MOST_OPEN))
+        flood = asyncio.create_task(ask(widest, "red"))
+        await until(transport, "/facet", 2)
+        other = asyncio.create_task(ask('text:"deep lea"*', "blue"))
+        await asyncio.sleep(0.1)
+        transport.release.set()
+        await asyncio.gather(flood, other)
+        order = [namespace(body) for body in asked(transport, "/facet")]
+        assert order.count("red") == len(COLUMNS) * MOST_OPEN == 8
+        assert order[2] == "blue"
+        assert parse(f'{widest} OR "one more"*', columns).expression is None
+
+    asyncio.run(scenario())
+
+
+def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
+    """Where a collection gives one record at a time, a lookup that needs more is refused, and says why."""
+    searched, transport = wide
+
+    async def scenario() -> None:
+        payloads = [{"namespace": "green", "_created": number // 2} for number in range(REQUESTS)]
+        points = [{"id": str(uuid.uuid4()), "vector": {}, "payload": each} for each in payloads]
+        await searched.qdrant.upsert(searched.collection, points, timeout=30)
+        transport.requests.clear()
+        where = {"must": [{"key": "namespace", "match": {"value": "green"}}]}
+        body = {"order_by": {"key": "_created", "direction": "desc"}, "filter": where, "with_payload": False}
+
+        def equal(value: Any) -> dict[str, Any]:
+            return {"key": "_created", "match": {"value": value}}
+
+        async def found(limit: int) -> Any:
+            search = Search({**body, "limit": limit}, query().trace, equal=equal, most=1)
+            return await looked_up(searched.qdrant, searched.collection, search, 30)
+
+        few, many = await found(20), await found(REQUESTS)
+        assert len(few.hits.ids) == 20
+        assert isinstance(many, BackendError)
+        assert (many.reason, "max_query_limit" in str(many)) == (Reason.REFUSED, True)
+        assert len(asked(transport, "/scroll")) <= 2 * 20 + REQUESTS
+
+    asyncio.run(scenario())
+
+
+def test_a_querys_tokens_cost_two_counts_however_many_they_are(wide: tuple[Searched, Held]) -> None:
+    """All tokens of a namespace are counted at once, and kept."""
+    searched, transport = wide
+
+    async def scenario() -> None:
+        idf = TokenIdf(searched.qdrant)
+        for tokens in (1, 5000):
+            await idf.weights(searched.collection, "red", range(tokens), timeout=30)
+        assert len(transport.requests) <= 2
+
+    asyncio.run(scenario())
