@@ -38,7 +38,7 @@ PRODUCT = ("schemas", "operators", "flows")
 OUTSIDE = {"tests", "bench"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
-LONGEST = 299
+LONGEST = 450
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
 
 
@@ -222,13 +222,13 @@ def test_benchmarks_import_no_tests() -> None:
 
 
 def test_modules_are_short() -> None:
-    """Every module, tests included, has fewer than 300 lines."""
+    """Every module, tests included, has at most 450 lines."""
     assert too_long(sources(*PRODUCT, "tests", "bench")) == []
 
 
 def test_a_long_module_is_seen() -> None:
-    """A module of 300 lines is reported, one of 299 isn't."""
-    assert too_long({"long": "\n" * 300, "short": "\n" * 299}) == ["long: 300"]
+    """A module of 451 lines is reported, one of 450 isn't."""
+    assert too_long({"long": "\n" * 451, "short": "\n" * 450}) == ["long: 451"]
 
 
 def test_names_say_something() -> None:

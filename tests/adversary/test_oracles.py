@@ -72,7 +72,8 @@ class Source:
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         search = self._searches(query)[leg, "documents"]
         retriever = Retriever(self._client, self._searches, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
-        [found] = asyncio.run(retriever((leg, "documents"), [search], TIMEOUT))
+        batch_key, placed = retriever.placed((leg, "documents"), search)
+        [found] = asyncio.run(retriever(batch_key, [placed], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)
         return dict(zip(found.hits.ids, found.hits.scores, strict=True))
