@@ -233,7 +233,8 @@ def _hits(start: int, limit: int, whole: bool | None) -> bytes:
     hits = []
     for rank in range(min(limit, POOL)):
         number = (start + rank) % POOL
-        payload = b"" if whole is None else b',"payload":' + (_payload(number) if whole else _fields(number))
+        known = _payload(number) if whole else b'{"_content":%d,"namespace":"default"}' % number
+        payload = b"" if whole is None else b',"payload":' + known
         score = b"%.4f" % (1 - rank / POOL)
         hits.append(b'{"id":"%b","version":0,"score":%b%b}' % (IDS[number].encode(), score, payload))
     return b'{"points":[' + b",".join(hits) + b"]}"
@@ -242,10 +243,6 @@ def _hits(start: int, limit: int, whole: bool | None) -> bytes:
 @functools.cache
 def _payload(number: int) -> bytes:
     return orjson.dumps({"text": text(number), "id": f"doc-{number}", "namespace": NAMESPACE, "_content": number})
-
-
-def _fields(number: int) -> bytes:
-    return orjson.dumps({"_content": number, "namespace": NAMESPACE})
 
 
 @functools.cache
