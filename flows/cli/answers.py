@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
 from flows.cli.output import emit, out, say, stderr
+from schemas.printable import printable
 
 UNANSWERED: Final = frozenset({"failed", "invalid"})
 """Statuses of a query without an answer."""
@@ -46,22 +46,22 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
     """The results, as wide as the terminal."""
     legs = [leg["name"] for leg in result["legs"]]
-    shown = Table(title=escape(query), title_justify="left", expand=True)
-    names = [hit["id"] for hit in result["results"]]
+    shown = Table(title=printable(query), title_justify="left", expand=True)
+    names = [printable(hit["id"]) for hit in result["results"]]
     shown.add_column("", min_width=2)
     shown.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
-        shown.add_column(name, justify="right", min_width=max(len(name), len("10.000")))
+        shown.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
     # What is left of the line.
     shown.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result["results"]:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
-        shown.add_row(str(hit["rank"]), escape(hit["id"]), f"{hit['score']:.3f}", *scores, escape(snippet))
+        shown.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     if "denied" in result:
         why = result["denied"]["reason"]
-    shown.caption = escape(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
+    shown.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     shown.caption_justify = "left"
     return shown
 
@@ -69,16 +69,16 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:
     """How a score came about: the legs, and the stages from the first to the last, whose output is the score."""
     told = hit["explanation"]
-    tree = Tree(escape(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
+    tree = Tree(printable(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
     for name, leg in told["legs"].items():
         parts = [f"{part} {leg[part]:.4f}" for part in ("score", "normalised", "weight", "contribution") if part in leg]
-        tree.add(escape(f"leg {name}: rank {leg['rank']}, {', '.join(parts)}"))
+        tree.add(printable(f"leg {name}: rank {leg['rank']}, {', '.join(parts)}"))
     for stage in told["stages"]:
         came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
-        branch = tree.add(escape(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
+        branch = tree.add(printable(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
         for kind in ("parameters", "values"):
             for line in _lines(stage[kind], ""):
-                branch.add(escape(line))
+                branch.add(printable(line))
     return tree
 
 
@@ -91,7 +91,7 @@ def debug_table(debug: Mapping[str, Any]) -> Table:
     counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
     for name in debug["stages_hit"]:
         time = f"{taken[name]:.1f}" if name in taken else ""
-        shown.add_row(escape(name), str(counts.get(name, "")), time)
+        shown.add_row(printable(name), str(counts.get(name, "")), time)
     return shown
 
 

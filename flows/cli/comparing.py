@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.evaluation import Row, about, read_qrels
@@ -14,6 +13,7 @@ from operators.evaluation.comparison import ByQuery, Comparison, Verdict, compar
 from operators.evaluation.metrics import by_query
 from operators.evaluation.trec import parse_run
 from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.printable import printable
 
 MOVES: Final = 10
 """Queries that are shown; JSON has all."""
@@ -124,5 +124,5 @@ def shown(comparison: Comparison, first: str, second: str) -> Iterator[Renderabl
         for name in ("A", "B", "difference"):
             table.add_column(name, justify="right")
         for query, before, after in moved[:MOVES]:
-            table.add_row(escape(query), f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}")
+            table.add_row(printable(query), f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}")
         yield table

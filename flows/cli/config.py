@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import orjson
-
 from flows.cli.output import Config, Json, emit, out, say
+from schemas.printable import json_line
 from schemas.settings.effective import Value, effective
 
 _INDENT: Final = "  "
@@ -47,5 +46,5 @@ def lines(values: Iterable[Value]) -> Iterator[str]:
 
 def _written(value: Any) -> str:
     # JSON is YAML.
-    text = orjson.dumps(value).decode()
+    text = json_line(value)
     return value if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS else text

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 from rich.console import Console
+from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli import docstrings
@@ -27,6 +28,7 @@ from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded
 from flows.process.signals import StopSignals
+from schemas.printable import printable
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
 
@@ -170,7 +172,8 @@ def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
             above = span.parent.span_id if span.parent is not None and span.parent.span_id in ids else None
             if above == parent and span.context is not None:
                 taken = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
-                add(branch.add(f"{span.name} [dim]{span.kind.name.lower()} {taken:.1f} ms[/dim]"), span.context.span_id)
+                line = Text.assemble(printable(span.name), (f" {span.kind.name.lower()} {taken:.1f} ms", "dim"))
+                add(branch.add(line), span.context.span_id)
 
     add(tree, None)
     return tree

@@ -257,4 +257,4 @@ def _without(option: str, others: Mapping[str, object], why: str) -> None:
 
 def _print(parts: Iterable[RenderableType]) -> None:
     for part in parts:
-        out.print(part, highlight=False, markup=False)
+        out.print(part)

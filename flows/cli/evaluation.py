@@ -22,6 +22,7 @@ from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import by_query, evaluate
 from operators.evaluation.trec import parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.printable import printable
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
@@ -234,5 +235,5 @@ def table(rows: list[Row]) -> Table:
     shown = Table("recipe", *rows[0].figures, "answers")
     for row in rows:
         answers = ", ".join(f"{count} {status}" for status, count in sorted(row.answered.items()))
-        shown.add_row(row.name, *(f"{figure:.3f}" for figure in row.figures.values()), answers)
+        shown.add_row(printable(row.name), *(f"{figure:.3f}" for figure in row.figures.values()), answers)
     return shown

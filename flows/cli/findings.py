@@ -8,6 +8,7 @@ from rich.text import Text
 
 from flows.assembly.clients import InProcess
 from flows.cli.output import emit, out
+from schemas.printable import printable
 from schemas.settings import Settings
 
 Level = Literal["ok", "warning", "error"]
@@ -38,8 +39,8 @@ def show(finding: Finding, *, as_json: bool) -> None:
         emit(asdict(finding))
         return
     line = Text.assemble(
-        (f"{finding.level:<8}", _STYLES[finding.level]), f"{finding.subject}: {finding.what.rstrip('.')}."
+        (f"{finding.level:<8}", _STYLES[finding.level]), printable(f"{finding.subject}: {finding.what.rstrip('.')}.")
     )
     if finding.remedy is not None:
-        line.append(f" {finding.remedy}")
-    out.print(line, soft_wrap=True, highlight=False)
+        line.append(printable(f" {finding.remedy}"))
+    out.print(line, soft_wrap=True)

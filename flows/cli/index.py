@@ -52,8 +52,8 @@ def report(ingested: Ingested, *, as_json: bool) -> None:
             emit(asdict(each))
         emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
         return
-    out.print(f"documents indexed: {ingested.applied}, rejected: {len(ingested.rejected)}")
+    say(out, f"documents indexed: {ingested.applied}, rejected: {len(ingested.rejected)}")
     for each in ingested.rejected[:SHOWN]:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:
-        stderr.print(f"{more} more were rejected: --json prints all")
+        say(stderr, f"{more} more were rejected: --json prints all")

@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
@@ -74,12 +75,16 @@ def main() -> None:
     except typer.TyperException as error:
         say(stderr, _usage(error), "red")
         raise SystemExit(2) from None
-    except (RankstreamError, OSError) as error:
+    except Exception as error:  # noqa: BLE001  each is printed, and ends the process
         # Behind the command it is an option of that.
-        if _DEBUG in sys.argv[1:2]:
-            raise
+        if not isinstance(error, RankstreamError | OSError) or _DEBUG in sys.argv[1:2]:
+            # Python's own would have the terminal obey what the error quotes.
+            stderr.print("".join(traceback.format_exception(error)), soft_wrap=True, end="")
+            raise SystemExit(1) from None
         is_config = isinstance(error, ConfigError)
-        say(stderr, f"configuration: {error}" if is_config else str(error), "red")
+        # A configuration has a line for each problem.
+        for line in f"configuration: {error}".split("\n") if is_config else [str(error)]:
+            say(stderr, line, "red")
         raise SystemExit(2 if is_config else 1) from None
     raise SystemExit(code)
 

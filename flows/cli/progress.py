@@ -17,6 +17,7 @@ from flows.process.embedded import Embedded
 from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
 from operators.delivery.reach import reach
 from schemas.errors import DeadLetterClass, InputError
+from schemas.printable import printable
 from schemas.settings import KafkaSettings
 
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
@@ -46,15 +47,20 @@ def fed(
     Raises FatalDelivery if nothing happens to them for `timeout` seconds.
     """
     told = time.monotonic()
-    columns = (TextColumn("indexing {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("indexing {task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total)
+        task = bar.add_task(printable(name), total=total)
 
         def moved(done: int, produced: int) -> None:
             nonlocal told
             if not console.is_terminal and time.monotonic() - told > _QUIET:
                 told = time.monotonic()
-                console.print(f"indexing {name}: {done} of {max(total, produced)}")
+                say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
         return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, moved, timeout)
@@ -95,5 +101,5 @@ def indexed(running: Embedded, name: str, corpus: Corpus, directory: Path, conso
         rejected = f"{name}: {len(ingested.rejected)} of {ingested.sent} documents were rejected"
         raise InputError(DeadLetterClass.INVALID, f"{rejected}, first {ingested.rejected[0]}")
     if not console.is_terminal:
-        console.print(f"documents of {name} indexed: {ingested.applied}")
+        say(console, f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest.hexdigest(), encoding="ascii")

@@ -19,7 +19,6 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 from flows.cli.dead_letters import Moved, dead_letters
 from flows.cli.originals import Original, originals
@@ -27,6 +26,7 @@ from operators.delivery.client import RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
 from operators.delivery.standalone import PlainRecord
+from schemas.printable import printable
 from schemas.settings import Topics
 from schemas.timestamp import unix_seconds
 
@@ -71,7 +71,7 @@ class Tally:
         if self.foreign:
             yield f"no dead letters: {self.foreign}"
         for place, why in self.refused.items():
-            yield _printable(f"failed: {place} {why}")
+            yield printable(f"failed: {place} {why}")
 
 
 def moment(text: str) -> float:
@@ -129,13 +129,13 @@ def rehearse(
         for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
             tally.sent += 1
             yield {
-                "class": _printable(letter.kind),
-                "stage": _printable(letter.stage),
-                "place": _printable(str(letter.place)),
+                "class": letter.kind,
+                "stage": letter.stage,
+                "place": str(letter.place),
                 "timestamp": letter.timestamp,
                 "age_s": round(now - letter.timestamp, 3),
                 "bytes": len(record.value),
-                "message": _printable(letter.message[:_MESSAGE_CHARS]),
+                "message": letter.message[:_MESSAGE_CHARS],
             }
 
 
@@ -148,10 +148,9 @@ def table(rows: Iterable[Mapping[str, Any]]) -> Table:
     shown.add_column("bytes", justify="right", no_wrap=True)
     shown.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1, min_width=_MESSAGE_WIDTH)
     for row in rows:
-        kind = f"{row['class']}\n{row['stage']}"
-        cells = (kind, row["place"], _age(row["age_s"]), str(row["bytes"]), row["message"])
-        # What came with a message is text, not markup.
-        shown.add_row(*map(Text, cells))
+        # What came with a message may be anything.
+        kind, stage, place, message = (printable(row[name]) for name in ("class", "stage", "place", "message"))
+        shown.add_row(f"{kind}\n{stage}", place, _age(row["age_s"]), str(row["bytes"]), message)
     return shown
 
 
@@ -161,11 +160,6 @@ def _age(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds // unit:.0f} {name}"
     return f"{max(seconds, 0.0):.0f} s"
-
-
-def _printable(text: str) -> str:
-    # A header may hold anything, such as what a terminal would obey.
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections
-from flows.cli.output import Config, out
+from flows.cli.output import Config, out, say
 from flows.process import logs
 from operators.delivery import topics as kafka_topics
 from schemas.settings import load
@@ -16,12 +16,12 @@ def topics(config: Config = None) -> None:
     settings = load(config)
     logs.configure(settings.telemetry)
     for name in kafka_topics.create(settings.kafka):
-        out.print(f"created topic {name}")
+        say(out, f"created topic {name}")
     in_process = InProcess(settings)
     ensured = ensure_collections(settings, in_process, writes=False)
     for name in ensured.created:
-        out.print(f"created collection {name}", markup=False, soft_wrap=True)
+        say(out, f"created collection {name}")
     for name in ensured.foreign:
         left = "left alone, since rankstream did not create it (see qdrant.owned, and rankstream collections)"
-        out.print(f"collection {name}: {left}", markup=False, soft_wrap=True)
+        say(out, f"collection {name}: {left}")
     in_process.close()

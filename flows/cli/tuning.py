@@ -28,6 +28,7 @@ from operators.ranking.dedupe import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
 from schemas.normalization import nfkc
+from schemas.printable import printable
 from schemas.recipes import Recipe, RecipeError
 
 _UNANSWERED: Final = 8
@@ -221,9 +222,9 @@ def tune(
 @contextmanager
 def counted(name: str, console: Console) -> Iterator[Callable[[], None]]:
     """Gives what to call for each setting tried: a line on a terminal counts them."""
-    columns = (TextColumn("tuning {task.description}: {task.completed} settings"), TimeElapsedColumn())
+    columns = (TextColumn("tuning {task.description}: {task.completed} settings", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(name, total=None)
+        task = progress.add_task(printable(name), total=None)
         yield lambda: progress.advance(task)
 
 

@@ -9,6 +9,7 @@ from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from flows.process.repeats import Repeats
+from schemas.printable import printable
 from schemas.settings import TelemetrySettings
 
 PROPAGATORS: Final = (
@@ -33,6 +34,10 @@ _CLIENTS: Final = frozenset({"kafka", "librdkafka"})
 """The loggers of Kafka's clients, each with those below it."""
 
 
+_TRACEBACKS: Final = frozenset({"exception", "stack"})
+"""Values of several lines, which are our own."""
+
+
 def _of_no_client(record: logging.LogRecord) -> bool:
     return record.name.partition(".")[0] not in _CLIENTS
 
@@ -43,6 +48,14 @@ def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         event["trace_id"] = trace.format_trace_id(context.trace_id)
         event["span_id"] = trace.format_span_id(context.span_id)
     return event
+
+
+def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Replace what a terminal would obey in the texts of others; JSON escapes it."""
+    return {
+        name: printable(value, "\n" if name in _TRACEBACKS else "") if isinstance(value, str) else value
+        for name, value in event.items()
+    }
 
 
 def configure(settings: TelemetrySettings, replica: str | None = None, *, clients: bool = True) -> None:
@@ -64,10 +77,10 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
         structlog.processors.TimeStamper(fmt="iso"),
         _trace_ids,
     ]
-    rendered: Processor = (
-        structlog.processors.JSONRenderer()
+    rendered: list[Processor] = (
+        [structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -82,7 +95,7 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                rendered,
+                *rendered,
             ],
         )
     )

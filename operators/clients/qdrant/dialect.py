@@ -8,6 +8,7 @@ import orjson
 
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.printable import printable
 
 _LONGEST: Final = 300
 """Characters of Qdrant's text in a message."""
@@ -57,6 +58,5 @@ def _said(body: bytes) -> str | None:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
-    shown = "".join(each if each.isprintable() else "?" for each in line)
+    shown = printable(" ".join(text.split()))
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

@@ -3,12 +3,14 @@
 import io
 from collections.abc import Iterable
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+
+from flows.cli.output import Terminal
 
 
 def printed(parts: Iterable[RenderableType]) -> str:
     """What the parts look like there."""
-    console = Console(file=io.StringIO(), width=80, record=True)
+    console = Terminal(file=io.StringIO(), width=80, record=True)
     for part in parts:
-        console.print(part, highlight=False, markup=False)
+        console.print(part)
     return console.export_text()

@@ -4,10 +4,10 @@ import io
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from flows.cli import answers
 from flows.cli.answers import answer_table, debug_table, explanation_tree, show
+from flows.cli.output import Terminal
 from flows.cli.query import condition
 from flows.cli.query_client import refused
 
@@ -49,7 +49,7 @@ RESULT: dict[str, Any] = {
 def printed(content: Any) -> str:
     """What a terminal of 80 columns shows."""
     file = io.StringIO()
-    Console(file=file, width=80, color_system=None).print(content)
+    Terminal(file=file, width=80, color_system=None).print(content)
     return file.getvalue()
 
 
@@ -57,8 +57,8 @@ def printed(content: Any) -> str:
 def told(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
     """What goes to standard output and standard error, 80 columns wide."""
     out, err = io.StringIO(), io.StringIO()
-    monkeypatch.setattr(answers, "out", Console(file=out, width=80, color_system=None))
-    monkeypatch.setattr(answers, "stderr", Console(file=err, width=80, color_system=None))
+    monkeypatch.setattr(answers, "out", Terminal(file=out, width=80, color_system=None))
+    monkeypatch.setattr(answers, "stderr", Terminal(file=err, width=80, color_system=None))
     return out, err
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from flows.cli.answers import answer_table
 from flows.cli.evaluation import events
 from schemas.recipes import SHIPPED
 
@@ -161,11 +160,3 @@ def test_unknown_columns_of_queries_are_metadata(tmp_path: Path) -> None:
     (event,) = events(path, rerank=False)
     assert event["metadata"] == {"category": 2}
     assert event["now"] == "2023-01-01T00:00:00Z"
-
-
-def test_markup_in_answers_is_text() -> None:
-    """Brackets in documents and queries are printed, not obeyed."""
-    hit = {"id": "[red]x", "rank": 1, "score": 1.0, "text": "[bold]y", "legs": {}}
-    result = {"results": [hit], "legs": [], "degraded": [], "status": "ok", "total": 1}
-    table = answer_table(result, "[blink]q")
-    assert "\\[blink]q" in str(table.title)

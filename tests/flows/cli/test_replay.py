@@ -5,10 +5,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from typer.testing import CliRunner
 
 from flows.cli.main import command_line
+from flows.cli.output import Terminal
 from flows.cli.replaying import Tally, moment, table
 from operators.delivery.error_codes import Refusal
 from operators.delivery.replay import Position, Skip
@@ -55,7 +55,7 @@ def test_an_rfc_3339_time_is_read() -> None:
 def test_messages_are_text() -> None:
     """What a message quotes is neither markup nor obeyed by the terminal."""
     row = {"class": "[red]x", "stage": "s", "place": "q:0:1", "age_s": -5.0, "bytes": 3, "message": "[bold]m"}
-    console = Console(width=100)
+    console = Terminal(width=100)
     with console.capture() as captured:
         console.print(table([row]))
     assert "[red]x" in captured.get()
@@ -76,7 +76,7 @@ def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -
         "bytes": 1_048_576,
         "message": "schema_version: 2, this version reads 1",
     }
-    console = Console(width=80)
+    console = Terminal(width=80)
     with console.capture() as captured:
         console.print(table([row]))
     assert max(map(len, captured.get().splitlines())) <= 80

@@ -1,0 +1,255 @@
+"""Every command: no text of others that it prints is obeyed by the terminal, or read as markup."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
+
+from flows.cli import collections, comparing, evaluate, evaluation, findings, index, output, progress, replaying, topics
+from flows.cli.answers import show
+from flows.cli.demo import span_tree
+from flows.cli.evaluation import Row
+from flows.cli.findings import Finding
+from flows.cli.ingestion import Ingested, Rejection
+from flows.cli.query_client import refused
+from flows.cli.tuning import counted
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.delivery import topics as kafka_topics
+from operators.delivery.kafka_python import KAFKA
+from operators.delivery.replay import Position
+from operators.indexing.collection import Ensured
+from operators.indexing.inspection import Difference, Lack
+from operators.indexing.survey import Surveyed
+from schemas.errors import BackendBadResponse
+from schemas.settings import KafkaSettings, load
+from tests.flows.cli.running import Command
+from tests.flows.cli.test_answers import HIT, RESULT
+from tests.flows.cli.test_pool_ranking import pool
+from tests.schemas.test_printable import obeyed
+
+EVIL = "\x1b]0;t\x07\x1b[2J\x9bm\u202e\u2066\u200b\u2028\x7f\r\nforged [red]x[/red] :bomb: [/]"
+"""A text that changes a terminal's title, clears it, forges a line, reorders, hides, and is markup."""
+
+TAME = "[red]x[/red] :bomb: [/]"
+"""The end of it, of which nothing is obeyed."""
+
+Shown = Callable[[], str]
+
+
+def tame(text: str) -> str:
+    """The text that a command printed, which quotes EVIL, and of which nothing is obeyed or forged."""
+    assert obeyed(text, "\n") == []
+    assert TAME in " ".join(text.split())
+    assert not any(line.startswith("forged") for line in text.splitlines())
+    return text
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """What was printed, tame."""
+
+    return lambda: tame("".join(capsys.readouterr()))
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is wrapped."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+
+def answer() -> dict[str, Any]:
+    """A result that is evil wherever a text of others stands."""
+    stage = {"stage": EVIL, "input": 0.1, "output": 0.5, "parameters": {EVIL: EVIL}, "values": {EVIL: {EVIL: 1.0}}}
+    explanation = {"legs": {EVIL: {"rank": 0, "score": 0.7}}, "stages": [stage]}
+    hit = {**HIT, "id": EVIL, "text": EVIL, "legs": {EVIL: {"rank": 0, "score": 0.7}}, "explanation": explanation}
+    return {
+        **RESULT,
+        "results": [hit],
+        "legs": [{"name": EVIL}],
+        "degraded": [{"stage": EVIL, "reason": EVIL}],
+        "warnings": [EVIL],
+        "next_cursor": EVIL,
+        "debug": {**RESULT["debug"], "stages_hit": [EVIL]},
+    }
+
+
+def test_query_and_demo_show_an_answer(shown: Shown) -> None:
+    """Results, explanations, stages and warnings, and the text of the query."""
+    show(answer(), EVIL, as_json=False)
+    shown()
+
+
+def test_query_shows_a_refusal(shown: Shown) -> None:
+    """One line, whatever the reason quotes."""
+    show(refused("q", EVIL, EVIL), EVIL, as_json=False)
+    assert len(shown().splitlines()) == 1
+
+
+def test_json_is_the_same_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Escaped: one line of JSON, which decodes to what it was."""
+    show(answer(), EVIL, as_json=True)
+    printed = capsys.readouterr().out
+    assert obeyed(printed, "\n") == []
+    assert len(printed.splitlines()) == 1
+    assert orjson.loads(printed) == answer()
+
+
+def test_demo_shows_a_trace(shown: Shown) -> None:
+    """Spans are named after collections."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    provider.get_tracer("t").start_span(f"query {EVIL}", kind=SpanKind.PRODUCER).end()
+    output.out.print(span_tree(spans.get_finished_spans()))
+    shown()
+
+
+def test_index_shows_rejected_documents(shown: Shown) -> None:
+    """A line each."""
+    index.report(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
+    assert len(shown().splitlines()) == 2
+
+
+@pytest.mark.parametrize("bar", ["indexing", "tuning"])
+def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's name or a recipe's, on a terminal: beside what draws the bar, nothing of it is obeyed."""
+    file = io.StringIO()
+    console = type(output.stderr)(file=file, force_terminal=True, color_system=None, width=250)
+    monkeypatch.setattr(progress, "ingest", lambda *_: Ingested(0, []))
+    if bar == "indexing":
+        progress.fed(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
+    else:
+        with counted(EVIL, console) as tried:
+            tried()
+    drawn = file.getvalue()
+    assert TAME in drawn
+    assert obeyed(drawn, "\n", "\r", "\x1b") == []
+    assert "\x1b]" not in drawn
+    assert "\x1b[2J" not in drawn
+
+
+def test_topics_shows_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Collections are named by servers and configurations."""
+    monkeypatch.setattr(kafka_topics, "create", lambda _: [EVIL])
+    monkeypatch.setattr(topics, "ensure_collections", lambda *_, **__: Ensured([EVIL], [EVIL]))
+    tame(Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}})("topics").output)
+
+
+def test_collections_shows_what_a_server_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Names of fields and vectors, limits, differences, and an error."""
+    info = CollectionInfo(
+        1, 1, {EVIL: {"size": EVIL, "distance": EVIL}}, {EVIL: {"modifier": EVIL}}, {}, {}, {EVIL: EVIL}
+    )
+    lack = Lack([Difference(EVIL)], [], [], [], [], {})
+    found = [Surveyed(EVIL, EVIL, info, lack), Surveyed(EVIL, EVIL, error=BackendBadResponse(EVIL))]
+    monkeypatch.setattr(collections, "survey_collections", lambda *_: found)
+    tame(Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}})("collections").output)
+
+
+def test_check_shows_a_finding(shown: Shown) -> None:
+    """One line, whatever a server answered."""
+    findings.show(Finding("error", EVIL, EVIL, EVIL), as_json=False)
+    assert len(shown().splitlines()) == 1
+
+
+def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
+    """Names of recipes, ids of queries, and names of files."""
+    evaluate._print([evaluation.table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
+    values = {"MRR@10": {EVIL: 0.5}}, {"MRR@10": {EVIL: 1.0}}
+    evaluate._print(comparing.shown(comparing.compared(*values, "MRR@10", 0), "a", "b"))
+    shown()
+
+
+def test_replay_shows_dead_letters(shown: Shown) -> None:
+    """What headers say of class, stage and place, what is wrong, and what was too large."""
+    quoted = dict.fromkeys(("class", "stage", "place", "message"), EVIL)
+    output.out.print(replaying.table([{**quoted, "age_s": 0.0, "bytes": 2}]))
+    for line in replaying.Tally(refused=[Position(EVIL, 0, 1)]).lines("sent"):
+        output.say(output.stderr, line)
+    shown()
+
+
+def test_config_shows_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """YAML that loads to the same, and JSON that decodes to it: nothing is lost that is escaped."""
+    settings = {"qdrant": {"url": "http://q", "destinations": {EVIL: "c"}}, "defaults": {"namespace": EVIL}}
+    command = Command(tmp_path, monkeypatch, settings)
+    printed = command("config").stdout
+    assert obeyed(printed, "\n") == []
+    again = tmp_path / "again.yaml"
+    again.write_text(printed)
+    assert load(again) == load(tmp_path / "rankstream.yaml")
+    listed = [orjson.loads(line) for line in command("config", "--json").stdout.splitlines()]
+    assert {each["path"]: each["value"] for each in listed}["defaults.namespace"] == EVIL
+
+
+def run(*arguments: str, given: bytes = b"", script: str | None = None) -> tuple[str, str]:
+    """Standard output and error of the program, or of a script in its place."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
+    command = [sys.executable, "-c", script] if script is not None else [sys.executable, "-m", "flows.cli"]
+    done = subprocess.run([*command, *arguments], input=given, env=env, capture_output=True, timeout=120)
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def test_rank_shows_results_and_errors() -> None:
+    """Ids of documents and queries come back escaped, and what is wrong with a line is one line."""
+    document = pool()
+    query = {**document["query"], "query_id": EVIL}
+    lines = [{**document, "query": query}, {**document, "query": {**query, "recipe": EVIL}}]
+    out, err = run("rank", given=b"\n".join(map(orjson.dumps, lines)))
+    assert obeyed(out + err, "\n") == []
+    assert orjson.loads(out)["query_id"] == EVIL
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("--debug",)])
+def test_a_failure_shows_what_it_quotes(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """One line, or its traceback: the name of a document, which a file gave."""
+    qrels = tmp_path / "qrels"
+    qrels.write_text("q 0 d\x1b[2J\u202e 1\n")
+    queries = tmp_path / "queries.jsonl"
+    queries.write_bytes(orjson.dumps({"query_id": "q", "text": "x"}))
+    documents = tmp_path / "documents.jsonl"
+    documents.write_bytes(orjson.dumps({"id": "e", "text": "x"}))
+    files = ("--qrels", str(qrels), "--queries", str(queries), "--documents", str(documents))
+    out, err = run(*arguments, "evaluate", *files)
+    assert "such as d" in err
+    assert obeyed(out + err, "\n") == []
+    assert ("Traceback" in err) == bool(arguments)
+
+
+LOGGING = """
+import logging, sys
+from flows.process import logs
+from schemas.settings import TelemetrySettings
+logs.configure(TelemetrySettings(log_format=sys.argv[1]))
+evil = sys.stdin.buffer.read().decode()
+logging.getLogger("library").warning("of %s", evil)
+import structlog
+log = structlog.stdlib.get_logger("ours")
+log.warning(evil, reason=evil, several=[evil])
+try:
+    raise ValueError(evil)
+except ValueError:
+    log.exception("failed")
+"""
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_run_logs_what_is_quoted(log_format: str) -> None:
+    """In either format: a library's line, an event, its values, and a traceback."""
+    _, err = run(log_format, given=EVIL.encode(), script=LOGGING)
+    assert err.count(TAME) >= 4
+    assert obeyed(err, "\n") == []
+    assert sum(line.startswith("forged") for line in err.splitlines()) <= 1  # the traceback's own line ends
