@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operators.access.firewall import visible
 from schemas.denial import Denial, DenialCode
 from schemas.errors import DeadLetterClass, InputError
+from schemas.header import folded
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
 
 
@@ -33,8 +34,8 @@ def identify(
 ) -> str | None:
     """The source of a query: by the event, its topic or a header, as `identity.by` says; None if it is unknown.
 
-    An absent or empty header is an unknown source. Names of headers are case-blind. Raises InputError `invalid` for a
-    header that is repeated or isn't UTF-8.
+    An absent or empty header is an unknown source. ASCII's case in names of headers doesn't count. Raises InputError
+    `invalid` for a header that is repeated or isn't UTF-8.
     """
     if identity.by == "event":
         return event_source
@@ -49,7 +50,7 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
-    values = [value for name, value in headers if name.lower() == header.lower()]
+    values = [value for name, value in headers if folded(name) == folded(header)]
     if len(values) > 1:
         raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
     try:

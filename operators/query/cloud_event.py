@@ -3,7 +3,7 @@
 Rules
 -----
 - Headers alone tell the mode: a `content-type` of CloudEvents is structured, else a `ce_specversion` is binary, else
-  the message is a plain one. Names of headers are case-blind, as those of traces are.
+  the message is a plain one. ASCII's case in names of headers doesn't count, as in those of traces.
 - An envelope is held to the specification, whether we need the attribute or not: an InputError names the attribute and
   its value.
 - A result is answered in kind: the result of a binary event is a binary one, and so on.
@@ -21,6 +21,7 @@ from typing import Any, Final
 from operators.query.trace import Headers
 from schemas import cloud_event as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
+from schemas.header import folded
 from schemas.timestamp import unix_seconds
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
@@ -59,12 +60,12 @@ def content_mode(headers: Headers) -> Mode | None:
     """The message's mode; None: it is no CloudEvent. Raises InputError `invalid` for a format that isn't read here."""
     binary = False
     for name, value in headers:
-        lower = name.lower()
+        lower = folded(name)
         if lower == _SPECVERSION:
             binary = True
         elif lower == names.CONTENT_TYPE and value[: len(_MEDIA_TYPE)].lower() == _MEDIA_TYPE:
             content_type = value.decode("latin-1")
-            if content_type.partition(";")[0].strip().lower() != names.ENVELOPE or not _is_json(content_type):
+            if folded(content_type.partition(";")[0].strip()) != names.ENVELOPE or not _is_json(content_type):
                 raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
             return Mode.STRUCTURED
     return Mode.BINARY if binary else None
@@ -81,7 +82,7 @@ def from_headers(headers: Headers) -> CloudEvent:
     """What the headers of a binary event say. Raises InputError `invalid` or `unsupported_version`."""
     attributes: dict[str, Any] = {}
     for name, value in headers:
-        lower = name.lower()
+        lower = folded(name)
         if lower != names.CONTENT_TYPE and not lower.startswith(names.HEADER_PREFIX):
             continue
         attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
@@ -183,7 +184,7 @@ _STRINGS: Final = frozenset(
 
 
 def _is_json(content_type: str) -> bool:
-    lower = content_type.strip().lower()
+    lower = folded(content_type.strip())
     media_type = lower.partition(";")[0].rstrip()
     return _JSON_TYPE.fullmatch(media_type) is not None and _UNREADABLE.search(lower) is None
 
@@ -194,10 +195,10 @@ def _trace(attributes: Mapping[str, Any]) -> Headers:
 
 def traced(headers: Headers, extension: Headers) -> Headers:
     """The headers that name the trace to continue: the message's own, else those of the envelope's extension."""
-    if not extension or any(name.lower() == _TRACEPARENT for name, _ in headers):
+    if not extension or any(folded(name) == _TRACEPARENT for name, _ in headers):
         return headers
     # A state without its parent is none.
-    return (*(header for header in headers if header[0].lower() != _TRACESTATE), *extension)
+    return (*(header for header in headers if folded(header[0]) != _TRACESTATE), *extension)
 
 
 def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers:
@@ -211,7 +212,7 @@ def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers
     if mode is Mode.STRUCTURED:
         envelope = document()
         return traced(headers, _trace(envelope)) if isinstance(envelope, dict) else headers
-    extension = {name.lower(): content.decode("latin-1") for name, content in headers}
+    extension = {folded(name): content.decode("latin-1") for name, content in headers}
     return traced(headers, _trace({name: extension.get(names.HEADER_PREFIX + name) for name in _TRACE}))
 
 

@@ -24,6 +24,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 
 from operators.query.trace import Attributes, Headers
 from operators.telemetry.metrics import FlowMetrics
+from schemas.header import folded
 
 DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
@@ -31,7 +32,7 @@ DEAD_LETTER: Final = "dead_letter"
 
 class _HeaderGetter(Getter[Headers]):
     def get(self, carrier: Headers, key: str) -> list[str] | None:
-        found = [value.decode("latin-1") for name, value in carrier if name.lower() == key]
+        found = [value.decode("latin-1") for name, value in carrier if folded(name) == key]
         return found or None
 
     def keys(self, carrier: Headers) -> list[str]:

@@ -42,6 +42,14 @@ def test_a_header_says_who_asks(name: str) -> None:
     assert identify(HEADER, "forged", [("other", b"x"), (name, "grün".encode())], "queries") == "grün"
 
 
+@pytest.mark.parametrize("name", ["x-\u212aey", "X-\u212aEY", "x-\uff4bey", "x-key\u200b", "\u00d7-key"])
+def test_a_header_that_looks_like_the_configured_one_is_another(name: str) -> None:
+    """The Kelvin sign is no k, whatever its lower case is; nor is anything else that isn't ASCII's."""
+    identity = IdentitySettings(by="header", header="X-Key")
+    assert identify(identity, None, [(name, b"forged")], "queries") is None
+    assert identify(identity, None, [(name, b"forged"), ("x-KEY", b"web")], "queries") == "web"
+
+
 @pytest.mark.parametrize("headers", [[], [("x-sources", b"web")], [("x-source", b"")]])
 def test_without_the_header_the_source_is_unknown(headers: list[tuple[str, bytes]]) -> None:
     """A query without the header, or with an empty one, has no source, whatever its event says."""

@@ -11,6 +11,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import applied
 from operators.stages.publish import Publisher
+from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace, batch_span
 from schemas.errors import DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
@@ -69,6 +70,11 @@ def test_the_result_hands_the_trace_on(recorded: Recorded) -> None:
     trace.sent()
     assert headers["traceparent"] == f"00-{TRACE}-{id_of(recorded.spans['send results'])}-01".encode()
     assert headers["tracestate"] == b"vendor=1"
+
+
+def test_a_header_of_a_trace_is_named_in_ascii() -> None:
+    """Whatever name a propagator asks for: the Kelvin sign is no k."""
+    assert traces._GETTER.get((("X-K", b"own"), ("x-\u212a", b"forged")), "x-k") == ["own"]
 
 
 @pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT"])
