@@ -29,7 +29,7 @@ with warnings.catch_warnings():
     # At its first import kafka-python reads its schemas in a way that the standard library deprecates.
     warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
     from bench.kafka.broker import Broker, missing_tools
-    from tests.shared import shared
+    from tests.servers import shared
 
 
 CONTRACT: Final = ("tests/operators/", "tests/flows/assembly/", "tests/schemas/")

@@ -6,7 +6,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from tests.missing import missing
-from tests.shared import shared
+from tests.servers import shared
 
 
 @pytest.fixture(scope="session")

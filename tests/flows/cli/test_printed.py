@@ -174,7 +174,7 @@ def test_replay_shows_dead_letters(shown: Shown) -> None:
     """What headers say of class, stage and place, what is wrong, and what was too large."""
     quoted = dict.fromkeys(("class", "stage", "place", "message"), EVIL)
     output.out.print(replaying.table([{**quoted, "age_s": 0.0, "bytes": 2}]))
-    for line in replaying.Tally(refused=[Position(EVIL, 0, 1)]).lines("sent"):
+    for line in replaying.Tally(refused={Position(EVIL, 0, 1): EVIL}).lines("sent"):
         output.say(output.stderr, line)
     shown()
 

@@ -44,7 +44,7 @@ def shared(factory: pytest.TempPathFactory, name: str) -> Broker:
         if not handle.exists():
             with output.open("wb") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.shared", name, str(handle), str(run)],
+                    [sys.executable, "-m", "tests.servers", name, str(handle), str(run)],
                     cwd=Path(__file__).parents[1],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
