@@ -42,7 +42,7 @@ def test_a_trial_tells_what_is_caught(tmp_path: Path, monkeypatch: pytest.Monkey
     root.mkdir()
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     (root / "count.py").write_text("ONE = 1\n")
-    (root / "Makefile").write_text("test: dev\n\t$(VENV)/bin/python -m pytest -p xdist -n 1 test_near.py test_far.py\n")
+    (root / "Makefile").write_text("test:\n\t$(VENV)/bin/python -m pytest -p xdist -n 1 test_near.py test_far.py\n")
     (root / "test_near.py").write_text("import count\ndef test_near(): assert count.ONE < 3\n")
     (root / "test_far.py").write_text("import count\ndef test_far(): assert count.ONE == 1\n")
     (root / "test_red.py").write_text("def test_red(): assert False\n")
@@ -61,4 +61,4 @@ def test_a_trial_tells_what_is_caught(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_it_runs_what_make_test_runs() -> None:
     """The arguments come from the Makefile, the selection by markers among them."""
-    assert "-m" in whole((ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert "-m" in whole(ROOT)

@@ -27,7 +27,7 @@ from tests.planted.defects import Defect
 ROOT: Final = Path(__file__).parents[2]
 
 _PASSED: Final = 0
-_WHOLE: Final = re.compile(r"^test:.*\n\t\S+/python -m pytest (.+)$", re.MULTILINE)
+_WHOLE: Final = re.compile(r"^\S+/python -m pytest (.+)$", re.MULTILINE)
 _FAILURE: Final = re.compile(r"^FAILED ([^\[\s]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^(?:ERROR|E  ) .*$", re.MULTILINE)
 
@@ -51,10 +51,11 @@ class _Run:
     error: str = ""
 
 
-def whole(makefile: str) -> list[str]:
-    """The arguments of `make test` for pytest. Raises ValueError if the Makefile has no such line."""
-    if (found := _WHOLE.search(makefile)) is None:
-        raise ValueError("Makefile: no line `python -m pytest` under `test:`")
+def whole(directory: Path) -> list[str]:
+    """The arguments of `make test` for pytest, by the directory's Makefile. Raises ValueError if it runs no pytest."""
+    planned = subprocess.run(["make", "--dry-run", "test"], cwd=directory, check=True, capture_output=True, text=True)
+    if (found := _WHOLE.search(planned.stdout)) is None:
+        raise ValueError("`make test` runs no `python -m pytest`")
     return shlex.split(found[1])
 
 
@@ -87,7 +88,7 @@ class Trial:
         with self._planted(defect):
             run = self._run(defect.near)
             if run.passed and not near_only:
-                run = self._run(whole((self._directory / "Makefile").read_text(encoding="utf-8")))
+                run = self._run(whole(self._directory))
         caught_by, why = run.failed, run.error
         if run.passed:
             why = "every test near it passes" if near_only else "every test passes"
