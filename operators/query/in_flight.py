@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from operators.access import post_filter
@@ -134,13 +133,14 @@ class InFlight:
 
     def check_found(self) -> None:
         """Take what the query may not see out of what its legs found, as if it were not there."""
-        legs = self.outcome.legs.values()
-        found = chain.from_iterable(zip(leg.ids, leg.payloads, strict=True) for leg in legs)
-        self._remove(post_filter.forbidden(self.asked.access_filter, found))
+        forbidden: set[str] = set()
+        for leg in self.outcome.legs.values():
+            forbidden |= post_filter.forbidden(self.asked.access_filter, leg.ids, leg.payloads)
+        self._remove(forbidden)
 
     def check_fetched(self, payloads: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """The payloads that the query may see: a document may have changed since the legs saw it."""
-        forbidden = post_filter.forbidden(self.asked.access_filter, payloads.items())
+        forbidden = post_filter.forbidden(self.asked.access_filter, payloads, payloads.values())
         self._remove(forbidden)
         return {id_: payload for id_, payload in payloads.items() if id_ not in forbidden} if forbidden else payloads
 

@@ -165,8 +165,8 @@ class Answers:
         cached_answer = _read(cached, stage)
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        hits = ((hit["id"], hit["payload"]) for hit in cached_answer.answer.event["results"])
-        if post_filter.forbidden(access_filter, hits):
+        hits = cached_answer.answer.event["results"]
+        if post_filter.forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
             return False
         query.cache.cached = cached_answer
         query.answered = True

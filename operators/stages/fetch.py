@@ -44,7 +44,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         query.started = monotonic()
         known = self.cache.known(_making(query), _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
-        for id_ in post_filter.forbidden(query.asked.access_filter, known.items()):
+        for id_ in post_filter.forbidden(query.asked.access_filter, known, known.values()):
             del known[id_]
         query.outcome.payloads |= known
         query.trace.looked_up("payload", len(known), len(missing) - len(known))
