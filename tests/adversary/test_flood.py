@@ -1,0 +1,68 @@
+"""A flood of refused events beside the queries of another tenant, through the search flow on a real broker."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.kafka.broker import Broker
+from bench.stubs import stub_backends
+from tests.adversary.refused import QUERIES
+from tests.faults.law import account
+from tests.faults.load import Load
+from tests.faults.reader import Reader, contents
+from tests.integration.deployment import Deployment, wait_until
+
+RATE = 50.0
+"""Good queries a second."""
+
+TIMEOUT_MS = 20_000
+NAMED = list(QUERIES)[:5]
+
+
+@pytest.fixture
+def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> Iterator[Deployment]:
+    """The search flow before backends that answer at once."""
+    with (
+        stub_backends() as stubs,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant}}) as running,
+    ):
+        running.settings["limits"] = {"timeout": 60}
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("kinds", "count"),
+    [
+        pytest.param(list(QUERIES), 2, id="all kinds"),
+        pytest.param(NAMED, 300, id="300 of a kind", marks=pytest.mark.nightly),
+    ],
+)
+@pytest.mark.timeout(900)
+def test_good_queries_are_answered_in_time_beside_a_flood(
+    deployment: Deployment, kinds: list[str], count: int
+) -> None:
+    """Each event of the flood ends once, each query of the other tenant is answered in full, and the process lives."""
+    flow = deployment.start()
+    bootstrap, names = deployment.broker.bootstrap, deployment.names
+    flood = Load(bootstrap, names["queries"])
+    messages = [(b"flood", QUERIES[kind]) for kind in kinds]
+    with (
+        Reader(bootstrap, names["results"], names["dead_letters"]) as reader,
+        Load(bootstrap, names["queries"]) as load,
+    ):
+        load.start(RATE, poison=False, timeout_ms=TIMEOUT_MS)
+        wait_until(lambda: reader.output_records)
+        for _ in range(count):
+            flood.send(messages)
+        asked = contents(bootstrap, names["queries"])
+        wait_until(lambda: asked.keys() <= {each.place for each in list(reader.output_records)}, 600)
+        load.stop()
+        asked = contents(bootstrap, names["queries"])
+        wait_until(lambda: asked.keys() <= {each.place for each in list(reader.output_records)})
+        answers = list(reader.output_records)
+    assert flow.process.poll() is None, flow.log.read_text()
+    assert account(asked, answers).breaches() == []
+    good = {place for place, each in asked.items() if each.query_id is not None}
+    assert Counter(each.kind for each in answers if each.place in good) == {"ok": len(good)}
