@@ -46,7 +46,13 @@ _EXPECTED: Final = {
 }
 """Kind of error in pydantic -> words of ours."""
 
-_FORMS: Final = {r"^https?://[^\s/]+": "a URL that begins with http:// or https:// is expected"}
+_URL: Final = r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?"
+
+_FORMS: Final = {
+    f"{_URL}$": "a URL http(s)://host[:port][/path] is expected, without user, password and query",
+    rf"{_URL}(\?[^\s#]*)?$": "a URL http(s)://host[:port][/path][?query] is expected, without user and password",
+    "^[^@]*$": "host:port of brokers is expected, without user and password",
+}
 """Pattern -> what it says."""
 
 

@@ -108,6 +108,8 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     root.setLevel(settings.log_level.upper())
     for name in PROPAGATORS:
         logging.getLogger(name).setLevel(logging.ERROR)
+    # It names the whole URL of each request, with the query of an issuer of tokens.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     # A client's chatter about every connection is of use only when asked for; at DEBUG both print what is on the wire,
     # passwords and texts.
     for name in ("kafka", "httpcore"):

@@ -43,7 +43,9 @@ class KafkaSettings(Section):
     client: Literal["librdkafka", "kafka-python"] = Field(
         default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
     )
-    bootstrap_servers: str = Field(default="localhost:9092", description="host:port of brokers, comma-separated.")
+    bootstrap_servers: str = Field(
+        default="localhost:9092", pattern=r"^[^@]*$", description="host:port of brokers, comma-separated."
+    )
     group_id: str = Field(
         default="rankstream", description="Consumer group of the search flow; indexing appends -indexing to it."
     )

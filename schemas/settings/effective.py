@@ -12,6 +12,9 @@ from schemas.wording import Path
 
 MASK: Final = "***"
 
+_ISSUER: Final = ("kafka", "sasl", "token_url")
+"""A URL that may have a query, in which a key may be."""
+
 
 class Value(NamedTuple):
     """One value. `source` is `default`, `file`, or the name of the variable that set it."""
@@ -30,11 +33,14 @@ def effective(file: File | None) -> list[Value]:
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
     hidden = secrets()
-    return [
-        Value(path, MASK if path[-1] in hidden and value is not None else value, source, path[-1] in hidden)
-        for path, value in _leaves(dumped, ())
-        for source in [_source(path, document, variables)]
-    ]
+    found = []
+    for path, value in _leaves(dumped, ()):
+        is_query = path == _ISSUER and value is not None and "?" in value
+        secret = path[-1] in hidden or is_query
+        if secret and value is not None:
+            value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
+        found.append(Value(path, value, _source(path, document, variables), secret))
+    return found
 
 
 def _leaves(section: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:

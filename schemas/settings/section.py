@@ -9,7 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Concurrency = Annotated[int, Field(le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")]
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
+"""Without user, password and query: they would be a secret that is no Secret."""
+
+TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
+"""An issuer's, whose query is a part of its address; it is masked where it is shown."""
+
 Secret = Annotated[
     SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
 ]

@@ -5,7 +5,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from schemas.settings.section import Secret, Section, Url
+from schemas.settings.section import Secret, Section, TokenUrl
 
 S = TypeVar("S", bound=Section)
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -47,7 +47,7 @@ class SaslSettings(Section):
     token_file: Path | None = Field(
         default=None, description="For OAUTHBEARER: file with a token that another process renews; it is read again."
     )
-    token_url: Url | None = Field(
+    token_url: TokenUrl | None = Field(
         default=None, description="For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."
     )
     client_id: str | None = Field(default=None, description="Client id for `token_url`.")

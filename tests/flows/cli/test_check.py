@@ -172,11 +172,13 @@ def test_a_server_that_does_not_answer_is_one_error(command: Command) -> None:
     assert [each[1] for each in found] == ["qdrant", "embedder", "reranker"]
 
 
-def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(command: Command) -> None:
+def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the words of the section, without its secrets."""
-    command.settings["qdrant"]["url"] = "http://user:canary@127.0.0.1:9"
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", "canary\u00e9")
     found = findings(command, code=1)
-    assert told(found, "error", "carry no secret", "Correct the section qdrant")
+    assert told(found, "error", "the header api-key may hold printable ASCII only", "Correct the section qdrant")
     assert "canary" not in str(found)
 
 

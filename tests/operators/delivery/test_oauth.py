@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +177,20 @@ def test_a_file_that_is_not_there_is_named_by_its_setting(tmp_path: Path, issuer
     source = TokenSource(SaslSettings(mechanism="OAUTHBEARER", **fields))
     with pytest.raises(ConfigError, match=f"kafka.sasl.{section}: No such file"):
         source.token()
+
+
+def test_no_log_has_the_query_of_an_issuer(issuer: Issuer) -> None:
+    """The HTTP library logs whole URLs."""
+    script = f"""
+from flows.process import logs
+from operators.delivery.oauth import TokenSource
+from schemas.settings import TelemetrySettings
+from schemas.settings.security import SaslSettings
+for level in ("info", "debug"):
+    logs.configure(TelemetrySettings(log_level=level))
+    sasl = SaslSettings(mechanism="OAUTHBEARER", token_url="{issuer.url}?key=canary", client_id="c", client_secret="s")
+    print(TokenSource(sasl).token().value)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == [ISSUED, ISSUED]
+    assert "canary" not in done.stderr

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from flows.cli.config import lines
 from schemas.errors import ConfigError
 from schemas.settings import EmbedderSettings, Settings, load
+from schemas.settings.effective import effective
 
 CANARY = "sk-canary-5e1f0c8e2b46"
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -117,3 +120,72 @@ def test_no_yaml_error_repeats_a_value(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not YAML at line 3") as caught:
         load(path)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+URLS = {
+    "qdrant.url": {},
+    "embedder.url": {"kind": "tei"},
+    "rerank.url": {"kind": "tei"},
+    "chat.url": {"kind": "openai", "model": "m"},
+    "kafka.sasl.token_url": {"mechanism": "OAUTHBEARER", "client_id": "c", "client_secret_file": "f"},
+}
+"""Each URL, with what its section needs beside it."""
+
+
+def configured(path: str, value: str) -> dict[str, Any]:
+    """The settings with this value at this path."""
+    *sections, name = path.split(".")
+    found: dict[str, Any] = {**URLS.get(path, {}), name: value}
+    for section in reversed(sections):
+        found = {section: found}
+    if path.startswith("kafka.sasl"):
+        found["kafka"]["security_protocol"] = "SASL_PLAINTEXT"
+    return {**LEAST, "rerank": {"kind": "none"}, **found}
+
+
+@pytest.mark.parametrize("path", URLS)
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{CANARY}@host:1/v1",
+        f"https://{CANARY}@host",
+        f"http://host/v1#{CANARY}",
+        f"http://user:{CANARY}\\@host",
+        f"http://host?k={CANARY}",
+        f"http://host/v1?api_key={CANARY}",
+    ],
+)
+def test_a_url_carries_no_secret(path: str, url: str) -> None:
+    """Keys have settings of their own: a user, a password, a query and a fragment are refused, and not repeated.
+
+    The query of an issuer of tokens is a part of its address.
+    """
+    if path.endswith("token_url") and "?" in url:
+        assert load(None, configured(path, url)).kafka.sasl.token_url == url
+        return
+    with pytest.raises(ConfigError, match=f"{path}: a URL http.* is expected, without user") as caught:
+        load(None, configured(path, url))
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("path", URLS)
+@pytest.mark.parametrize("url", ["http://host", "https://[::1]:443/v1/", "http://host:1/a@b/c"])
+def test_a_url_without_a_secret_is_taken(path: str, url: str) -> None:
+    """Host, port and path, in which an @ is a letter like others."""
+    load(None, configured(path, url))
+
+
+def test_brokers_are_named_without_a_secret() -> None:
+    """Their addresses are in error messages."""
+    with pytest.raises(ConfigError, match=r"kafka.bootstrap_servers: host:port of brokers is expected") as caught:
+        load(None, {**LEAST, "kafka": {"bootstrap_servers": f"a:1,user:{CANARY}@b:2"}})
+    assert CANARY not in str(caught.value)
+
+
+def test_the_query_of_an_issuer_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `config`, as a comment, since it is not the configuration any more."""
+    path = tmp_path / "rankstream.yaml"
+    path.write_text(yaml.safe_dump(configured("kafka.sasl.token_url", f"https://host/t?p={CANARY}")))
+    printed = list(lines(effective(path)))
+    assert CANARY not in str(printed)
+    assert '    # token_url: "https://host/t?***"  # file' in printed
