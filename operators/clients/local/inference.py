@@ -34,10 +34,10 @@ def cores(threads: int | None) -> int:
     return threads or os.cpu_count() or 1
 
 
-def session(graph: Path | bytes, *, threads: int, optimise: bool) -> "onnxruntime.InferenceSession":
-    """Load a graph, a file or its bytes, for passes on `threads` cores; `optimise` is for one not written fused.
+def session(path: Path, *, threads: int, optimise: bool) -> "onnxruntime.InferenceSession":
+    """Load the graph `path` for passes on `threads` cores; `optimise` is for one not written fused.
 
-    Raises whatever onnxruntime raises for one that it can't run.
+    Raises whatever onnxruntime raises for a file that it can't run.
     """
     # onnxruntime reports to its makers unless it is told not to before it is loaded.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -51,7 +51,7 @@ def session(graph: Path | bytes, *, threads: int, optimise: bool) -> "onnxruntim
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # What goes wrong is raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def readable(text: str) -> str:

@@ -40,28 +40,33 @@ FUSED = "com.microsoft"
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
-def cached(directory: Path, load: Callable[[], Tensors]) -> bytes:
-    """Return the graph, from its file in `directory` if that is the one known by its hash, else built from `load()`.
+def cached(directory: Path, load: Callable[[], Tensors]) -> Path:
+    """Return the path of the graph's file in `directory`, built from `load()` unless its hash is right.
 
-    What is built is written there. The bytes that were checked are those returned: a file may change after it was read.
     Many processes may do this at once: a file appears whole or not at all. Raises ConfigError if the directory can't
     be written, and what `load` raises.
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}.onnx"
-    with suppress(OSError):
-        found = path.read_bytes()
-        if hashlib.sha256(found).hexdigest() == BUILT_SHA256:
-            return found
-    content: bytes = build(load()).SerializeToString()
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=directory) as scratch:
-            written = Path(scratch, path.name)
-            written.write_bytes(content)
-            os.replace(written, path)
-    except OSError as error:
-        raise ConfigError(f"embedder: the cache directory {directory} can't be written: {error.strerror}") from error
-    return content
+    if not _is_built(path):
+        content = build(load()).SerializeToString()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=directory) as scratch:
+                written = Path(scratch, path.name)
+                written.write_bytes(content)
+                os.replace(written, path)
+        except OSError as error:
+            raise ConfigError(
+                f"embedder: the cache directory {directory} can't be written: {error.strerror}"
+            ) from error
+    return path
+
+
+def _is_built(path: Path) -> bool:
+    # Read piece by piece, and run from its file: onnxruntime keeps bytes that it is given, 90 MB for good.
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == BUILT_SHA256
+    return False
 
 
 def build(tensors: Tensors) -> "onnx.ModelProto":

@@ -23,14 +23,14 @@ class MiniLM:
 
     def __init__(self, cache: Path, *, threads: int | None = None) -> None:
         tokenizer = weights.published(weights.model_file("tokenizer.json"), weights.TOKENIZER_SHA256)
-        content = graph.cached(cache, lambda: weights.load(weights.model_file("model.safetensors")))
+        path = graph.cached(cache, lambda: weights.load(weights.model_file("model.safetensors")))
         self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(graph.MAX_TOKENS)
         try:
-            self._session = inference.session(content, threads=inference.cores(threads), optimise=False)
+            self._session = inference.session(path, threads=inference.cores(threads), optimise=False)
         except Exception as error:
-            raise ConfigError(f"embedder: onnxruntime can't run the graph of {self.model}: {error}") from error
+            raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
         self._worker = inference.Worker("embedder")
 
     @property
