@@ -170,8 +170,9 @@ def _repeated(step: Callable[[], Any]) -> Part:
 
 def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> Part:
     topics = settings.kafka.topics
+    config_hash = decode.normalise.config_hash
     refusals = Refusals(
-        topics.results, topics.dead_letters, frozenset(), {}, "/bench", decode.normalise.config_hash, True, SIGNALS
+        topics.results, topics.dead_letters, frozenset(), settings.policies, {}, "/bench", config_hash, True, SIGNALS
     )
     finaliser = Finaliser(Publisher(refusals, None, decode.normalise.cursors), answers(settings.cache))
 

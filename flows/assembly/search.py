@@ -91,6 +91,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         topics.results,
         topics.dead_letters,
         decoder.reply_to,
+        settings.policies,
         given.max_bytes,
         f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
         decoder.normalise.config_hash,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
-from operators.access.policy import Asked, identify, judge
+from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
 from operators.query.canonical import Canonical, canonical
 from operators.query.cursor import Cursor, CursorCodec
@@ -15,7 +15,7 @@ from operators.query.destinations import Destinations
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.ranking import BALANCED
@@ -59,6 +59,9 @@ class Normaliser:
         """
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.of(source)
+        # Before a denial, which is answered on the topic that the query names.
+        if event.reply_to is not None and not replies(policy, event.reply_to):
+            raise invalid("reply_to", "not a topic that this source may choose", event.reply_to)
         warnings: list[str] = []
         query = canonical(event, source, self.defaults.destination, self.defaults.namespace, sent)
         denial = judge(policy, self.firewall, self._asked(event, query))

@@ -5,7 +5,8 @@ Rules
 - The caller is *legible* if the message's value is a JSON object whose `query_id` is valid and given once. It doesn't
   matter what else is wrong: other fields, their number or size, repeated keys, NaN, half of a surrogate pair, nesting
   too deep for an event. JSON that breaks off, or is nested too deep to be read at all, is not legible.
-- `reply_to` and `metadata` count only if they are given once, and `metadata` only if it can be returned unchanged.
+- `reply_to`, `source` and `metadata` count only if they are given once, and `metadata` only if it can be returned
+  unchanged.
 - A CloudEvent's query is read out of an envelope that is wrong, too; its result is then a plain one, because there is
   nothing to answer in kind.
 """
@@ -35,10 +36,11 @@ _LONG: Final = re.compile(rb"\d{%d}" % (_MOST_DIGITS + 1))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whom to answer. `reply_to` is the topic that was named, allowed or not."""
+    """Whom to answer. `reply_to` is the topic that was named, allowed or not, `source` what the event says of it."""
 
     query_id: str
     reply_to: str | None = None
+    source: str | None = None
     metadata: Mapping[str, Any] | None = None
     envelope: CloudEvent | None = None
 
@@ -54,10 +56,11 @@ def caller(message: Message) -> Caller | None:
     query_id = fields.query_id(query.once("query_id")) if query is not None else None
     if query is None or query_id is None:
         return None
-    reply_to = query.once("reply_to")
+    reply_to, source = query.once("reply_to"), query.once("source")
     return Caller(
         query_id,
         reply_to if isinstance(reply_to, str) else None,
+        source if isinstance(source, str) else None,
         fields.metadata(query.once("metadata")) if not query.repeats else None,
         envelope,
     )

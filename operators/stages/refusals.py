@@ -10,6 +10,7 @@ from functools import partial
 
 import orjson
 
+from operators.access.policy import may_reply
 from operators.delivery.dead_letters import fits, short, undeliverable, without_payload
 from operators.query import cloud_event
 from operators.query.message import Message, OutputRecord, Rejected
@@ -22,6 +23,7 @@ from operators.telemetry.traces import DEAD_LETTER
 from schemas.dead_letter import MAX_MESSAGE_CHARS
 from schemas.errors import DeadLetterClass
 from schemas.result import Status
+from schemas.settings import PolicySettings
 from schemas.timestamp import unix_seconds
 
 
@@ -29,7 +31,8 @@ from schemas.timestamp import unix_seconds
 class Refusals:
     """Ends messages that are refused.
 
-    `reply_to` are the topics that a query may choose for its result; others go to `topic`. `max_bytes` is what each
+    `reply_to` are the topics that a query may choose for its result, as far as `policies` let its source; others go to
+    `topic`. `max_bytes` is what each
     topic takes of one record; a topic that isn't there takes what its broker says. `source` is that of results that are
     CloudEvents. Not `answers`: there are dead letters alone.
     """
@@ -37,6 +40,7 @@ class Refusals:
     topic: str
     dead_letters: str
     reply_to: frozenset[str]
+    policies: PolicySettings
     max_bytes: Mapping[str, int]
     source: str
     config_hash: str
@@ -77,11 +81,18 @@ class Refusals:
         first, *smaller = fitting
         return replace(first, instead=partial(_with_letter, smaller[0])) if smaller else first
 
+    def _topic(self, message: Message, sent_by: Caller) -> str:
+        chosen = sent_by.reply_to
+        if chosen is None or chosen not in self.reply_to:
+            return self.topic
+        allowed = may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, chosen)
+        return chosen if allowed else self.topic
+
     def _forms(
         self, message: Message, sent_by: Caller, event: Mapping[str, object], trace: Trace
     ) -> Sequence[OutputRecord]:
         """The result whole, and with no more than it needs: a key, which a topic that is compacted asks for."""
-        topic = sent_by.reply_to if sent_by.reply_to in self.reply_to else self.topic
+        topic = self._topic(message, sent_by)
         context = trace.send(topic, Status.INVALID)
         headers, document = context, event
         if sent_by.envelope is not None:

@@ -6,10 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Count, Seconds, Section
+from schemas.settings.section import Count, Seconds, Section, TopicName
 from schemas.settings.security import Protocol, SaslSettings, TlsSettings, contradictions
-
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 
 
 class Topics(Section):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Section
+from schemas.settings.section import Section, TopicName
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
@@ -43,6 +43,11 @@ class SourcePolicy(Section):
     allowed_profiles: list[str] = Field(
         default=[], description="Allowed profiles; others are denied with the code policy_denied."
     )
+    reply_to: list[TopicName] = Field(
+        default=[],
+        description="Results topics that a query may name in `reply_to`; one that names none is answered on"
+        " kafka.topics.results in any case.",
+    )
     deny: Denied = Denied()
     overrides: Allowed | None = Field(
         default=None,
@@ -65,8 +70,9 @@ class SourcePolicy(Section):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the whole policy."""
-        return hashlib.sha256(orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        """SHA-256 of all that can change an answer."""
+        content = self.model_dump(mode="json", exclude={"reply_to"})
+        return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class IdentitySettings(Section):

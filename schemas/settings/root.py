@@ -117,6 +117,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
+            if unknown := sorted({*policy.reply_to} - {self.kafka.topics.results, *self.kafka.topics.reply_to}):
+                raise ValueError(
+                    f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
+                    " kafka.topics.reply_to"
+                )
         return self
 
     @classmethod
@@ -147,7 +152,9 @@ class Settings(BaseSettings):
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),
-                "policies": self.policies.model_dump(mode="json"),
+                "policies": self.policies.model_dump(
+                    mode="json", exclude={"default": {"reply_to"}, "sources": {"__all__": {"reply_to"}}}
+                ),
                 "firewall": self.firewall.model_dump(mode="json"),
                 "cache": self.cache.model_dump(mode="json", include={"clock_bucket", "threshold"}),
             }

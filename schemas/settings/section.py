@@ -15,6 +15,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
 """An issuer's, whose query is a part of its address; it is masked where it is shown."""
 
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Secret = Annotated[
     SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
 ]

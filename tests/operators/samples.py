@@ -97,6 +97,7 @@ def refusals(**changes: Any) -> Refusals:
         "topic": "results",
         "dead_letters": "dead-letters",
         "reply_to": frozenset({"results", "answers"}),
+        "policies": PolicySettings(),
         "max_bytes": {},
         "source": "/rankstream/test",
         "config_hash": "0" * 64,

@@ -64,6 +64,7 @@ CHANGED = {
     **{f"policies.default.{name}": ["other"] for name in LISTS},
     **{f"policies.default.deny.{name}": ["other"] for name in Denied.model_fields},
     "policies.default.destinations": ["default"],
+    "policies.default.reply_to": ["results"],
     "policies.default.deny.destinations": ["default"],
     **{f"policies.default.{name}": ["fast"] for name in ("retrieval_modes", "allowed_profiles")},
     **{f"policies.default.deny.{name}": ["fast"] for name in ("retrieval_modes", "profiles")},
@@ -212,7 +213,7 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
-    *(f"policies.{path}" for path in paths_of(PolicySettings)),
+    *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
 """The settings that can change an answer, written down a second time on purpose."""

@@ -100,6 +100,10 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
             "policies.sources.a: moon: not in qdrant.destinations",
         ),
         (
+            {**LEAST, "policies": {"default": {"reply_to": ["results", "queries"]}}},
+            "policies.default.reply_to: queries: neither kafka.topics.results nor one of kafka.topics.reply_to",
+        ),
+        (
             {**LEAST, "policies": {"identity": {"by": "topic", "topics": {"typo": "a"}}}},
             "policies.identity.topics: typo: not kafka.topics.queries",
         ),
