@@ -60,7 +60,9 @@ async def mismatch(embedder: Embedder, dimension: int, timeout: float) -> str | 
     """What is wrong with the length of an embedder's vectors, by one text. Raises BackendError."""
     [embedding] = await embedder.embed([_TEXT], timeout=timeout)
     length = len(embedding.vector)
-    return None if length == dimension else f"its vectors have {length} components, and qdrant.dimension is {dimension}"
+    if length != dimension:
+        return f"its vectors have {length} components, and qdrant.dimension is {dimension}"
+    return None if embedding.vector.any() else "its vector of a text is zero"
 
 
 def try_embedder(embedder: Embedder, settings: Settings, calls: EventLoopThread) -> Future[None]:

@@ -107,7 +107,9 @@ def point(
     if document.event.vector is not None:
         vectors[names.dense] = document.event.vector
     elif document.embedding is not None:
-        vectors[names.dense] = document.embedding.vector
+        # A text without a token has no direction, and is found by its words alone.
+        if document.embedding.vector.any():
+            vectors[names.dense] = document.embedding.vector
         tokens = document.embedding.tokens
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)

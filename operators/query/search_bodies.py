@@ -298,7 +298,8 @@ def vector_of(query: InFlight) -> Any:
     asked = query.asked.canonical
     if asked.vector is not None:
         return asked.vector if any(asked.vector) else None
-    return query.retrieval.embedding.vector if query.retrieval.embedding is not None else None
+    embedding = query.retrieval.embedding
+    return embedding.vector if embedding is not None and embedding.vector.any() else None
 
 
 def _tenant(query: InFlight) -> Condition:

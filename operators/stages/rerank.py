@@ -34,6 +34,12 @@ _NO_TOKEN_VECTORS: Final = (
     " token vectors to the index, or see rerank.on_the_fly"
 )
 
+_TOLD: Final = {
+    Reason.NO_TOKEN_VECTORS: _NO_TOKEN_VECTORS,
+    Reason.NO_TERMS: f"{Reason.NO_TERMS}: the text has no token that the reranker reads, so nothing was reranked",
+}
+"""Why nothing is reranked though nothing failed: the order of the legs is the answer."""
+
 
 @dataclass(frozen=True)
 class Reranking(BackendStage[RerankRequest, Scores]):
@@ -108,8 +114,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""
         lost = dict(query.outcome.degraded)
-        if self.reads_tokens and query.retrieval.embedding is None:
+        embedding = query.retrieval.embedding
+        if self.reads_tokens and embedding is None:
             return lost.get("embed", Reason.NO_VECTOR)
+        if self.reads_tokens and embedding is not None and embedding.tokens is not None and not len(embedding.tokens):
+            return Reason.NO_TERMS
         if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.tokens:
             return Reason.NO_TOKEN_VECTORS
         if "fetch" in lost:
@@ -163,8 +172,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """Note why the fused order stands, if the reranker was to read the query."""
         text = query.asked.canonical.text
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
-        if reason is Reason.NO_TOKEN_VECTORS:
-            query.outcome.warnings.append(_NO_TOKEN_VECTORS)
+        if reason in _TOLD:
+            query.outcome.warnings.append(_TOLD[reason])
         # A vector that the query brought itself has no token vectors: nothing was lost.
         elif reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)

@@ -11,10 +11,9 @@ _NUMBERS = {int, float}
 
 
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
-    """Read each row as a vector and bring it to unit length.
+    """Read each row as a vector and bring it to unit length; of zeros alone, as of a text without a token, it stays.
 
-    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), not all of them zero, and
-    as many as `dimension`.
+    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`.
     """
     if not rows:
         return []
@@ -30,10 +29,9 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
         raise BackendBadResponse(f"{backend}: a vector holds a number out of range") from None
     if not np.isfinite(matrix).all():
         raise BackendBadResponse(f"{backend}: a vector holds a number that is not finite")
-    if not matrix.any(axis=-1).all():
-        raise BackendBadResponse(f"{backend}: a vector without a direction")
     # Scaled by the largest first: squares of very large or very small numbers leave the range of a double.
-    matrix /= np.abs(matrix).max(axis=-1, keepdims=True)
-    matrix /= np.linalg.norm(matrix, axis=-1, keepdims=True)
+    peaks = np.abs(matrix).max(axis=-1, keepdims=True)
+    matrix /= np.where(peaks, peaks, 1.0)
+    matrix /= np.maximum(np.linalg.norm(matrix, axis=-1, keepdims=True), 1.0)
     # A copy each: a view kept in a cache would keep the whole batch.
     return [Embedding(row.astype(np.float32)) for row in matrix]

@@ -160,3 +160,16 @@ def test_unknown_columns_of_queries_are_metadata(tmp_path: Path) -> None:
     (event,) = events(path, rerank=False)
     assert event["metadata"] == {"category": 2}
     assert event["now"] == "2023-01-01T00:00:00Z"
+
+
+def test_a_text_without_a_token_is_answered(tmp_path: Path) -> None:
+    """Characters that are no word, to no model and no analyser: the answer lacks nothing that could be known."""
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text("".join(json.dumps({"id": each, "text": f"a text of {each}"}) + "\n" for each in "abc"))
+    texts = ("\u200b", "\u0301\u0301", "\ufeff\u2060", "\x7f", "\ufffd", "lantern")
+    asked = [part for text in texts for part in ("--query", text)]
+    done = rankstream("demo", "--documents", str(documents), *asked, "--json")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["status"], each["degraded"]) for each in results] == [("ok", [])] * len(texts)
+    for each in results[:-1]:
+        assert any(warning.startswith("no_terms: ") for warning in each["warnings"])

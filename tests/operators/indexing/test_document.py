@@ -83,6 +83,13 @@ def test_a_points_vectors() -> None:
     assert set(point(made, Vectors(tokens=None), BM25)["vector"]) == {"dense", "bm25"}
 
 
+def test_a_text_without_a_token_has_no_vector() -> None:
+    """Neither one of zeros nor token vectors: it is found by what else it has."""
+    made = document()
+    made.embedding = Embedding(np.zeros(3, np.float32), np.zeros((0, 3), np.float32))
+    assert set(point(made, Vectors(tokens="t"), BM25)["vector"]) == {"bm25"}
+
+
 def test_a_payload_has_the_pieces_of_its_token_vectors() -> None:
     """Each once, under the index's own key, beside a `token_ids` of the document's; none where there are none."""
     made = document(token_ids="mine")

@@ -142,12 +142,21 @@ def test_documents_without_token_vectors_are_no_failure() -> None:
     unread(after(fetched(), {"rerank": NoTokenVectors("2 of 3")}, by("stored_tokens")))
 
 
-def unread(asked: InFlight) -> None:
+def unread(asked: InFlight, warned: str = "no_token_vectors: ") -> None:
     """It has its fused order, one warning, and no loss."""
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "b", "c"]
     assert (asked.outcome.degraded, asked.outcome.reranked, asked.outcome.rerank_scores) == ([], False, None)
     (warning,) = asked.outcome.warnings
-    assert warning.startswith("no_token_vectors: ")
+    assert warning.startswith(warned)
+
+
+@pytest.mark.parametrize("reads", ["tokens", "stored_tokens"])
+def test_a_query_without_tokens_is_no_failure(reads: Reads) -> None:
+    """Nobody is asked, the order of the legs stands, nothing is lost, and a warning says why."""
+    asked = fetched()
+    asked.retrieval.embedding = Embedding(np.ones(3, np.float32), np.zeros((0, 3), np.float32))
+    assert by(reads).requests(asked) == {}
+    unread(after(asked, {}, by(reads)), "no_terms: ")
 
 
 def test_one_candidate_needs_no_call() -> None:

@@ -73,6 +73,14 @@ def test_the_querys_own_vector_goes_first() -> None:
     assert VECTOR not in SEARCHES(embedded(vector=[0.0, 0.0, 0.0]))
 
 
+def test_an_embedding_without_a_direction_is_not_searched_with() -> None:
+    """A text without a token is searched for by the other legs, and nothing is lost."""
+    asked = embedded()
+    asked.retrieval.embedding = Embedding(np.zeros(3, np.float32))
+    assert VECTOR not in SEARCHES(asked)
+    assert retrieved(Finished(asked, {KEYWORD: Found(FOUND)})).outcome.degraded == []
+
+
 def test_a_lost_leg_is_not_an_empty_one() -> None:
     """A leg that failed says why; one that found nothing is ok and has no candidates."""
     asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))}))

@@ -55,8 +55,6 @@ def test_numbers_keep_their_direction(rows: list[list[float]]) -> None:
         [[1.0, math.nan]],
         [[1.0, math.inf]],
         [[10**400, 1]],
-        [[0.0, 0.0]],
-        [[0, -0.0]],
         [[]],
         [[1.0, 0.0], [1.0]],
         ["ab"],
@@ -83,3 +81,11 @@ def test_vectors_own_their_memory() -> None:
     first, second = unit_embeddings([[0.6, 0.8], [1.0, 0.0]], 2, backend="backend")
     assert first.vector.base is None
     assert second.vector.base is None
+
+
+def test_a_vector_of_zeros_stays_beside_others() -> None:
+    """A text without a token has no direction, and costs no other text of the batch its vector."""
+    for zeros in ([0.0, 0.0], [0, -0.0]):
+        first, second, third = unit_embeddings([[0.0, 2.0], zeros, [1e-300, 0.0]], 2, backend="backend")
+        assert not second.vector.any()
+        assert [list(each.vector) for each in (first, third)] == [[0.0, 1.0], [1.0, 0.0]]
