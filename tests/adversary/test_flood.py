@@ -40,9 +40,7 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
     ],
 )
 @pytest.mark.timeout(900)
-def test_good_queries_are_answered_in_time_beside_a_flood(
-    deployment: Deployment, kinds: list[str], count: int
-) -> None:
+def test_good_queries_are_answered_in_time_beside_a_flood(deployment: Deployment, kinds: list[str], count: int) -> None:
     """Each event of the flood ends once, each query of the other tenant is answered in full, and the process lives."""
     flow = deployment.start()
     bootstrap, names = deployment.broker.bootstrap, deployment.names

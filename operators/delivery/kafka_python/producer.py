@@ -9,8 +9,8 @@ import kafka
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, RetriableError, for_code
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, TopicPartition, refused
-from operators.delivery.error_codes import FENCED, ends
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, refused
+from operators.delivery.error_codes import FENCED, Refusal, ends, refusal
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -36,7 +36,7 @@ class _Requests(KafkaNetClient):
         super().__init__(**options)
         self.unanswered: str | None = None
         self.gathering = False
-        self.answers: deque[Any] = deque(maxlen=_ANSWERS)
+        self.answers: deque[tuple[str, Any]] = deque(maxlen=_ANSWERS)
 
     def wakeup(self) -> None:
         """Wake the client's thread: for each partition alone it would take the interpreter, and ask the broker."""
@@ -47,13 +47,23 @@ class _Requests(KafkaNetClient):
         """Send a request of the producer; the future of its answer."""
         answer = super().send(node_id, request, **options)
         answer.add_errback(self._note, request.name)
-        answer.add_callback(self.answers.append)
+        answer.add_callback(self._keep, request.name)
         return answer
 
     def ends(self) -> str | None:
         """The first error among the answers that no further try mends, by its name; None: there is none."""
-        codes = (code for answer in list(self.answers) for code in _codes(answer.to_dict()) if ends(code))
+        codes = (code for name, code in self._errors() if ends(code) and not _is_refusal(name, code))
         return next((for_code(code).message or str(code) for code in codes), None)
+
+    def refuses(self) -> Refusal | None:
+        """The first refusal of a record among the answers; None: there is none."""
+        return next((Refusal(code) for name, code in self._errors() if _is_refusal(name, code)), None)
+
+    def _errors(self) -> Iterator[tuple[str, int]]:
+        return ((name, code) for name, answer in list(self.answers) for code in _codes(answer.to_dict()))
+
+    def _keep(self, request: str, answer: Any) -> None:
+        self.answers.append((request, answer))
 
     def _note(self, request: str, error: Exception) -> None:
         # Not ready: the request was not sent.
@@ -75,6 +85,7 @@ class _Sending:
             **connection(settings, dialect),
             **own,
         }
+        self._records: Sequence[ProducerRecord] = ()
         self._sent: list[Any] = []
         self._failures: list[tuple[ProducerRecord, int | None]] = []
         self._failed: Any = None
@@ -97,7 +108,7 @@ class _Sending:
         return self._requests
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
-        self._sent, self._failures, self._failed = [], [], None
+        self._records, self._sent, self._failures, self._failed = records, [], [], None
         self._requests.answers.clear()
         for topic in {record.topic for record in records}:
             # Waits for the topic's metadata, if they are not there.
@@ -134,8 +145,11 @@ class _Sending:
 
     def _failure(self, what: str, error: KafkaError) -> Exception:
         """What failed with this error: RecordRefused, RetriableDelivery or FatalDelivery."""
-        if (refusal := refused(self._failures)) is not None:
-            return refusal
+        if (named := refused(self._failures)) is not None:
+            return named
+        if (hidden := self._requests.refuses()) is not None:
+            # The client divides a batch that is too large, and another of its batches may fail before the parts.
+            return RecordRefused(self._records, hidden)
         if (code := self._requests.ends()) is not None:
             return FatalDelivery(f"{what}: {code}")
         return RetriableDelivery(f"{what}: {type(error).__name__}")
@@ -232,6 +246,10 @@ class KafkaPythonProducer(_Sending):
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
     kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
     return kind(f"{what}: {type(error).__name__}")
+
+
+def _is_refusal(request: str, code: int) -> bool:
+    return request.startswith("Produce") and refusal(code) is not None
 
 
 def _codes(value: Any) -> Iterator[int]:

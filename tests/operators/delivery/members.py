@@ -1,6 +1,7 @@
 """Members of a group on a real broker, and what they read and deliver."""
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ Make = Callable[[KafkaSettings], KafkaClient]
 WITHIN = 30.0
 MAX_BATCH = 1_048_588
 NOW_MS = int(time.time() * 1000)
+REPLICA = f"replica-{uuid.uuid4().hex[:8]}"
+"""The workers of a run share a broker: one's replica must not fence another's."""
 """A time that retention leaves alone."""
 
 
@@ -98,9 +101,7 @@ def member_beside(client: KafkaClient, settings: KafkaSettings, beside: Member) 
     consumer.close()
 
 
-def fenced(
-    client: KafkaClient, replica: str = "replica", replaced: Callable[[], None] = lambda: None
-) -> FencedProducer:
+def fenced(client: KafkaClient, replica: str = REPLICA, replaced: Callable[[], None] = lambda: None) -> FencedProducer:
     """A producer in transactions, as a flow of that replica makes it."""
     return FencedProducer(lambda: client.transactional_producer(replica, MAX_BATCH), client.name, replaced)
 

@@ -12,7 +12,7 @@ from operators.delivery.standalone import BoundedReader
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
-from tests.operators.delivery.members import NOW_MS, WITHIN, Make, first, member, produce
+from tests.operators.delivery.members import NOW_MS, REPLICA, WITHIN, Make, first, member, produce
 from tests.operators.delivery.transactions import indexing
 
 
@@ -81,7 +81,7 @@ def test_the_groups_committed_offsets(make: Make, settings: KafkaSettings) -> No
         owner.until(owner.consumer.stable)
         revoked = list(owner.revoked)
         assert reader.committed() == {0: 0, 1: 2}
-        producer = client.transactional_producer("replica", 1_000_000)
+        producer = client.transactional_producer(REPLICA, 1_000_000)
         producer.deliver([], {first(settings)._replace(partition=1): Commit(4, "")}, owner.consumer.group_metadata())
         producer.close()
         assert reader.committed() == {0: 0, 1: 4}

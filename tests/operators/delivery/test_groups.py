@@ -12,7 +12,7 @@ from operators.delivery.groups import Group
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
-from tests.operators.delivery.members import Make, first, member, produce
+from tests.operators.delivery.members import REPLICA, Make, first, member, produce
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: Kafka
     with member(client, settings) as owner:
         owner.poll_for(1)
         owner.until(owner.consumer.stable)
-        producer = client.transactional_producer("replica", 1_000_000)
+        producer = client.transactional_producer(REPLICA, 1_000_000)
         producer.deliver([], {first(settings): Commit(2, "")}, owner.consumer.group_metadata())
         producer.close()
         assert groups.lag(client, topic) == 3

@@ -17,6 +17,7 @@ from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import (
     MAX_BATCH,
     NOW_MS,
+    REPLICA,
     Make,
     Member,
     answers,
@@ -130,7 +131,7 @@ def test_partitions_are_revoked_before_another_has_them(
 ) -> None:
     """When a second member joins, the first is told before, may still commit, and each ends up with one partition."""
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = client.transactional_producer(REPLICA, MAX_BATCH)
     committed: list[bool] = []
     with member(client, settings) as reader:
 
@@ -207,7 +208,7 @@ def test_while_partitions_go_another_thread_may_commit(settings: KafkaSettings) 
 def test_a_member_that_does_not_poll_loses_its_partitions(make: Make, settings: KafkaSettings) -> None:
     """Silent for longer than it may be, a member can't commit as if it still were one, and joins again."""
     client = make(settings)
-    producer = client.transactional_producer("replica", MAX_BATCH)
+    producer = client.transactional_producer(REPLICA, MAX_BATCH)
     with member(client, settings) as reader:
         before = reader.consumer.group_metadata()
         time.sleep(settings.max_poll_interval + 3)

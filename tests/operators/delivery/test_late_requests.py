@@ -16,7 +16,18 @@ from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import LATE, Fate, Interceptor, Order
-from tests.operators.delivery.members import MAX_BATCH, WITHIN, Make, Member, answers, fenced, first, member, results
+from tests.operators.delivery.members import (
+    MAX_BATCH,
+    REPLICA,
+    WITHIN,
+    Make,
+    Member,
+    answers,
+    fenced,
+    first,
+    member,
+    results,
+)
 
 DELIVERIES = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
 BREAKING = (Fate.HELD, Fate.REPEATED, Fate.DROPPED, Fate.UNANSWERED)
@@ -174,7 +185,7 @@ def test_a_producer_without_a_broker_may_be_had_later(
     client = make(settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{wire.port}", "request_timeout": 3}))
     wire.switch(mode)
     with pytest.raises(RetriableDelivery):
-        client.transactional_producer("replica", MAX_BATCH)
+        client.transactional_producer(REPLICA, MAX_BATCH)
 
 
 def test_an_initialisation_that_may_come_late_is_made_again(deliveries: Deliveries, wire: Interceptor) -> None:
