@@ -28,6 +28,7 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
         stub_backends() as stubs,
         Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant}}) as running,
     ):
+        running.settings["embedder"] = {"kind": "openai", "url": stubs.embed, "timeout": 20}
         running.settings["limits"] = {"timeout": 60}
         yield running
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from operators.caching import semantic_cache
 from operators.caching.semantic_cache import (
     ENTRY,
     FINGERPRINT,
@@ -258,6 +259,12 @@ def test_the_bytes_are_those_that_python_takes(length: int, scopes: int, entries
         tracemalloc.stop()
 
 
+def taken() -> int:
+    """Bytes that the cache and this module have allocated since tracing began."""
+    own = [tracemalloc.Filter(True, each) for each in (semantic_cache.__file__, __file__)]
+    return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(own).statistics("filename"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("scopes", "most"), [(1, 1 << 30), (1000, 1_200_000), (5000, 400_000)])
 def test_the_bytes_are_those_that_python_takes_while_answers_come_and_go(scopes: int, most: int) -> None:
@@ -271,7 +278,8 @@ def test_the_bytes_are_those_that_python_takes_while_answers_come_and_go(scopes:
         before, _ = tracemalloc.get_traced_memory()
         for scope, where in puts:
             cache.put(scope.to_bytes(32), directions[where], bytes([where % 256]) * 100, 0.0)
-            if len(cache) > 300:
-                assert tracemalloc.get_traced_memory()[0] - before <= cache.bytes
+            if len(cache) > 300 and tracemalloc.get_traced_memory()[0] - before > cache.bytes:
+                # A thread that another test left may allocate, too: what counts is what these two modules did.
+                assert taken() <= cache.bytes
     finally:
         tracemalloc.stop()
