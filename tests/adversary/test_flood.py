@@ -1,4 +1,8 @@
-"""A flood of refused events beside the queries of another tenant, through the search flow on a real broker."""
+"""Floods of refused events beside the queries of another tenant, through the search flow on a real broker.
+
+One kind comes after the other. All at once are some 400 MB: queries wait behind them in their partitions, and some
+expire.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,7 +13,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from tests.adversary.refused import QUERIES
-from tests.faults.law import account
+from tests.faults.law import Asked, Place, account
 from tests.faults.load import Load
 from tests.faults.reader import Reader, contents
 from tests.integration.deployment import Deployment, wait_until
@@ -33,6 +37,13 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
         yield running
 
 
+def _await_all(reader: Reader, bootstrap: str, topic: str) -> dict[Place, Asked]:
+    """Return what was asked until now, once all of it has ended."""
+    asked = contents(bootstrap, topic)
+    wait_until(lambda: asked.keys() <= {each.place for each in list(reader.output_records)}, 300)
+    return asked
+
+
 @pytest.mark.parametrize(
     ("kinds", "count"),
     [
@@ -46,20 +57,18 @@ def test_good_queries_are_answered_in_time_beside_a_flood(deployment: Deployment
     flow = deployment.start()
     bootstrap, names = deployment.broker.bootstrap, deployment.names
     flood = Load(bootstrap, names["queries"])
-    messages = [(b"flood", QUERIES[kind]) for kind in kinds]
     with (
         Reader(bootstrap, names["results"], names["dead_letters"]) as reader,
         Load(bootstrap, names["queries"]) as load,
     ):
         load.start(RATE, poison=False, timeout_ms=TIMEOUT_MS)
         wait_until(lambda: reader.output_records)
-        for _ in range(count):
-            flood.send(messages)
-        asked = contents(bootstrap, names["queries"])
-        wait_until(lambda: asked.keys() <= {each.place for each in list(reader.output_records)}, 600)
+        for kind in kinds:
+            # Messages of one producer, of one key: they are in one partition, and the queries of the other in all.
+            flood.send([(b"flood", QUERIES[kind])] * count)
+            _await_all(reader, bootstrap, names["queries"])
         load.stop()
-        asked = contents(bootstrap, names["queries"])
-        wait_until(lambda: asked.keys() <= {each.place for each in list(reader.output_records)})
+        asked = _await_all(reader, bootstrap, names["queries"])
         answers = list(reader.output_records)
     assert flow.process.poll() is None, flow.log.read_text()
     assert account(asked, answers).breaches() == []
