@@ -213,7 +213,7 @@ class _Handler(BoundedHandler):
         return None
 
     def _crossing(self) -> bool:
-        """Whether a page of another site, or of another server on this machine, led here. Old browsers don't say."""
+        """True if a page of another site, or of another server on this machine, led here. Old browsers don't say."""
         return not _OWN.issuperset(self.headers.get_all("sec-fetch-site", []))
 
     def _foreign_site(self) -> Reply | None:

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error.
+"""Output of commands: results on standard output, everything else on standard error.
 
 No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.printable).
 That holds for pipes and files, too: whoever shows them has a terminal.

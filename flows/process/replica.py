@@ -81,7 +81,7 @@ class Replica:
         return self._replication.delivery.stuck_for() < self._replication.longest_try
 
     def committing(self) -> bool:
-        """Whether no failure of the delivery has lasted for longer than one try may take."""
+        """True if no failure of the delivery has lasted for longer than one try may take."""
         return self._replication.delivery.failing_for() < self._replication.longest_try
 
     def stable(self) -> bool:

@@ -32,7 +32,7 @@ def visible(clearance: str | None) -> tuple[Tier, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AccessFilter:
-    """What one query may see: the documents of a namespace with these tiers, none blocked and all required labels.
+    """The documents that one query may see: a namespace's with these tiers, none blocked and all required labels.
 
     `tiers` is None without a firewall: all the namespace's documents may be seen.
     """

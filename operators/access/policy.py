@@ -50,14 +50,14 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 
 
 def replies(policy: SourcePolicy, topic: str) -> bool:
-    """Whether the policy lets a query choose this topic for its result."""
+    """True if the policy lets a query choose this topic for its result."""
     return not _refused(topic, policy.reply_to, ())
 
 
 def may_reply(
     policies: PolicySettings, event_source: str | None, headers: Sequence[tuple[str, bytes]], topic: str, reply_to: str
 ) -> bool:
-    """Whether the source of a query of `topic` may have its result on the topic `reply_to`.
+    """True if the source of a query of `topic` may have its result on the topic `reply_to`.
 
     A source that a wrong header leaves open may choose none.
     """

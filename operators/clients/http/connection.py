@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it can take a request now: it is idle, and its socket has neither bytes to read nor an end."""
+        """True if it can take a request now: it is idle, and its socket has neither bytes to read nor an end."""
         idle = self._answer is None and self._transport is not None and not self._transport.is_closing()
         return idle and not self._unread.poll(0)
 

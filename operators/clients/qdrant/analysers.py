@@ -26,12 +26,12 @@ _BY_ACCESS: Final = "same tier and labels"
 
 
 def metadata(settings: Bm25Settings) -> dict[str, Any]:
-    """What a collection's metadata say of its analyser, and of which documents are together in a context."""
+    """A collection's metadata about its analyser, and of which documents are together in a context."""
     return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS}}
 
 
 def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
-    """Whether the collection has contexts in which words of documents may be that fewer sources see."""
+    """True if the collection has contexts that may hold words of documents that fewer sources see."""
     there = names.dense_context in info.vectors or names.sparse_context in info.sparse_vectors
     ours = info.metadata.get(OURS)
     return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)

@@ -28,7 +28,7 @@ VOCABULARY: Final = 2**18
 """Vocabulary ids below this are counted: more than any tokenizer in use has."""
 
 NAMESPACES: Final = 256
-"""How many counts are kept, each of a namespace as some sources see it, and 120 KB for a vocabulary of 30,000."""
+"""Number of counts that are kept, each of a namespace as some sources see it, and 120 KB for a vocabulary of 30,000."""
 
 _NO_INDEX: Final = 400
 
