@@ -26,7 +26,7 @@ class Refusal(IntEnum):
 
     @property
     def of_size(self) -> bool:
-        """Whether the record is too large."""
+        """True if the record is too large."""
         return self in {Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE}
 
     @property
@@ -36,11 +36,11 @@ class Refusal(IntEnum):
 
     @property
     def why(self) -> str:
-        """What is wrong with a record, for who sends it."""
+        """The fault of a record, in words for its sender."""
         return "is larger than the topic takes" if self.of_size else f"is refused by the topic: {self.name}"
 
     def said(self, topic: str) -> str:
-        """What is said of a record that `topic` refuses."""
+        """The message about a record that `topic` refuses."""
         if self.of_size:
             return too_large(topic)
         return f"{topic} refuses the record: {self.name}"
@@ -102,7 +102,7 @@ _REFUSALS: Final = frozenset(Refusal)
 
 
 def too_large(topic: str) -> str:
-    """What is said of a record that is too large for `topic`."""
+    """The message about a record too large for `topic`."""
     return f"the record for {topic} is larger than its topic takes"
 
 
@@ -112,5 +112,5 @@ def refusal(code: int | None) -> Refusal | None:
 
 
 def ends(code: int) -> bool:
-    """Whether the process must end by this code, where it isn't about a record."""
+    """True if the process must end by this code, where it isn't about a record."""
     return code >= -1 and code != _NO_ERROR and code not in _PASSING

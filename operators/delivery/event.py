@@ -108,7 +108,7 @@ def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:
 
 
 def _shape(document: Any, max_parts: int | None) -> tuple[int, int]:
-    """How many keys there are, and how many levels of objects and arrays.
+    """The number of keys, and the number of levels of objects and arrays.
 
     Raises InputError `too_large` for more parts, before anything else looks at each of them.
     """

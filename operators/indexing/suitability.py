@@ -60,7 +60,7 @@ def absent(settings: QdrantSettings) -> Problem:
 
 
 def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool, mixed: bool = False) -> Iterator[Problem]:
-    """What searches of a collection that is there do without.
+    """The parts that searches of an existing collection do without.
 
     `late_interaction`: it is the configured reranker. `mixed`: the firewall is on, and contexts don't know of it.
     """

@@ -36,7 +36,7 @@ _LONG: Final = re.compile(rb"\d{%d}" % (_MOST_DIGITS + 1))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whom to answer. `reply_to` is the topic that was named, allowed or not, `source` what the event says of it."""
+    """The sender to answer. `reply_to` is the topic that was named, allowed or not, `source` the event's claim."""
 
     query_id: str
     reply_to: str | None = None

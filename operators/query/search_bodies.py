@@ -152,20 +152,23 @@ class Searches:
             # The server makes the terms, as it made them for the index of the text.
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
-            body = self._by_terms(query, self.sparse, seen, common)
+            counted = self._counted(query)
+            body = self._by_terms(query, self.sparse, counted, seen, common)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
                 watermark = query.cache.watermark if self.idf_of_namespace else None
-                corpus = Corpus(self._counted(query), watermark, query.asked.canonical.namespace)
+                corpus = Corpus(counted, watermark, query.asked.canonical.namespace)
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        return Search(self._by_terms(query, self.sparse_context, seen, common), query.trace)
+        body = self._by_terms(query, self.sparse_context, self._counted(query), seen, common)
+        return Search(body, query.trace)
 
-    def _by_terms(self, query: InFlight, using: str | None, seen: Condition, common: Condition) -> Condition:
+    def _by_terms(
+        self, query: InFlight, using: str | None, counted: Condition | None, seen: Condition, common: Condition
+    ) -> Condition:
         assert query.retrieval.terms is not None
         terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
-        counted = self._counted(query)
         params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
         return {"query": terms, "using": using, "filter": seen, **common, **params}
 

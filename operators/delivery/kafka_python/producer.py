@@ -144,7 +144,7 @@ class _Sending:
             self._failures.append((record, getattr(error, "errno", None)))
 
     def _failure(self, what: str, error: KafkaError) -> Exception:
-        """What failed with this error: RecordRefused, RetriableDelivery or FatalDelivery."""
+        """The error to raise for this one: RecordRefused, RetriableDelivery or FatalDelivery."""
         if (named := refused(self._failures)) is not None:
             return named
         if (hidden := self._requests.refuses()) is not None:
