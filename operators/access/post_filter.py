@@ -4,13 +4,16 @@ It finds none as long as Qdrant applies the filter; the stages remove what it fi
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from operators.access.firewall import AccessFilter
 from schemas.document import NAMESPACE
 
 Payload = Mapping[str, Any]
 """The payload fields of a record that the access filter reads."""
+
+_NAMESPACE_OF: Final = itemgetter(NAMESPACE)
 
 
 def forbidden(access_filter: AccessFilter | None, ids: Iterable[str], payloads: Collection[Payload]) -> set[str]:
@@ -27,8 +30,9 @@ def forbidden(access_filter: AccessFilter | None, ids: Iterable[str], payloads: 
 
 
 def _all_of(namespace: str, payloads: Iterable[Payload]) -> bool:
-    # Nearly always so, and looked at for some 200 hits of every query: a call for each costs 2 % of what a query does.
-    for payload in payloads:  # noqa: SIM110  a generator costs twice as much
-        if payload.get(NAMESPACE) != namespace:
-            return False
-    return True
+    # Nearly always so, and asked for some 200 hits of every query: in C, it costs less than 1 % of what a query does.
+    try:
+        return {*map(_NAMESPACE_OF, payloads)} <= {namespace}
+    except (KeyError, TypeError):
+        # One has no namespace, or has a list in its place.
+        return False

@@ -302,7 +302,7 @@ def vector_of(query: InFlight) -> Any:
     if asked.vector is not None:
         return asked.vector if any(asked.vector) else None
     embedding = query.retrieval.embedding
-    return embedding.vector if embedding is not None and embedding.vector.any() else None
+    return embedding.vector if embedding is not None and embedding.directed else None
 
 
 def _tenant(query: InFlight) -> Condition:

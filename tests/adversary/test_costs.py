@@ -30,7 +30,7 @@ from tests.operators.samples import decoder, message, refusals
 
 Values = tuple[bytes, Sequence[tuple[str, bytes]]]
 
-MOST_TIMES: Final = 4
+MOST_TIMES: Final = 10
 """A refused event's CPU time at most, in that of the dearest good event of its size."""
 
 MOST_MEMORY: Final = 100
