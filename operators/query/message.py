@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from operators.query.trace import Headers, Trace
-from schemas.errors import DeadLetterClass
+from schemas.errors import DeadLetterClass, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,12 @@ class Message:
     def age(self) -> float:
         """Seconds from sending to receiving; none for a producer whose clock is ahead, which gains nothing by it."""
         return max(0.0, self.received - self.sent)
+
+
+def check_headers(message: Message) -> None:
+    """Raise InputError `invalid` for a message whose headers can't be read."""
+    if not message.legible:
+        raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
 
 
 class Cause(NamedTuple):

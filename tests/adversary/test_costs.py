@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery import event
 from operators.indexing.decode import DocumentDecoder
 from operators.query.message import Message, Rejected
 from operators.query.refusal import caller
 from operators.runtime.stage import applied
-from schemas import wording
+from schemas import event, wording
 from schemas.cloud_event import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
 from schemas.query import QueryEvent

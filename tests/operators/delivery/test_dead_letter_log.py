@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
 from operators.delivery.dead_letters import dead_letter, without_payload
-from operators.delivery.event import parse, validated
 from operators.query.message import Cause, OutputRecord, Rejected
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
+from schemas.event import parse, validated
 from schemas.query import QueryEvent
 from tests.operators.delivery.deliveries import PARTITION, delivering, read
 from tests.operators.delivery.scripted import ScriptedProducer, until
