@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
@@ -20,6 +21,7 @@ from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
+from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.telemetry.metrics import FlowMetrics
@@ -35,14 +37,14 @@ _TRANSACTION_END: Final = 5.0
 class Replication:
     """One member of a consumer group, and what its flow runs on.
 
-    `max_bytes` is what each topic takes of one record, `longest_try` the seconds that one try to deliver may take.
+    `longest_try` is how many seconds one try to deliver may take.
     """
 
     client: KafkaClient
     consumer_loop: ConsumerLoop
     delivery: Delivery
     longest_try: float
-    max_bytes: dict[str, int]
+    way_out: WayOut
     wakeup: Wakeup
     calls: EventLoopThread
     signals: Signals
@@ -58,12 +60,15 @@ def replication(
     provider: AnyTracerProvider | None,
     metrics: FlowMetrics,
     resources: Resources,
+    *,
+    tells: bool,
 ) -> Replication:
     """The member of the group that reads `topic`; it starts only if every topic that it needs exists.
 
+    `tells`: who sent a refused message is told by a result.
     Raises ConfigError and DeliveryError.
     """
-    dead_letters = kafka.topics.dead_letters
+    dead_letters, results = kafka.topics.dead_letters, kafka.topics.results
     if dialect is KAFKA:
         topics.require(kafka, [topic, *follows, *writes, dead_letters])
         topics.warn_of_room(kafka, topic)
@@ -93,11 +98,22 @@ def replication(
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
-    sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail, metrics)
+    way_out = WayOut(
+        results,
+        dead_letters,
+        frozenset((results, *kafka.topics.reply_to)),
+        settings.policies,
+        max_bytes,
+        f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
+        settings.config_hash(),
+        tells,
+        signals,
+    )
+    sink = Delivery(producer, consumer, ledger, way_out, interval, loop.fail, metrics)
     metrics.watch(
         lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
     )
-    return Replication(client, loop, sink, longest_try, max_bytes, wakeup, calls, signals)
+    return Replication(client, loop, sink, longest_try, way_out, wakeup, calls, signals)
 
 
 def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:

@@ -17,7 +17,8 @@ from typing import Final
 
 import structlog
 
-from operators.query.message import Cause, Origin, OutputRecord
+from operators.delivery.output_record import Cause, OutputRecord
+from operators.query.message import Origin
 from operators.query.trace import Trace
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass
@@ -49,9 +50,8 @@ class DeadLetterLog:
     def delivered(self, records: Iterable[OutputRecord], now: float) -> None:
         """Note the dead letters among records that are durable."""
         for record in records:
-            letter = record.letter or record
-            if letter.cause is not None:
-                self._note(letter.origin, letter.cause, record.trace, now)
+            if (cause := record.dead_letter) is not None:
+                self._note(record.origin, cause, record.trace, now)
 
     def due(self, now: float) -> float | None:
         """In how many seconds there is something to `tell`; None: not before the next dead letter."""

@@ -25,7 +25,7 @@ from schemas.recipes import recipe
 from schemas.wording import MAX_WORDED
 from tests.adversary.refused import DOCUMENT_BYTES, DOCUMENTS, ENVELOPE, ENVELOPES, QUERIES, QUERY_BYTES
 from tests.operators.indexing import documents
-from tests.operators.samples import decoder, message, refusals
+from tests.operators.samples import decoder, message, way_out
 
 Values = tuple[bytes, Sequence[tuple[str, bytes]]]
 
@@ -98,7 +98,7 @@ def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> 
     (item,) = applied("decode", [sent], decode, lambda each: each)
     if not isinstance(item, Rejected):
         return None
-    refusals(answers=answers)(item)
+    way_out(tells=answers).refusal(item)
     return item
 
 

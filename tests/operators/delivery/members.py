@@ -11,7 +11,7 @@ import kafka
 from operators.delivery.client import Consumer, ConsumerRecord, Partitions, Rebalance, TopicPartition
 from operators.delivery.fencing import FencedProducer
 from operators.delivery.kafka_client import KafkaClient
-from operators.query.message import OutputRecord
+from operators.delivery.output_record import OutputRecord
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.samples import output_record

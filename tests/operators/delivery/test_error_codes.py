@@ -13,20 +13,21 @@ from kafka.errors import kafka_errors
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.delivery.client import Producer, ProducerRecord
-from operators.delivery.dead_letters import dead_letter
 from operators.delivery.error_codes import Passing, Refusal, ends, refusal
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.ledger import Ledger
+from operators.delivery.output_record import OutputRecord
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
-from operators.query.message import Origin, OutputRecord, Rejected
+from operators.delivery.way_out import dead_letter
+from operators.query.message import Origin, Rejected
 from schemas.errors import DeadLetterClass, FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import Fate, Interceptor, Order
 from tests.operators.delivery.members import NOW_MS, Make, Member, fenced, first, member
 from tests.operators.delivery.scripted import until
-from tests.operators.samples import METRICS, message
+from tests.operators.samples import METRICS, message, way_out
 
 PAGE = Path("docs/why/delivery.md")
 FORM, RETRY, END = "another form", "retry", "end"
@@ -109,7 +110,8 @@ class Answered:
         order = Order(Fate.ANSWERED, api, code=code, committed=True if api is Api.END_TXN else None)
         self._wire.order(order)
         topic = self._settings.topics.dead_letters
-        delivery = Delivery(producer, self._reader.consumer, ledger, topic, 0.001, failures.append, METRICS)
+        out = way_out(dead_letters=topic)
+        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
         delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from operators.delivery.record_size import record_size
+from operators.delivery.output_record import record_size
 
 headers = st.lists(st.tuples(st.text(max_size=9), st.binary(max_size=200)), max_size=6)
 big = st.binary(max_size=200) | st.integers(0, 70_000).map(bytes)
