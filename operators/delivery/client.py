@@ -168,7 +168,7 @@ class Consumer(Protocol):
     def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
         """Commit offsets outside a transaction, under that membership; from any thread.
 
-        Raises RetriableDelivery, also if the membership is over.
+        Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
         """
         ...
 

@@ -8,12 +8,14 @@ from typing import Any, Final
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
+from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, offsets
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 
@@ -138,12 +140,17 @@ class KafkaPythonConsumer:
         return self._consumer.group_metadata()
 
     def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction. Raises RetriableDelivery."""
+        """Commit offsets outside a transaction. Raises RetriableDelivery, and FatalDelivery for a code that ends."""
         present = self.group_metadata()
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
         with asking("commit"):
-            self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
+            try:
+                self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
+            except BrokerResponseError as error:
+                if ends(error.errno):
+                    raise FatalDelivery(f"commit: {error.message}") from error
+                raise
 
     def close(self) -> None:
         """Leave the group."""

@@ -10,10 +10,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
 from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.error_codes import ends
 from operators.delivery.librdkafka.connection import CALL_TIMEOUT, asking, connection, error_of, failure, log, offsets
 from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _COMMIT_WAIT: Final = 0.01
@@ -137,7 +138,10 @@ class LibrdkafkaConsumer:
         return self._membership
 
     def commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction, by the polling thread. Raises RetriableDelivery."""
+        """Commit offsets outside a transaction, by the polling thread.
+
+        Raises RetriableDelivery, and FatalDelivery for a code that ends.
+        """
         self._longest_poll = _COMMIT_WAIT
         asked = _Commit(commits, group)
         self._commits.put(asked)
@@ -145,8 +149,6 @@ class LibrdkafkaConsumer:
             asked.done.result(CALL_TIMEOUT)
         except TimeoutError as error:
             raise RetriableDelivery("commit: the consumer is not polled") from error
-        except KafkaException as error:
-            raise failure("commit", error_of(error)) from error
 
     def close(self) -> None:
         """Leave the group."""
@@ -168,11 +170,18 @@ class LibrdkafkaConsumer:
                 asked.done.set_exception(RetriableDelivery("commit: the membership is over"))
                 continue
             try:
-                self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
+                committed = self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
+                # It raises only what is wrong with all partitions.
+                errors = [partition.error for partition in committed if partition.error is not None]
             except KafkaException as error:
-                asked.done.set_exception(error)
-            else:
+                errors = [error_of(error)]
+            if not errors:
                 asked.done.set_result(None)
+                continue
+            ending = next((each for each in errors if ends(each.code())), None)
+            asked.done.set_exception(
+                failure("commit", errors[0]) if ending is None else FatalDelivery(f"commit: {ending.name()}")
+            )
 
 
 def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:
