@@ -12,15 +12,14 @@ from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.assembly.kafka_client import kafka_client
 from flows.assembly.resources import Resources
-from operators.delivery import topics, versions
-from operators.delivery.acknowledged import AcknowledgedProducer
-from operators.delivery.client import Producer
-from operators.delivery.consumer_loop import ConsumerLoop
-from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery import topics
+from operators.delivery.broker import warn_of_untried
+from operators.delivery.client import KafkaClient, Producer
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
+from operators.delivery.producers import AcknowledgedProducer, FencedProducer
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -85,7 +84,7 @@ def replication(
     longest_try = delivery.watchdog
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
-        versions.warn_of_untried(kafka, client.name)
+        warn_of_untried(kafka, client.name)
         # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
         producer: Producer = FencedProducer(
             lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),

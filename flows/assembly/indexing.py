@@ -9,8 +9,8 @@ from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.catalogue import Catalogue
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.context import ContextWriter

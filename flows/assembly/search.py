@@ -21,8 +21,8 @@ from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.term_idf import TermIdf
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread

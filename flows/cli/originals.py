@@ -6,10 +6,8 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from operators.delivery.client import ConsumerRecord
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient
 from operators.delivery.replay import Letter
-from operators.delivery.standalone import BoundedReader
 from operators.delivery.way_out import short
 from schemas.settings import Topics
 

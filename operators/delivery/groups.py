@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from operators.delivery.kafka_client import KafkaClient
-from operators.delivery.kafka_python.admin import Admin
+from operators.delivery.broker import Admin
+from operators.delivery.client import KafkaClient
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 

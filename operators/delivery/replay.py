@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import PlainRecord
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 

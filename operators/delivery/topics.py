@@ -6,7 +6,7 @@ from typing import Any, Final
 import structlog
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from operators.delivery.kafka_python.admin import Admin
+from operators.delivery.broker import Admin
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 

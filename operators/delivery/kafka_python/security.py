@@ -19,7 +19,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 
 from operators.delivery import credentials
-from operators.delivery.oauth import TokenSource, tokens
+from operators.delivery.credentials import TokenSource, tokens
 from schemas.errors import FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
 from schemas.settings.security import SaslSettings, TlsSettings

@@ -11,8 +11,18 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
-from operators.delivery.librdkafka.connection import CALL_TIMEOUT, asking, connection, error_of, failure, log, offsets
-from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
+from operators.delivery.librdkafka.connection import (
+    CALL_TIMEOUT,
+    asking,
+    connection,
+    consumer_record,
+    error_of,
+    failure,
+    fetched,
+    log,
+    offsets,
+    partitions_of,
+)
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings

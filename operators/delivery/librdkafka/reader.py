@@ -15,8 +15,16 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.librdkafka.connection import asking, connection, error_of, failure, log
-from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
+from operators.delivery.librdkafka.connection import (
+    asking,
+    connection,
+    consumer_record,
+    error_of,
+    failure,
+    fetched,
+    log,
+    partitions_of,
+)
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 

@@ -12,12 +12,11 @@ from kafka.errors import kafka_errors
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from operators.delivery.acknowledged import AcknowledgedProducer
-from operators.delivery.client import Producer, ProducerRecord
+from operators.delivery.client import KafkaClient, Producer, ProducerRecord
 from operators.delivery.error_codes import Passing, Refusal, ends, refusal
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.ledger import Ledger
 from operators.delivery.output_record import OutputRecord
+from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
 from operators.delivery.way_out import dead_letter

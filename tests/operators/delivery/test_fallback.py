@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import RecordRefused
+from operators.delivery.client import PlainRecord, RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import Letter, replayed
-from operators.delivery.standalone import PlainRecord
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Rejected
 from schemas import dead_letter as names

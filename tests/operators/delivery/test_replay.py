@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from operators.delivery.client import PlainRecord
 from operators.delivery.output_record import OutputRecord as ProducerRecord
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
-from operators.delivery.standalone import PlainRecord
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
 from schemas import dead_letter as names
