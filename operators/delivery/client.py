@@ -103,8 +103,8 @@ Partitions = Iterable[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What a consumer tells, on any thread, and waits for: partitions are `assigned`; are about to be `revoked`, while
-    the member may still commit under its generation; or were `lost` already. Nothing of it may take over a second.
+    """Callbacks of a consumer, on any of its threads: partitions are `assigned`; are about to be `revoked`, while the
+    member may still commit under its generation; or were `lost` already. The consumer waits: none may take a second.
     """
 
     assigned: Callable[[Partitions], None]
@@ -125,7 +125,7 @@ class Consumer(Protocol):
         """
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
-        """What the group has committed, metadata included."""
+        """The commit of each partition, metadata included; None where the group has committed nothing."""
 
     def beginning(self, partition: TopicPartition) -> int:
         """The first offset that the partition still holds."""
@@ -146,7 +146,7 @@ class Consumer(Protocol):
         """Fetch again."""
 
     def stable(self) -> bool:
-        """Whether the member has joined and no rebalance is under way."""
+        """True if the member has joined and no rebalance is under way."""
 
     def group_metadata(self) -> GroupMetadata:
         """The membership under which offsets are committed; from any thread."""
@@ -162,7 +162,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """What makes records and offsets durable together. One thread calls it."""
+    """Makes records and offsets durable together. One thread calls it."""
 
     def prepare(self) -> None:
         """Be ready for the next `deliver`.
@@ -275,11 +275,11 @@ class BoundedReader(Tail, Protocol):
 
 
 class KafkaClient(Protocol):
-    """What makes consumers and producers of one kind, and what suits that kind."""
+    """Makes consumers and producers of one Kafka client."""
 
     @property
     def name(self) -> str:
-        """What `kafka.client` calls it."""
+        """Its name in `kafka.client`."""
 
     @property
     def transaction_interval(self) -> float:

@@ -68,7 +68,7 @@ class Ledger:
 
     @property
     def credit(self) -> int:
-        """How many more messages may be read now."""
+        """The number of further messages that may be read now."""
         return self._max_in_flight - self._in_flight
 
     @property

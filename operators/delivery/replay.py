@@ -100,7 +100,7 @@ class Filter:
     until: float | None = None
 
     def matches(self, letter: Letter) -> bool:
-        """Whether the letter is selected."""
+        """True if the letter is selected."""
         return (
             (not self.classes or letter.kind in self.classes)
             and (self.stage is None or letter.stage == self.stage)

@@ -6,7 +6,7 @@ Rules
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
   to LONGEST: what a transaction costs is the same for one record as for many.
-- Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
+- Each try asks the ledger again what may be committed: records of epochs that have ended are dropped.
 - All records of a message are delivered together, always.
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
   tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
@@ -125,7 +125,7 @@ class Delivery:
         try:
             while True:
                 with self._changed:
-                    # A count of dead letters is told although nothing comes.
+                    # Counts of dead letters are logged although nothing comes.
                     self._changed.wait_for(lambda: self._queue or self._ending, self._log.due(time.monotonic()))
                     if self._queue:
                         # More records queue until the interval has passed.
@@ -135,7 +135,7 @@ class Delivery:
                     self._queue.clear()
                 if answers:
                     before, began = began, time.monotonic()
-                    interval = stretched(self._interval, len(answers) / (began - before))
+                    interval = stretch(self._interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
                 self._log.tell(time.monotonic())
@@ -178,7 +178,7 @@ class Delivery:
             began = self._began = time.monotonic()
             committed = False
             try:
-                records = compacted(transaction.records)
+                records = compact(transaction.records)
                 self._producer.deliver(records, transaction.commits, transaction.group)
             except RecordRefused as error:
                 if len(error.records) > 1 and len(messages := by_message(answers)) > 1:
@@ -186,7 +186,7 @@ class Delivery:
                     return [waiting for half in halves for waiting in self._deliver(half)]
                 for refused in error.records:
                     log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
-                answers = self._way_out.fallback(answers, error)
+                answers = self._way_out.fall_back(answers, error)
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 if self._closing:
@@ -241,12 +241,12 @@ class Delivery:
         self._log.delivered(transaction.records, time.monotonic())
 
 
-def stretched(interval: float, rate: float) -> float:
+def stretch(interval: float, rate: float) -> float:
     """The seconds from one transaction to the next where `rate` records a second come."""
     return max(interval, min(interval * (rate / COMMON), LONGEST))
 
 
-def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:
+def compact(records: Sequence[OutputRecord]) -> list[OutputRecord]:
     """All records, but of those that compact only the one with the highest offset for each topic and key."""
     last: dict[tuple[str, bytes | None], OutputRecord] = {}
     others = []

@@ -48,7 +48,7 @@ BYTES_AT_ONCE: Final = 1 << 20
 """Bytes of values after which no more come along: all else that the engine has to do waits until they are decoded."""
 
 AHEAD: Final = 512
-"""Records that wait for credit at most, but for what one poll brings. A client may drop what it has fetched when it is
+"""Records that wait for credit at most, and those of one further poll. A client may drop what it has fetched when it is
 paused, and the flow would wait for it to be fetched again."""
 
 _IDLE_POLL: Final = 0.1
@@ -130,7 +130,7 @@ class ConsumerLoop:
         self._consumer.close()
 
     def stable(self) -> bool:
-        """Whether the group has this member and no rebalance is under way."""
+        """True if the group has this member and no rebalance is under way."""
         return self._consumer.stable()
 
     def take(self) -> list[Message]:
@@ -312,7 +312,7 @@ class Lag:
         self._consumer = consumer
         self._ledger = ledger
         self._metrics = metrics
-        self._told: set[TopicPartition] = set()
+        self._measured: set[TopicPartition] = set()
         self._looked_at = 0.0
 
     def look(self, now: float) -> None:
@@ -324,9 +324,9 @@ class Lag:
         behind = {each: max(0, end - committed[each]) for each, end in ends.items() if each in committed}
         for partition, lag in behind.items():
             self._metrics.lag[partition.topic, str(partition.partition)].set(lag)
-        for partition in self._told - behind.keys():
+        for partition in self._measured - behind.keys():
             self._metrics.lag.remove(partition.topic, str(partition.partition))
-        self._told = set(behind)
+        self._measured = set(behind)
 
 
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -67,57 +67,59 @@ class WayOut:
     tells: bool
     signals: Signals
 
-    def result(
+    def answer(
         self, query: InFlight, event: Mapping[str, Any], cursor: Callable[[int], str | None]
     ) -> list[OutputRecord]:
-        """The records of an answered query; `cursor` is that of the page after so many results of the event."""
+        """The records of an answered query; `cursor` gives that of the page after a number of its results."""
         topic = query.asked.canonical.reply_to or self.results
         context = query.trace.send(topic, event["status"])
-        record = self._result(query, topic, context, event)
+        record = self._write_result(query, topic, context, event)
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
-        short = shortening.shortened(event, lambda each: self._fits(self._result(query, topic, context, each)), cursor)
+        short = shortening.shortened(
+            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor
+        )
         if short is None:
-            return self._undelivered(record, DeadLetterClass.TOO_LARGE, too_large(topic))
+            return self._give_up(record, DeadLetterClass.TOO_LARGE, too_large(topic))
         query.trace.send(topic, short["status"])
-        return [self._result(query, topic, context, short)]
+        return [self._write_result(query, topic, context, short)]
 
-    def refusal(self, rejected: Rejected) -> list[OutputRecord]:
+    def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
         message = rejected.message
-        trace = rejected.trace if rejected.trace is not None else self._trace(message)
+        trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
         trace.rejected(rejected.kind)
         letter = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
         cause = letter.cause
         if not self._fits(letter):
             letter = without_payload(letter, self.dead_letters)
-        return self._told(replace(letter, trace=trace), message, cause)
+        return self._with_refusal(replace(letter, trace=trace), message, cause)
 
-    def fallback(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
+    def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
         """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
         these = set(map(id, refused.records))
         return [
             form
             for record in records
-            for form in (self._next(record, refused.refusal) if id(record) in these else [record])
+            for form in (self._replace(record, refused.refusal) if id(record) in these else [record])
         ]
 
-    def _next(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
+    def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
         match record.form:
             case Form.RESULT | Form.WATERMARK:
-                return self._undelivered(record, refusal.kind, refusal.said(record.topic))
+                return self._give_up(record, refusal.kind, refusal.said(record.topic))
             case Form.REFUSAL:
-                return self._refusals(record.message, record.cause, record.trace)[1:]
+                return self._write_refusals(record.message, record.cause, record.trace)[1:]
             case Form.SHORT_REFUSAL:
                 return []
             case Form.DEAD_LETTER:
-                return [self._smaller(record, refusal)]
+                return [self._reduce(record, refusal)]
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
 
-    def _smaller(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
+    def _reduce(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
         reason = refusal.said(letter.topic)
         why = (names.REFUSED, reason.encode())
         if letter.timestamp_ms is not None and not refusal.of_size:
@@ -127,30 +129,30 @@ class WayOut:
             return replace(letter, key=b"", headers=(*letter.headers, why))
         return without_payload(letter, self.dead_letters, refusal.kind, reason)
 
-    def _undelivered(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
+    def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(kind)
         letter = without_payload(record, self.dead_letters, kind, reason)
-        return self._told(letter, record.message, letter.cause)
+        return self._with_refusal(letter, record.message, letter.cause)
 
-    def _told(self, letter: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
+    def _with_refusal(self, letter: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
         """The dead letter, behind the largest refusal that fits, if there is one."""
         if not self.tells or message is None:
             return [letter]
         try:
-            forms = self._refusals(message, cause, letter.trace)
+            forms = self._write_refusals(message, cause, letter.trace)
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
             return [letter]
-        told = next((form for form in forms if self._fits(form)), None)
-        if told is not None:
-            return [told, letter]
+        refusal = next((form for form in forms if self._fits(form)), None)
+        if refusal is not None:
+            return [refusal, letter]
         if forms and letter.trace is not None:
             letter.trace.send(self.dead_letters, DEAD_LETTER)
         return [letter]
 
-    def _refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
+    def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
         """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.
 
         The short one has a key, which a topic that is compacted asks for.
@@ -159,7 +161,7 @@ class WayOut:
         if message is None or sent_by is None or cause is None or trace is None:
             return []
         event = refused_result(sent_by, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
-        topic = self._topic(message, sent_by)
+        topic = self._choose_topic(message, sent_by)
         context = trace.send(topic, Status.INVALID)
         headers: Headers = context
         document: Mapping[str, Any] = event
@@ -181,14 +183,14 @@ class WayOut:
         key = short(message.key) or b""
         return [whole, replace(whole, key=key, value=bare, headers=context, form=Form.SHORT_REFUSAL)]
 
-    def _topic(self, message: Message, sent_by: Caller) -> str:
+    def _choose_topic(self, message: Message, sent_by: Caller) -> str:
         chosen = sent_by.reply_to
         if chosen is None or chosen not in self.reply_to:
             return self.results
         allowed = may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, chosen)
         return chosen if allowed else self.results
 
-    def _result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
+    def _write_result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
         asked, message = query.asked.canonical, query.message
         headers, document = context, event
@@ -205,7 +207,7 @@ class WayOut:
         limit = self.max_bytes.get(record.topic)
         return limit is None or record.size <= limit
 
-    def _trace(self, message: Message) -> Trace:
+    def _begin_trace(self, message: Message) -> Trace:
         """The trace of a message that could not be read as a query."""
         headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
         return self.signals.trace(message, headers, {})

@@ -26,11 +26,11 @@ def publish_watermarks(
 ) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
-    def ended(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
-        return way_out.refusal(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
+    def end(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
+        return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
 
-    def written(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
-        records = [record for items in batches for item in items for record in ended(item)]
+    def write(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
+        records = [record for items in batches for item in items for record in end(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", up, written)
+    return op.flat_map_batch("records", up, write)

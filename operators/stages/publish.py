@@ -63,7 +63,7 @@ class Publisher:
 
     def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         """The records of the query's own answer."""
-        return self.way_out.result(query, answer.event, lambda given: self._next(query, given, answer.page))
+        return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer.page))
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
         """The answer with what is this query's own, whichever query it was computed for."""
@@ -90,7 +90,7 @@ class Publisher:
         return replace(answer, event=own)
 
     def _next(self, query: InFlight, given: int, page: Page) -> str | None:
-        """The cursor after so many results of a page; None if no cursor leads on from there."""
+        """The cursor after a number of results of a page; None if no cursor leads on from there."""
         asked, cache = query.asked.canonical, query.cache
         position: Offset | After
         if asked.shape is Shape.SEARCH:
@@ -124,38 +124,38 @@ class Finaliser:
             cached = query.cache.cached
             answer = cached.served if cached is not None else self.publisher.answer(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._refused(defect("publish", each, error) for each in (query, *waiters))
+            return self._refuse(defect("publish", each, error) for each in (query, *waiters))
         try:
             self.answers.put(query, answer)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
             defect("cache", query, error)
         for waiter in waiters:
             waiter.cache.cached = query.cache.cached
-        return [record for each in (query, *waiters) for record in self._written(each, answer)]
+        return [record for each in (query, *waiters) for record in self._write(each, answer)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
         """The refusals of a message and of the queries that followed it: what is identical fails alike."""
         waiters = self.answers.finish(rejected.message.origin)
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
-        return self._refused((rejected, *alike))
+        return self._refuse((rejected, *alike))
 
-    def _written(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
+    def _write(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         publisher = self.publisher
         try:
             return publisher.records(query, publisher.own(query, answer))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._refused([defect("publish", query, error)])
+            return self._refuse([defect("publish", query, error)])
 
-    def _refused(self, all_rejected: Iterable[Rejected]) -> list[OutputRecord]:
-        return [record for each in all_rejected for record in self.publisher.way_out.refusal(each)]
+    def _refuse(self, all_rejected: Iterable[Rejected]) -> list[OutputRecord]:
+        return [record for each in all_rejected for record in self.publisher.way_out.refuse(each)]
 
 
 @operator
 def publish(step_id: str, up: Stream[Queries], finaliser: Finaliser) -> Stream[list[OutputRecord]]:
     """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
 
-    def written(batches: list[Queries]) -> list[list[OutputRecord]]:
+    def write(batches: list[Queries]) -> list[list[OutputRecord]]:
         records = [record for items in batches for item in items for record in finaliser(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", up, written)
+    return op.flat_map_batch("records", up, write)

@@ -98,7 +98,7 @@ def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> 
     (item,) = applied("decode", [sent], decode, lambda each: each)
     if not isinstance(item, Rejected):
         return None
-    way_out(tells=answers).refusal(item)
+    way_out(tells=answers).refuse(item)
     return item
 
 

@@ -50,9 +50,7 @@ def output_records(read: list[Message]) -> list[OutputRecord]:
     live, passing = parted(applied("decode", read, DECODE, lambda sent: sent))
     ended = [*passing, *applied("admit", live, admission(), lambda query: query)]
     return [
-        record
-        for each in ended
-        for record in (OUT.refusal(each) if isinstance(each, Rejected) else both(each, PUBLISH))
+        record for each in ended for record in (OUT.refuse(each) if isinstance(each, Rejected) else both(each, PUBLISH))
     ]
 
 

@@ -50,26 +50,21 @@ class KafkaPython:
         quieten()
 
     def consumer(self) -> Consumer:
-        """A member of the settings' group."""
         return KafkaPythonConsumer(self._settings, self._dialect)
 
     def tail(self, topic: str) -> Tail:
-        """A reader of the whole of a topic. Raises RetriableDelivery while the topic isn't known."""
         # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
         call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
         return KafkaPythonReader(self._settings, topic, self._dialect, "read_uncommitted", call_timeout, from_end=False)
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
-        """A reader of a topic from its beginning, or from its present end. Raises DeliveryError."""
         call_timeout = self._settings.request_timeout
         return KafkaPythonReader(
             self._settings, topic, self._dialect, "read_committed", call_timeout, from_end=from_end
         )
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
-        """A producer in transactions; fences the predecessor of that id. Raises RetriableDelivery and FatalDelivery."""
         return KafkaPythonTransactions(self._settings, transactional_id, max_batch, self._dialect)
 
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
-        """A producer without transactions. Raises DeliveryError."""
         return KafkaPythonProducer(self._settings, max_batch, self._dialect)

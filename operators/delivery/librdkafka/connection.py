@@ -1,4 +1,4 @@
-"""How every client of a broker is made, and how its records and its errors are read."""
+"""Connections: the options of every client of a broker, its records and its errors."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("librdkafka")
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """What every client of this broker is made with; to be called for each.
+    """The options of every client of this broker; to be called for each.
 
     Raises ConfigError for a file that can't be used, and FatalDelivery for a token that can't be had.
     """
@@ -48,7 +48,7 @@ def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:
 
 
 def error_of(exception: KafkaException) -> KafkaError:
-    """What the client says went wrong."""
+    """The client's own error."""
     error: KafkaError = exception.args[0]
     return error
 
@@ -88,7 +88,7 @@ class Connections:
 
     def __init__(self) -> None:
         self.broke: str | None = None
-        """What librdkafka says of it."""
+        """librdkafka's words about it."""
 
     def log(self, level: int, text: str, *arguments: str) -> None:
         """Note and drop what is only for noting; log the rest."""
@@ -109,7 +109,7 @@ is given up once its broker is known."""
 
 
 def _log_error(error: KafkaError) -> None:
-    # Connections are made anew by the client itself; what is refused ends up in a call's own error.
+    # The client itself makes connections again; a call's own error says what was refused.
     if error.code() == KafkaError._ALL_BROKERS_DOWN:
         log.warning("no broker can be reached")
     elif error.code() != KafkaError._TRANSPORT:
@@ -130,7 +130,7 @@ def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
     return set(known.partitions) if known.error is None else set()
 
 
-def fetched(consumer: Consumer, timeout: float) -> list[Any]:
+def fetch(consumer: Consumer, timeout: float) -> list[Any]:
     """All messages that a consumer has; waits `timeout` seconds for the first. Raises KafkaException."""
     first = consumer.poll(timeout)
     # `consume` waits until it has as many as it may return: only what is there already comes by it.

@@ -16,7 +16,7 @@ from operators.delivery import error_codes
 from operators.delivery.client import ProducerRecord, RecordRefused
 from operators.delivery.ledger import Ledger
 from operators.delivery.output_record import Form, OutputRecord
-from operators.delivery.sink import Delivery, DeliverySink, compacted
+from operators.delivery.sink import Delivery, DeliverySink, compact
 from operators.delivery.tracker import Commit
 from schemas import dead_letter as names
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -261,7 +261,7 @@ records = st.lists(
 @given(records)
 def test_only_the_highest_offset_of_a_key_is_sent(many: list[OutputRecord]) -> None:
     """Of records that compact one a topic and key is left, its highest offset; every other record stays, in order."""
-    left = compacted(many)
+    left = compact(many)
     assert [record for record in left if not record.compacts] == [record for record in many if not record.compacts]
     highest: dict[object, int] = {}
     for record in many:

@@ -152,7 +152,7 @@ def test_a_dead_letter_is_as_it_came() -> None:
     sent = message({**ASKED, "data": 5}, headers=(*STRUCTURED, ("a", b"b")))
     with pytest.raises(InputError) as caught:
         decoder()(sent)
-    (letter,) = way_out().refusal(Rejected(sent, caught.value.kind, "decode", str(caught.value)))
+    (letter,) = way_out().refuse(Rejected(sent, caught.value.kind, "decode", str(caught.value)))
     assert (letter.key, letter.value, letter.headers[:2]) == (sent.key, sent.value, sent.headers)
     assert all(name.startswith("__connect.errors.") for name, _ in letter.headers[2:])
 
@@ -171,7 +171,7 @@ def test_a_dead_letter_is_as_it_came() -> None:
 def test_a_dead_letter_is_in_its_events_trace(headers: Headers, value: bytes | None) -> None:
     """The trace is found in an envelope that is otherwise refused."""
     rejected = Rejected(message(value, headers=headers), DeadLetterClass.UNSUPPORTED_VERSION, "decode", "why")
-    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refusal(rejected)
+    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refuse(rejected)
     assert text(letter)["__connect.errors.trace.id"] == TRACEPARENT.decode().split("-")[1]
 
 
@@ -189,6 +189,6 @@ def test_a_dead_letter_is_in_its_events_trace(headers: Headers, value: bytes | N
 def test_a_dead_letter_without_a_trace_begins_its_own(headers: Headers, value: bytes | None) -> None:
     """Whatever stands where an envelope should, there is a dead letter."""
     rejected = Rejected(message(value, headers=headers), DeadLetterClass.NOT_JSON, "decode", "why")
-    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refusal(rejected)
+    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refuse(rejected)
     assert text(letter)["__connect.errors.trace.id"] != TRACEPARENT.decode().split("-")[1]
     assert letter.value == value

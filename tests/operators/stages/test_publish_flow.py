@@ -38,7 +38,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
 def test_a_dead_letter_is_a_record_with_its_reason() -> None:
     """A rejected message becomes its dead letter: original bytes, and the class in the headers."""
     rejected = Rejected(message(b"{", 9, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    (record,) = way_out().refusal(rejected)
+    (record,) = way_out().refuse(rejected)
     assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"key", b"{", origin(9))
     assert record.headers[0] == ("a", b"b")
     assert dict(record.headers)[names.CLASS] == b"not_json"

@@ -87,11 +87,11 @@ def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
 def test_a_dead_letter_without_room_keeps_no_payload() -> None:
     """A dead letter at its topic's size is whole; over it, it is one without payload, at once; unknown, it is sent."""
     rejected = Rejected(message(b"x" * 5_000, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    (whole,) = way_out().refusal(rejected)
+    (whole,) = way_out().refuse(rejected)
     assert whole.value == b"x" * 5_000
-    (same,) = way_out(max_bytes={"dead-letters": whole.size}).refusal(rejected)
+    (same,) = way_out(max_bytes={"dead-letters": whole.size}).refuse(rejected)
     assert same.value == b"x" * 5_000
-    (cut,) = way_out(max_bytes={"dead-letters": whole.size - 1}).refusal(rejected)
+    (cut,) = way_out(max_bytes={"dead-letters": whole.size - 1}).refuse(rejected)
     assert (cut.value, dict(cut.headers)[names.CLASS], cut.origin) == (None, b"too_large", whole.origin)
     assert cut.trace is not None
 

@@ -102,11 +102,11 @@ def test_no_refusal_goes_where_its_source_may_not_choose(
     out = way_out(policies=policies, results="default-results", reply_to=frozenset({"results", "answers"}))
     for reply_to, topic in (("answers", "default-results"), ("results", "results"), ("queries", "default-results")):
         given = sent({**event, **wrong, "reply_to": reply_to}, headers)
-        assert out.refusal(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))[0].topic == topic
+        assert out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))[0].topic == topic
 
 
 @pytest.mark.parametrize("headers", [(("x-source", b"a"), ("X-SOURCE", b"a")), (("x-source", b"\xff"),)])
 def test_a_source_that_is_not_known_for_sure_chooses_none(headers: Headers) -> None:
     """By a header that is there twice, or isn't UTF-8, nobody escapes the policy."""
     given = Rejected(sent({"reply_to": "answers"}, headers), Kind.INVALID, "decode", "wrong", trace=trace())
-    assert way_out(policies=BY_HEADER).refusal(given)[0].topic == "results"
+    assert way_out(policies=BY_HEADER).refuse(given)[0].topic == "results"

@@ -180,7 +180,7 @@ def test_errors_are_marked(recorded: Recorded) -> None:
 def test_a_dead_letter_is_an_error_in_its_messages_trace(recorded: Recorded) -> None:
     """A rejected message's span ends as an error of its class, and the dead letter's header names the trace."""
     rejected = Rejected(message(CANARY.encode(), 3, headers=(TRACEPARENT,)), DeadLetterClass.NOT_JSON, "decode", CANARY)
-    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refusal(rejected)
+    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refuse(rejected)
     assert record.trace is not None
     record.trace.sent()
     process = recorded.spans["process queries"]
@@ -199,7 +199,7 @@ def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) 
     asked.trace.child("embed", time.monotonic(), {})
     (rejected,) = applied("lookup", [asked], failing, lambda query: query)
     assert isinstance(rejected, Rejected)
-    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refusal(rejected)
+    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refuse(rejected)
     assert record.trace is not None
     record.trace.sent()
     names = [span.name for span in recorded.exporter.get_finished_spans()]
