@@ -5,7 +5,7 @@ compressed batch: without compression the size here is never below the batch's, 
 Kafka's variable-length numbers save.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -77,7 +77,11 @@ class OutputRecord:
     @property
     def size(self) -> int:
         """Bytes: the topic takes the record if its `max.message.bytes` is at least this."""
-        return record_size(self.key, self.value, self.headers)
+        size = _BATCH + _RECORD + len(self.key or b"") + len(self.value or b"")
+        for name, content in self.headers:
+            # Nearly all names are ASCII; only the others have to be encoded.
+            size += _HEADER + (len(name) if name.isascii() else len(name.encode())) + len(content)
+        return size
 
 
 _DEAD_LETTERS: Final = frozenset({Form.DEAD_LETTER, Form.WITHOUT_PAYLOAD})
@@ -89,12 +93,3 @@ def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:
     for record in records:
         grouped.setdefault(record.origin, []).append(record)
     return list(grouped.values())
-
-
-def record_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> int:
-    """The bytes of a record in a batch of its own."""
-    size = _BATCH + _RECORD + len(key or b"") + len(value or b"")
-    for name, content in headers:
-        # Nearly all names are ASCII; only the others have to be encoded.
-        size += _HEADER + (len(name) if name.isascii() else len(name.encode())) + len(content)
-    return size
