@@ -17,6 +17,19 @@ from operators.delivery.kafka_python.connection import KAFKA, connection, unmade
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
+log = structlog.stdlib.get_logger(__name__)
+
+CLIENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "librdkafka": ("confluent-kafka", "2.16.1"),
+    "kafka-python": ("kafka-python", "3.0.12"),
+}
+"""By client: its distribution, and the version of it that was tried."""
+
+TRANSACTION_VERSIONS: Final = frozenset({0, 2})
+"""Levels of the broker's feature `transaction.version` that were tried, on Kafka 4.1.1."""
+
+_FEATURE: Final = "transaction.version"
+
 _CONNECT: Final = 5.0
 _PORT: Final = 9092
 
@@ -75,20 +88,6 @@ class Admin:
         self._client.close()
         if isinstance(error, KafkaError):
             raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error
-
-
-log = structlog.stdlib.get_logger(__name__)
-
-CLIENTS: Final[Mapping[str, tuple[str, str]]] = {
-    "librdkafka": ("confluent-kafka", "2.16.1"),
-    "kafka-python": ("kafka-python", "3.0.12"),
-}
-"""By client: its distribution, and the version of it that was tried."""
-
-TRANSACTION_VERSIONS: Final = frozenset({0, 2})
-"""Levels of the broker's feature `transaction.version` that were tried, on Kafka 4.1.1."""
-
-_FEATURE: Final = "transaction.version"
 
 
 def warn_of_untried(settings: KafkaSettings, client: str) -> None:

@@ -25,6 +25,9 @@ TAIL_METADATA_AGE: Final = 1.0
 """Seconds in which a tail finds partitions that were added: what a producer that knows them puts there isn't read until
 then."""
 
+ANY_BATCH: Final = 16_384
+"""Bytes of a batch that any topic takes; a larger record is a batch of its own."""
+
 
 class TopicPartition(NamedTuple):
     """A partition of a topic."""
@@ -227,10 +230,6 @@ class Tail(Protocol):
 
     def close(self) -> None:
         """Release connections."""
-
-
-ANY_BATCH: Final = 16_384
-"""Bytes of a batch that any topic takes; a larger record is a batch of its own."""
 
 
 @dataclass(frozen=True, slots=True)

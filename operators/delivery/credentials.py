@@ -27,6 +27,14 @@ from schemas.settings import KafkaSettings
 from schemas.settings.section import read_secret
 from schemas.settings.security import SaslSettings, TlsSettings
 
+TIMEOUT: Final = 4.0
+"""Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""
+
+_UNTOLD_LIFETIME: Final = 300.0
+_FRESH: Final = 0.75
+_BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
+
 
 def key_password(tls: TlsSettings) -> str | None:
     """The password of the client's key. Raises ConfigError."""
@@ -85,15 +93,6 @@ def _secret(section: TlsSettings | SaslSettings, path: str, name: str) -> str | 
         return section.secret(name)
     except OSError as error:
         raise ConfigError(f"{path}.{name}_file: {error.strerror}") from error
-
-
-TIMEOUT: Final = 4.0
-"""Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""
-
-_UNTOLD_LIFETIME: Final = 300.0
-_FRESH: Final = 0.75
-_BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-_ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
 
 
 @dataclass(frozen=True, slots=True)

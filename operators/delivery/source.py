@@ -58,6 +58,11 @@ _RETRY: Final = 0.5
 _LAST_COMMIT: Final = 0.5
 """Seconds that a rebalance may be delayed to commit answered messages, which the next owner then doesn't repeat."""
 
+LAG_INTERVAL: Final = 1.0
+"""Seconds between two looks at the lag."""
+
+_PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
 
 class ConsumerLoop:
     """Reads messages while there is credit. The process calls `start`, `stop` and `close`."""
@@ -301,10 +306,6 @@ class ConsumerLoop:
         log.info("consumer took over partitions", partitions=len(taken))
 
 
-LAG_INTERVAL: Final = 1.0
-"""Seconds between two looks at the lag."""
-
-
 class Lag:
     """Tells the metrics the lag, by what the client last heard of the partitions' ends. For the consumer's thread."""
 
@@ -327,9 +328,6 @@ class Lag:
         for partition in self._measured - behind.keys():
             self._metrics.lag.remove(partition.topic, str(partition.partition))
         self._measured = set(behind)
-
-
-_PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class _Partition(StatelessSourcePartition[Messages]):

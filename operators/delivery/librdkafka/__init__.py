@@ -5,6 +5,7 @@
 - A consumer serves one thread at a time, and one that polls keeps others out: no other thread calls it. The membership
   is noted when partitions are assigned, and forgotten when they go; commits of other threads wait for the next poll.
 - Out of the group there is no membership to commit under: the broker would take such offsets unfenced.
+- A commit raises only what is wrong with all of its partitions: the error of each one is looked at.
 - An error says itself whether to abort, to call again or to end. A commit that ran out of time is called again: an
   abort is no longer allowed then. Offsets that weren't taken aren't sent again: the second call may never return.
 - That a connection broke is said in its log alone: at debug level every time, else once in half a minute. It is read

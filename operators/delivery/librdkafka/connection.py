@@ -19,6 +19,12 @@ from schemas.settings import KafkaSettings
 CALL_TIMEOUT: Final = 3.0
 """Seconds for what a broker answers at once."""
 
+_ALL: Final = 100_000
+
+_raw_headers: Final = methodcaller("headers")
+"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
+run often doesn't look for the latter, which would come up at some later line; this one always does."""
+
 log = logging.getLogger("librdkafka")
 
 
@@ -114,13 +120,6 @@ def _log_error(error: KafkaError) -> None:
         log.warning("no broker can be reached")
     elif error.code() != KafkaError._TRANSPORT:
         log.warning("%s", error.name())
-
-
-_ALL: Final = 100_000
-
-_raw_headers: Final = methodcaller("headers")
-"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
-run often doesn't look for the latter, which would come up at some later line; this one always does."""
 
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
