@@ -29,6 +29,6 @@ def indexing(parts: IndexingParts) -> Dataflow:
     embedded = embed_document("embed", decoded, p.embedder, p.calls)
     applied = apply("apply", embedded, p.writer, p.calls)
     settled = write_context("context", applied, p.context, p.calls)
-    output_records = publish_watermarks("publish", settled, p.watermarks, p.dead_letters, p.signals)
+    output_records = publish_watermarks("publish", settled, p.watermarks, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

@@ -9,8 +9,7 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, run_main
 
-from operators.delivery.consumer_loop import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE
-from operators.delivery.source import MessageSource
+from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MessageSource
 from operators.query.message import Message
 from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
