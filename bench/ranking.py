@@ -12,8 +12,7 @@ import numpy as np
 from bench import arrays, unexplained
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Weighted

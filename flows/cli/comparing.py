@@ -8,10 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from flows.cli.evaluation import Row, about, read_qrels
-from operators.evaluation.bootstrap import CONFIDENCE
-from operators.evaluation.comparison import ByQuery, Comparison, Verdict, compare
-from operators.evaluation.metrics import by_query
-from operators.evaluation.trec import parse_run
+from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict, compare
+from operators.evaluation.metrics import by_query, parse_run
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.printable import printable
 

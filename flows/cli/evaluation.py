@@ -19,8 +19,7 @@ from flows.cli.progress import indexed
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded, configured, embedded
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import by_query, evaluate
-from operators.evaluation.trec import parse_qrels, run_lines
+from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.printable import printable
 from schemas.query import QueryEvent

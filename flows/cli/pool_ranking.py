@@ -20,8 +20,8 @@ from operators.query.plan import Planner
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Leg, union
-from operators.ranking.pipeline import first_phase, in_order
-from operators.ranking.temporal_expressions import temporal_expression
+from operators.ranking.pipeline import first_phase, keep_order
+from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.leg import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR
@@ -140,7 +140,7 @@ class PoolRanker:
             return asked, outcome
         outcome.payloads = union(found)
         if canonical.shape is not Shape.SEARCH:
-            outcome.rank(in_order(found, explain=canonical.explain))
+            outcome.rank(keep_order(found, explain=canonical.explain))
             return asked, outcome
         at = None
         extractor = plan.extractor(canonical)

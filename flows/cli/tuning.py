@@ -23,8 +23,8 @@ from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves
 from operators.evaluation.metrics import TABLE, by_query, mean, relevant
 from operators.evaluation.search import Found, coordinate_search, exhaustive
-from operators.evaluation.search_space import Dimension, Setting, Wanted, changed, dimensions
-from operators.ranking.dedupe import content, fingerprint
+from operators.evaluation.search_space import Dimension, Setting, Wanted, dimensions, with_setting
+from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
 from schemas.normalization import nfkc
@@ -129,7 +129,7 @@ def space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
                 found[dimension.path] = dimension
     for path, dimension in found.items():
         for value in getattr(dimension.scale, "values", ()) if dimension.listed else ():
-            changed(recipe, {path: value})
+            with_setting(recipe, {path: value})
     return list(found.values())
 
 
@@ -190,7 +190,7 @@ def tune(
     metric = TABLE[rules.metric]
 
     def figure(setting: Setting) -> float:
-        by = replace(ranker, recipe=changed(recipe, setting))
+        by = replace(ranker, recipe=with_setting(recipe, setting))
         tried()
         return mean([metric(_order(by, read[query]), graded[query]) for query in split.tuning])
 
@@ -206,7 +206,7 @@ def tune(
         found = exhaustive(search, figure) if listed else coordinate_search(search, possible, rules.trials, rules.seed)
         if found is None:
             raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
-        tuned = changed(recipe, found.setting)
+        tuned = with_setting(recipe, found.setting)
     except RecipeError as error:
         raise ConfigError(str(error)) from error
     held_out = {query: graded[query] for query in split.held_out}

@@ -123,7 +123,7 @@ def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
     return found
 
 
-def changed(recipe: Recipe, setting: Setting) -> Recipe:
+def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     """The recipe with this setting. Raises RecipeError if that is no valid one."""
     overrides: dict[str, dict[str, Any]] = {}
     # A mapping as a whole goes before its keys.

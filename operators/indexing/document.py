@@ -12,7 +12,7 @@ from operators.indexing.neighbourhood import place
 from operators.query.embedding import Embedding
 from operators.query.message import Message
 from operators.query.syntax.words import words
-from operators.ranking.dedupe import fingerprint
+from operators.ranking.content import fingerprint
 from schemas.document import (
     CONTENT,
     CREATED,

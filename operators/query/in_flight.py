@@ -23,7 +23,7 @@ from operators.query.plan import RankingPlan
 from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import Parsed
 from operators.query.trace import Trace
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import TemporalExpression
 from schemas.denial import Denial
 from schemas.errors import Reason
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from operators.query.canonical import Canonical, Shape
-from operators.ranking.run import Facts
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError

@@ -80,7 +80,7 @@ def result(
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
-    places = {leg.name: leg.places(shown) for leg in outcome.legs.values()}
+    places = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {

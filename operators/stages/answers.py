@@ -35,7 +35,7 @@ from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
 from operators.query.search_bodies import legs, vector_of
-from operators.ranking.temporal_expressions import temporal_expression
+from operators.ranking.temporal import temporal_expression
 from schemas.errors import DeadLetterClass, InputError
 from schemas.leg import VECTOR
 from schemas.result import RetrievalStage, Status

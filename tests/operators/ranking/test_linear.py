@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
-from operators.ranking.linear import bound, linear
+from operators.ranking.fusion import bound, linear
 from operators.ranking.run import Facts
 from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes import SHIPPED

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.relevance import rerank
+from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from schemas.query import MAX_FLOAT32
 from schemas.recipes.stages import Rerank

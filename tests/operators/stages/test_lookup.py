@@ -18,7 +18,7 @@ from operators.caching.semantic_cache import SemanticCache
 from operators.query.answer import Answer, Page
 from operators.query.embedding import Embedding
 from operators.query.in_flight import InFlight
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from schemas.errors import Reason
 from tests.operators.samples import DIMENSION, answers, query

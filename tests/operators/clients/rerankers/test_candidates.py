@@ -11,7 +11,7 @@ from operators.clients.rerankers.candidates import FRAME, LEAST, Candidates, roo
 from operators.clients.rerankers.numbered import CAPACITY
 from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
-from operators.ranking.relevance import rerank
+from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import Waiting

@@ -1,17 +1,65 @@
-"""Keywords: the words of a query that are looked for in documents.
+"""The content of documents: its fingerprint, by which duplicates are dropped, and its keywords.
 
-Words are case-folded NFKC, of two characters or more; scripts that write no spaces give character bigrams instead. A
-single Han character or Hangul syllable is a word, too.
+Keywords are case-folded NFKC, of two characters or more; scripts that write no spaces give character bigrams instead. A
+single Han character or Hangul syllable is a keyword, too.
 """
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 
+from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.fusion import truncate
+from operators.ranking.run import Run
+from schemas.document import COLUMNS, CONTENT
 from schemas.normalization import nfkc
+from schemas.recipes.stages import Dedupe
+
+
+def fingerprint(text: str) -> int | None:
+    """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
+
+    Indexing stores it in each payload, so that ranking reads no texts.
+    """
+    content = " ".join(nfkc(text).casefold().split())
+    if not content:
+        return None
+    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def content(payload: Payload) -> str:
+    """The text columns that the payload has, joined as the index joins them."""
+    texts = [value for value in map(payload.get, COLUMNS) if value and isinstance(value, str)]
+    return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
+    """Drop each candidate that has the content of an earlier one; a candidate without content is never a duplicate.
+
+    Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
+    Source: memini's `search.Dedup`.
+    """
+    contents = [candidate.payload.get(CONTENT) for candidate in candidates]
+    if set(map(type, contents)) - {int}:
+        contents = [
+            found if type(found) is int else fingerprint(content(candidate.payload))
+            for candidate, found in zip(candidates, contents, strict=True)
+        ]
+    kept = list(candidates)
+    if len(set(contents)) < len(contents):
+        first = {found: place for place, found in reversed(list(enumerate(contents)))}
+        kept = [
+            each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
+        ]
+    kept = truncate(kept, stage.limit)
+    run.explain(stage, kept, (candidate.score for candidate in kept), {})
+    return kept
+
 
 SHORTEST: Final = 2
 
@@ -51,7 +99,7 @@ def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[s
 
     Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
     """
-    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _stopped(tuple(stop_words)))
+    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
 
 
 def overlap(asked: Collection[str], text: str) -> float:
@@ -59,7 +107,7 @@ def overlap(asked: Collection[str], text: str) -> float:
 
     Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
     """
-    folded = _folded(text)
+    folded = _fold(text)
     # Most texts hold few of the keywords even as parts of words: such texts need no splitting into words.
     within = [word for word in asked if word in folded]
     return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
@@ -67,12 +115,12 @@ def overlap(asked: Collection[str], text: str) -> float:
 
 def words(text: str) -> frozenset[str]:
     """The distinct words of a text, and its bigrams where it is written without spaces."""
-    return frozenset(word for word in _words(_folded(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
+    return frozenset(word for word in _words(_fold(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
 
 
 @lru_cache(maxsize=64)
-def _stopped(stop_words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(_folded(word) for word in stop_words)
+def _fold_stop_words(stop_words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_fold(word) for word in stop_words)
 
 
 def _words(folded: str) -> set[str]:
@@ -92,7 +140,7 @@ def _words(folded: str) -> set[str]:
     return apart
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     # Case folding can undo a composition, so the result is normalised again.
