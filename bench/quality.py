@@ -25,8 +25,8 @@ from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded
 from operators.clients.qdrant.client import QdrantClient
 from schemas.document import point_id
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.recipes import SHIPPED
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import Settings
 
 SAMPLE: Final = 200

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-Path = tuple[str | int, ...]
+Loc = tuple[str | int, ...]
 
 MAX_WORDED: Final = 20
 """Problems of one event that are put into words: each costs more than the finding of it, and a reader needs no more."""
@@ -85,7 +85,7 @@ def likely(name: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)), None)
 
 
-def names(root: type[BaseModel], path: Path) -> list[str]:
+def names(root: type[BaseModel], path: Loc) -> list[str]:
     """The keys that the section at `path` takes; none where any name may stand, or no section is."""
     model = _model(root, path)
     return sorted(model.model_fields) if model is not None else []
@@ -96,7 +96,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _model(root: type[BaseModel], path: Path) -> type[BaseModel] | None:
+def _model(root: type[BaseModel], path: Loc) -> type[BaseModel] | None:
     at: Any = root
     for name in path:
         # The alternatives of a list are those of its items.

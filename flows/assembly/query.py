@@ -12,7 +12,7 @@ from operators.stages.decode import Decoder
 from operators.telemetry.signals import Signals
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, RerankSettings, Settings
-from schemas.settings.cascade import MIN_SECRET
+from schemas.settings.root import MIN_SECRET
 
 
 def destinations(settings: QdrantSettings) -> Destinations:

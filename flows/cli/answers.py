@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from flows.cli.output import emit, out, say, stderr
-from schemas.printable import printable
+from schemas.texts import printable
 
 UNANSWERED: Final = frozenset({"failed", "invalid"})
 """Statuses of a query without an answer."""

@@ -11,7 +11,7 @@ from flows.cli.evaluation import Row, about, read_qrels
 from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict, compare
 from operators.evaluation.metrics import by_query, parse_run
 from schemas.errors import ConfigError, DeadLetterClass, InputError
-from schemas.printable import printable
+from schemas.texts import printable
 
 MOVES: Final = 10
 """Queries that are shown; JSON has all."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from flows.cli.output import Config, Json, emit, out, say
-from schemas.printable import json_line
-from schemas.settings.effective import Value, effective
+from schemas.settings.reading import Value, effective
+from schemas.texts import json_line
 
 _INDENT: Final = "  "
 

@@ -28,9 +28,9 @@ from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded
 from flows.process.signals import StopSignals
-from schemas.printable import printable
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
+from schemas.texts import printable
 
 QUERIES: Final = (
     "parse a date from a string",

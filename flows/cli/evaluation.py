@@ -21,12 +21,12 @@ from flows.process.embedded import Embedded, configured, embedded
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
-from schemas.printable import printable
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
 from schemas.settings import Settings
 from schemas.settings.ranking import PROFILES
+from schemas.texts import printable
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100

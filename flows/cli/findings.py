@@ -8,8 +8,8 @@ from rich.text import Text
 
 from flows.assembly.clients import InProcess
 from flows.cli.output import emit, out
-from schemas.printable import printable
 from schemas.settings import Settings
+from schemas.texts import printable
 
 Level = Literal["ok", "warning", "error"]
 

@@ -1,6 +1,6 @@
 """Output of commands: results on standard output, everything else on standard error.
 
-No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.printable).
+No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.texts).
 That holds for pipes and files, too: whoever shows them has a terminal.
 """
 
@@ -13,7 +13,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from schemas.printable import json_line, printable
+from schemas.texts import json_line, printable
 
 
 class Terminal(Console):

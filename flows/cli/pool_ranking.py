@@ -24,11 +24,10 @@ from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
-from schemas.leg import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
-from schemas.result import LegStatus, Status
+from schemas.result import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES

@@ -17,8 +17,8 @@ from flows.process.embedded import Embedded
 from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
 from operators.delivery.reach import reach
 from schemas.errors import DeadLetterClass, InputError
-from schemas.printable import printable
 from schemas.settings import KafkaSettings
+from schemas.texts import printable
 
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
 

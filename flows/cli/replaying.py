@@ -26,9 +26,9 @@ from operators.delivery.client import RecordRefused
 from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
 from operators.delivery.standalone import PlainRecord
-from schemas.printable import printable
+from schemas.fields import unix_seconds
 from schemas.settings import Topics
-from schemas.timestamp import unix_seconds
+from schemas.texts import printable
 
 RATE: Final = 100.0
 """Records a second, unless told otherwise."""

@@ -27,9 +27,8 @@ from operators.evaluation.search_space import Dimension, Setting, Wanted, dimens
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
-from schemas.normalization import nfkc
-from schemas.printable import printable
 from schemas.recipes import Recipe, RecipeError
+from schemas.texts import nfkc, printable
 
 _UNANSWERED: Final = 8
 """Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""

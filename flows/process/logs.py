@@ -9,8 +9,8 @@ from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from flows.process.repeats import Repeats
-from schemas.printable import printable
 from schemas.settings import TelemetrySettings
+from schemas.texts import printable
 
 PROPAGATORS: Final = (
     "opentelemetry.baggage.propagation",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings
+from schemas.settings.delivery import SaslSettings, TlsSettings
 from schemas.settings.section import read_secret
-from schemas.settings.security import SaslSettings, TlsSettings
 
 
 def key_password(tls: TlsSettings) -> str | None:

@@ -14,7 +14,7 @@ from operators.query.message import Cause, Message, OutputRecord, Rejected
 from operators.query.trace import Headers, Trace
 from operators.telemetry.signals import Signals
 from operators.telemetry.traces import DEAD_LETTER
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from operators.query.message import Message
 from schemas.errors import DeadLetterClass, InputError, problem
-from schemas.query import SCHEMA_VERSION
+from schemas.fields import SCHEMA_VERSION
 from schemas.wording import MAX_WORDED, joined, worded
 
 E = TypeVar("E", bound=BaseModel)

@@ -19,7 +19,7 @@ from operators.delivery.client import ProducerRecord
 from operators.delivery.dead_letters import WITHOUT_PAYLOAD, without_payload
 from operators.delivery.error_codes import Refusal
 from operators.query.message import OutputRecord
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import FatalDelivery
 
 

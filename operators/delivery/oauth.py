@@ -19,7 +19,7 @@ import orjson
 
 from operators.delivery import credentials
 from schemas.errors import ConfigError, RetriableDelivery
-from schemas.settings.security import SaslSettings
+from schemas.settings.delivery import SaslSettings
 
 TIMEOUT: Final = 4.0
 """Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""

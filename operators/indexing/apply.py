@@ -29,8 +29,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
-from schemas.settings.context import ContextSettings
-from schemas.settings.qdrant import Vectors
+from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
 

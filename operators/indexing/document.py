@@ -27,9 +27,8 @@ from schemas.document import (
     WORDS,
     DocumentEvent,
 )
-from schemas.settings.context import ContextSettings
-from schemas.settings.qdrant import Vectors
-from schemas.timestamp import rfc3339
+from schemas.fields import rfc3339
+from schemas.settings.qdrant import ContextSettings, Vectors
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}

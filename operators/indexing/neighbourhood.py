@@ -20,7 +20,7 @@ from operators.access.firewall import visibility
 from operators.ranking.content import content
 from operators.ranking.run import stamp
 from schemas.document import GROUP, ORDER
-from schemas.settings.context import ContextSettings
+from schemas.settings.qdrant import ContextSettings
 
 
 class Place(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
-from schemas.normalization import nfc
 from schemas.query import QueryEvent
+from schemas.texts import nfc
 
 
 class Shape(Enum):

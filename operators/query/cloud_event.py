@@ -19,10 +19,10 @@ from enum import Enum
 from typing import Any, Final
 
 from operators.query.trace import Headers
-from schemas import cloud_event as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.header import folded
-from schemas.timestamp import unix_seconds
+from schemas.fields import unix_seconds
+from schemas.headers import folded
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
 _SPECVERSION: Final = f"{names.HEADER_PREFIX}specversion"

@@ -20,8 +20,8 @@ from uuid import UUID
 
 from operators.query.indexed import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
+from schemas.fields import rfc3339
 from schemas.filters import AnyFilter, Prefix
-from schemas.timestamp import rfc3339
 
 Ids = Literal["payload", "uuid", "integer"]
 """Where a document's id is: a field of its payload, or the point's own id, of one of these types."""

@@ -24,8 +24,8 @@ from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import Parsed
 from operators.query.trace import Trace
 from operators.ranking.run import TemporalExpression
-from schemas.denial import Denial
 from schemas.errors import Reason
+from schemas.result import Denial
 
 _UNKNOWN: Final = Capabilities("")
 

@@ -11,10 +11,9 @@ from operators.query.in_flight import Query
 from operators.query.message import Origin
 from operators.query.outcome import Outcome
 from operators.ranking.candidate import Candidate, Leg, union
-from schemas.leg import STRUCTURED, VECTOR
+from schemas.fields import rfc3339
 from schemas.pool import written
-from schemas.result import LegStatus, RetrievalStage, Status, TotalRelation
-from schemas.timestamp import rfc3339
+from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
 

@@ -25,11 +25,10 @@ from schemas.document import (
     TEXT,
     TYPE,
 )
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
 from schemas.recipes.fusion import Weighted
-from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
-from schemas.recipes.stages import Composite
+from schemas.recipes.stages import Composite, RecipeStage
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""

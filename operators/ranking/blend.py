@@ -11,8 +11,8 @@ from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import min_max
 from operators.ranking.run import Run, number, stamp
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
+from schemas.result import KEYWORD, VECTOR
 
 PRIORITIES: Final = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
 

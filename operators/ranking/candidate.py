@@ -9,8 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from schemas.errors import Reason
-from schemas.leg import LEGS
-from schemas.result import LegStatus
+from schemas.result import LEGS, LegStatus
 
 Payload = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run
 from schemas.document import COLUMNS, CONTENT
-from schemas.normalization import nfkc
 from schemas.recipes.stages import Dedupe
+from schemas.texts import nfkc
 
 
 def fingerprint(text: str) -> int | None:

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, unscored
 from operators.ranking.fusion import bound, truncate
 from operators.ranking.run import Run
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Decay, DecayMode, DecayTier
+from schemas.result import KEYWORD, VECTOR
 
 COSINE_SHARE: Final = 0.7
 RECENCY_SHARE: Final = 0.3

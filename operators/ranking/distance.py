@@ -11,8 +11,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.composite import importance
 from operators.ranking.content import STOP_WORDS, content, keywords, overlap
 from operators.ranking.run import ModelScores, Run
-from schemas.recipes.parameters import DistanceStage, RecipeStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
+from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, RecipeStage, WeibullDecay
 
 Column = list[float]
 Factors = tuple[Column, Mapping[str, Sequence[Any]]]

@@ -7,10 +7,9 @@ from typing import Final, TypeVar
 from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, union, unscored
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
-from schemas.leg import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score
-from schemas.recipes.parameters import FusionStage
-from schemas.result import LegStatus
+from schemas.recipes.stages import FusionStage
+from schemas.result import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR, LegStatus
 
 T = TypeVar("T")
 

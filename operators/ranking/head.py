@@ -13,9 +13,7 @@ from operators.ranking.candidate import Candidate, best_first_by_id
 from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, min_max
 from operators.ranking.run import Run
-from schemas.recipes.parameters import RecipeStage
-from schemas.recipes.similarity import Feedback, SimilarityStage, Smoothing
-from schemas.recipes.stages import Rerank
+from schemas.recipes.stages import Feedback, RecipeStage, Rerank, SimilarityStage, Smoothing
 
 _OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
 

@@ -19,9 +19,18 @@ from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.temporal import temporal
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
-from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
-from schemas.recipes.similarity import Feedback, Smoothing
-from schemas.recipes.stages import Composite, Dedupe, Reflections, Rerank, Temporal
+from schemas.recipes.stages import (
+    Composite,
+    Dedupe,
+    DistanceStage,
+    Feedback,
+    FusionStage,
+    RecipeStage,
+    Reflections,
+    Rerank,
+    Smoothing,
+    Temporal,
+)
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
     Rrf: rrf,

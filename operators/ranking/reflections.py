@@ -15,10 +15,10 @@ from operators.ranking.candidate import (
 )
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
-from schemas.leg import VECTOR
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.stages import MOST_BOOST, Reflections
+from schemas.result import VECTOR
 
 
 def is_reflection(payload: Payload) -> bool:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.normalise import Scale
 from schemas.errors import invalid
+from schemas.fields import unix_seconds
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.parameters import RecipeStage
-from schemas.timestamp import unix_seconds
+from schemas.recipes.stages import RecipeStage
 
 DAY: Final = 86_400.0
 

@@ -37,8 +37,7 @@ from operators.query.message import Origin
 from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
 from schemas.errors import DeadLetterClass, InputError
-from schemas.leg import VECTOR
-from schemas.result import RetrievalStage, Status
+from schemas.result import VECTOR, RetrievalStage, Status
 
 _LEAST: Final = 0.5
 _MOST_TIME: Final = 1.1

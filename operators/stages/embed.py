@@ -21,7 +21,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.load import Load
 from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendBadResponse, BackendError
-from schemas.leg import VECTOR, VECTOR_CONTEXT
+from schemas.result import VECTOR, VECTOR_CONTEXT
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:

@@ -20,11 +20,11 @@ from operators.query.trace import Trace
 from operators.runtime.stage import defect
 from operators.telemetry.signals import Signals
 from operators.telemetry.traces import DEAD_LETTER
-from schemas.dead_letter import MAX_MESSAGE_CHARS
 from schemas.errors import DeadLetterClass
+from schemas.fields import unix_seconds
+from schemas.headers import MAX_MESSAGE_CHARS
 from schemas.result import Status
 from schemas.settings import PolicySettings
-from schemas.timestamp import unix_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ from operators.stages.apart import Apart, Apartness
 from operators.stages.backend_stage import Queries, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.leg import CONTEXT_LEGS, KEYWORD, KEYWORD_CONTEXT, LEGS, STRUCTURED, VECTOR, VECTOR_CONTEXT
-from schemas.result import LegStatus
+from schemas.result import CONTEXT_LEGS, KEYWORD, KEYWORD_CONTEXT, LEGS, STRUCTURED, VECTOR, VECTOR_CONTEXT, LegStatus
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _TOLD: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)

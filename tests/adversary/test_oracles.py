@@ -22,7 +22,7 @@ from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import Bounds
 from operators.stages.retrieve import Retriever
 from schemas.document import point_id
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
 from tests.operators.indexing.neighbours import Event, Index, settings

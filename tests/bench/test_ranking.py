@@ -13,8 +13,8 @@ from bench import arrays, ranking, report, unexplained
 from operators.ranking.blend import rank_by_blend
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import ModelScores, Run
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
+from schemas.result import KEYWORD, VECTOR
 from tests.operators.ranking.pools import ids, keyword, rank, vector
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,8 @@ from operators.stages import fuse, rank
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import by_rules
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
-from schemas.leg import LEGS as NAMES
 from schemas.recipes import SHIPPED, Recipe
+from schemas.result import LEGS as NAMES
 from schemas.result import ResultEvent
 from schemas.settings import load
 from schemas.settings.ranking import PROFILES

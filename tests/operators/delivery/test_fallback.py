@@ -13,7 +13,7 @@ from operators.delivery.fallback import fallback, following
 from operators.delivery.replay import Letter, replayed
 from operators.delivery.standalone import PlainRecord
 from operators.query.message import OutputRecord, Rejected
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery
 from tests.operators.samples import message, output_record
 

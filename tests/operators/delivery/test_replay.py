@@ -12,7 +12,7 @@ from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, 
 from operators.delivery.standalone import PlainRecord
 from operators.query.message import Origin, Rejected
 from operators.query.message import OutputRecord as ProducerRecord
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record
 

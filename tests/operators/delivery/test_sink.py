@@ -18,7 +18,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery, DeliverySink, compacted
 from operators.delivery.tracker import Commit
 from operators.query.message import OutputRecord
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until

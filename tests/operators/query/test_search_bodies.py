@@ -18,8 +18,8 @@ from operators.query.search_bodies import Searches, Unfinished
 from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import parse
 from schemas.errors import Reason
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, decoder, message

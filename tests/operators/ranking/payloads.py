@@ -15,9 +15,9 @@ from operators.ranking.content import content, fingerprint
 from operators.ranking.pipeline import Ranked, first_phase, second_phase
 from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.document import CONTENT
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.pools import DAY, NOW, leg, recipe
 
 Score = Callable[[Random], float]

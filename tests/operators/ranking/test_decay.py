@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from operators.ranking.candidate import Leg
 from operators.ranking.decay import rank_by_decay
 from schemas.errors import InputError
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Decay, DecayTier
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import any_finite, hits, ids, keyword, leg, run, scores, structured, vector
 

@@ -14,8 +14,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.run import Facts
 from schemas.errors import InputError
-from schemas.recipes.parameters import DistanceStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
+from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, WeibullDecay
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import (
     NOW,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order
 from operators.ranking.fusion import rrf, score
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Rrf, Score
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.pools import (
     any_finite,
     explanation,

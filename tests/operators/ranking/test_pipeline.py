@@ -15,10 +15,10 @@ from operators.ranking.run import Facts, TemporalExpression
 from operators.ranking.temporal import temporal_expression
 from schemas.document import CONTENT
 from schemas.errors import DeadLetterClass, InputError
-from schemas.leg import LEGS
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
+from schemas.result import LEGS
 from tests.operators.ranking.payloads import (
     RECIPES,
     TERMS,

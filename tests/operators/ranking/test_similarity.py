@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operators.ranking.candidate import Candidate
 from operators.ranking.head import feedback, smoothing
 from operators.ranking.run import Run
-from schemas.recipes.similarity import Feedback, SimilarityStage, Smoothing
+from schemas.recipes.stages import Feedback, SimilarityStage, Smoothing
 from tests.operators.ranking.pools import run
 
 SQUARE = {"a": [3, 0], "b": [0, 2], "c": [1, 1], "d": [-1, 0]}

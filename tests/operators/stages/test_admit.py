@@ -14,8 +14,8 @@ from operators.query.capabilities import Capabilities
 from operators.query.field_map import FieldMap
 from operators.query.indexed import Ask
 from operators.stages.admit import admit
-from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
+from schemas.result import Denial, DenialCode
 from schemas.settings import FirewallSettings, QdrantSettings, load
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.runtime.flowing import items
