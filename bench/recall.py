@@ -23,7 +23,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors

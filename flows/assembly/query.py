@@ -1,11 +1,11 @@
 """What is decided about queries and documents before any backend is called, made of the settings."""
 
 from operators.indexing.decode import DocumentDecoder
+from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
-from operators.query.destinations import Destinations
-from operators.query.indexed import ORDERING
+from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
-from operators.query.order import ORDERED
+from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
 from operators.stages.decode import Decoder

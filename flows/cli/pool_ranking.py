@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple, Self
 
 from flows.assembly import query as query_assembly
 from operators.delivery.event import json_object, validated
+from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Canonical, Shape, canonical
-from operators.query.capabilities import MOST
+from operators.query.collection import MOST
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
 from operators.query.plan import Planner
-from operators.query.rerank_scores import RerankScores
 from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Leg, union
 from operators.ranking.pipeline import first_phase, keep_order

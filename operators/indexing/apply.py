@@ -21,7 +21,7 @@ from operators.clients.http.outages import Kind, Outages
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.message import Rejected
 from operators.runtime import stage
 from operators.runtime.async_io import async_io

@@ -9,7 +9,7 @@ import numpy as np
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.indexing.neighbourhood import place
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.message import Message
 from operators.query.syntax.words import words
 from operators.ranking.content import fingerprint

@@ -10,8 +10,8 @@ from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
 from operators.query.canonical import Canonical, canonical
+from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
-from operators.query.destinations import Destinations
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan

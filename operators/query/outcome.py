@@ -1,10 +1,11 @@
-"""The outcome of a query: what was found, how it was ranked, and what was lost. The same in the flow and offline."""
+"""The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from operators.query.rerank_scores import RerankScores
+from operators.query.backend_answers import RerankScores
+from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
@@ -12,6 +13,45 @@ from operators.ranking.run import ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
+from schemas.result import RetrievalStage
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the cursors of a page are made of.
+
+    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
+    that ends with it, and `end` the position of the whole page's end.
+    """
+
+    now: float
+    ends: Sequence[After] = ()
+    end: After | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result event, but for what is one query's own."""
+
+    event: Mapping[str, Any]
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAnswer:
+    """An answer that was computed for another query, and the cache that had it; `asked` is the text of that query."""
+
+    stage: RetrievalStage
+    answer: Answer
+    asked: str | None
+
+    @property
+    def served(self) -> Answer:
+        """The answer as it is served now."""
+        event = {**self.answer.event, "retrieval_stage": self.stage}
+        if self.stage is RetrievalStage.SEMANTIC_CACHE:
+            event["provenance"] = {**event["provenance"], "asked": self.asked}
+        return replace(self.answer, event=event)
 
 
 @dataclass(slots=True)

@@ -29,11 +29,11 @@ from operators.caching.coalescing import Coalescer
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, direction, fingerprint
-from operators.query.answer import Answer, CachedAnswer, Page
 from operators.query.canonical import Canonical, Shape
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
+from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
 from schemas.errors import DeadLetterClass, InputError

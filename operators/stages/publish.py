@@ -17,14 +17,13 @@ from operators.caching.keys import binding, state
 from operators.delivery.dead_letters import fits
 from operators.delivery.error_codes import too_large
 from operators.query import cloud_event, shortening
-from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.debug import debug
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord, Rejected
+from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, page, pool, pooled, result, result_id
+from operators.query.result import clock, debug, page, pool, pooled, result, result_id
 from operators.query.search_bodies import depth
 from operators.query.trace import Headers
 from operators.runtime.stage import defect

@@ -12,8 +12,8 @@ from operators.caching.exact_cache import ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
-from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin, OutputRecord
 from operators.query.normalise import Normalised, Normaliser

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from flows.cli.pool_ranking import PoolRanker, find
 from operators.clients.rerankers import RerankRequest
+from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.stages import fuse, rank

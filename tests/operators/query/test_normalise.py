@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
 from operators.caching.keys import exact_key, state
+from operators.query.collection import Destinations
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.destinations import Destinations
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner

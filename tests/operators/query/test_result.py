@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.caching.keys import state
+from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores
 from operators.query.result import pool
 from operators.ranking.candidate import Leg
 from operators.stages.fuse import fused

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
 from operators.delivery.event import MAX_DEPTH, parse
-from operators.query.destinations import Destinations
+from operators.query.collection import Destinations
 from operators.query.message import Message
 from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError

@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord
-from operators.query.rerank_scores import RerankScores
 from operators.query.result import result_id, status_of
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked

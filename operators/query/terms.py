@@ -1,9 +1,18 @@
-"""The documents over which the rarity of a search's terms is counted, where Qdrant's own count isn't to be used."""
+"""Terms of the keyword leg: sparse vectors, and the rarity of terms where Qdrant's own count isn't to be used."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """A sparse vector: ascending term ids without repeats, and a weight each."""
+
+    indices: list[int]
+    values: list[float]
+
 
 NOTHING: Final[Mapping[str, Any]] = {"must": [{"has_id": []}]}
 """The filter that no document matches: over no documents, Qdrant's IDF of every term is ln 2."""
