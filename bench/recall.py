@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 from operators.clients.http.transport import Endpoint
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant.answers import point_id

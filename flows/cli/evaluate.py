@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from flows.cli import comparing, evaluation, recipe_file, recorded_pools, tuning
 from flows.cli.evaluation import Row, Variant
 from flows.cli.output import Json, emit, out, say, stderr
-from flows.cli.pool_ranking import PoolRanker, ReadPool, find
+from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from flows.cli.recorded_pools import Judgements, Recorded
 from flows.cli.tuning import Rules
 from flows.process import logs
@@ -134,7 +134,7 @@ def evaluate(
     variants = evaluation.variants(recipe or known, known, stages=stages)
     for name in compare or ():
         comparing.is_run(name, [variant.name for variant in variants])
-    whole = tuning.fitting([find(name, known) for name in recipe or known], tune) if tune else []
+    whole = tuning.fitting([find_recipe(name, known) for name in recipe or known], tune) if tune else []
     ranker = PoolRanker.of(settings, None, explain=False)
     with contextlib.ExitStack() as stack:
         if pools is not None:

@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import numbered_jsonl, read_jsonl
-from flows.cli.pool_ranking import find
-from flows.cli.progress import indexed
+from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
 from flows.cli.query_client import QueryClient
+from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, configured, embedded
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
@@ -82,7 +81,7 @@ def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, sta
     Raises ConfigError.
     """
     found: dict[str, Variant] = {}
-    for recipe in (find(name, known) for name in names):
+    for recipe in (find_recipe(name, known) for name in names):
         for beginning in _beginnings(recipe) if stages else ():
             like = found.get(beginning.name)
             if like is not None and like.recipe.hash != beginning.hash:
@@ -143,7 +142,7 @@ def searched(
             }
             running = stack.enter_context(embedded(directory, overrides))
         if documents is not None and directory is not None:
-            indexed(running, documents.name, partial(read_jsonl, documents), directory, console)
+            index_once(running, documents.name, partial(read_jsonl, documents), directory, console)
         stack.enter_context(running.searching())
         yield running
 

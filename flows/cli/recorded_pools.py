@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from flows.cli.evaluation import DEPTH, Row, Variant, about, check_documents, read_qrels, row
-from flows.cli.pool_ranking import PoolRanker, ReadPool
+from flows.cli.rank import PoolRanker, ReadPool
 from schemas.errors import DeadLetterClass, InputError
 
 Judgements = Mapping[str, Mapping[str, int]]

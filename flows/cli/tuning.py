@@ -16,8 +16,8 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from flows.cli import comparing
 from flows.cli.evaluation import ANSWER_TIMEOUT, events
-from flows.cli.pool_ranking import PoolRanker, ReadPool
 from flows.cli.query_client import QueryClient
+from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
 from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves

@@ -3,7 +3,7 @@
 from contextlib import closing
 
 from flows.assembly.kafka_client import kafka_client
-from flows.cli.dead_letters import dead_letters
+from flows.cli.replay import dead_letters
 from operators.delivery.replay import Position
 from operators.delivery.standalone import PlainRecord
 from schemas import headers as names

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli import evaluation, recipe_file, tuning
 from flows.cli.evaluation import Row, Variant
-from flows.cli.pool_ranking import PoolRanker, ReadPool
+from flows.cli.rank import PoolRanker, ReadPool
 from operators.evaluation.search_space import Wanted
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load

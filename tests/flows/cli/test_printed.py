@@ -15,12 +15,17 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from flows.cli import collections, comparing, evaluate, evaluation, findings, index, output, progress, replaying, topics
-from flows.cli.answers import show
+from flows.cli import check as findings
+from flows.cli import collections, comparing, evaluate, evaluation, output
+from flows.cli import collections as topics
+from flows.cli import ingestion as progress
+from flows.cli import replay as replaying
+from flows.cli import run as index
+from flows.cli.check import Finding
 from flows.cli.demo import span_tree
 from flows.cli.evaluation import Row
-from flows.cli.findings import Finding
 from flows.cli.ingestion import Ingested, Rejection
+from flows.cli.output import show
 from flows.cli.query_client import refused
 from flows.cli.tuning import counted
 from operators.clients.qdrant.answers import CollectionInfo
@@ -127,7 +132,7 @@ def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) 
     console = type(output.stderr)(file=file, force_terminal=True, color_system=None, width=250)
     monkeypatch.setattr(progress, "ingest", lambda *_: Ingested(0, []))
     if bar == "indexing":
-        progress.fed(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
+        progress.ingest_with_bar(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
     else:
         with counted(EVIL, console) as tried:
             tried()

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from flows.cli.evaluation import Row, variants
-from flows.cli.pool_ranking import PoolRanker
+from flows.cli.rank import PoolRanker
 from flows.cli.recorded_pools import Recorded, ranked, recorded
 from schemas.errors import InputError
 

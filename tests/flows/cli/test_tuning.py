@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.cli import recipe_file
-from flows.cli.pool_ranking import PoolRanker
+from flows.cli.rank import PoolRanker
 from flows.cli.tuning import Rules, Tuned, fitting, parse, shown, tune
 from operators.evaluation.comparison import Verdict
 from operators.evaluation.halves import By

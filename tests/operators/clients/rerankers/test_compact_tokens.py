@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest

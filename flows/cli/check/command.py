@@ -7,12 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.cli.clock_findings import clock
-from flows.cli.findings import Section, show
-from flows.cli.kafka_findings import kafka
-from flows.cli.model_findings import embedder, reranker
+from flows.cli.check import Section, show
+from flows.cli.check.kafka import kafka
+from flows.cli.check.qdrant import qdrant
+from flows.cli.check.servers import clock, embedder, reranker
 from flows.cli.output import Config, Json
-from flows.cli.qdrant_findings import qdrant
 from flows.process import logs
 from schemas.settings import load
 

@@ -1,14 +1,16 @@
-"""The findings of `rankstream check` about the embedder and the reranker: one real call to each."""
+"""The findings of `rankstream check` about servers: one real call to embedder and reranker, and the clocks of all."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
-from flows.cli.findings import Finding
+from flows.cli.check import Finding
+from operators.clients.http.clock import Ahead, ahead
+from operators.clients.http.transport import http_transport
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
@@ -83,3 +85,54 @@ async def _score(settings: Settings, in_process: InProcess) -> str | None:
     if isinstance(outcome, BackendError):
         raise outcome
     return None
+
+
+_CLOCK_TIMEOUT: Final = 5.0
+
+_MOST: Final = 2.0
+"""Seconds by which clocks may differ: deadlines are counted in such times."""
+
+_WHY: Final = "deadlines, ages and dates count from the clocks of the producers and of this machine"
+
+Compared = Ahead | BackendError | ConfigError | None
+
+
+def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
+    """Whether this machine's clock agrees with that of each server that is asked over HTTP."""
+    servers = {name: url for name, url in _servers(settings).items() if url is not None}
+    if not servers:
+        yield Finding("ok", "clock", "not compared: no backend is asked over HTTP")
+    for name, compared in asyncio.run(_compare(servers)).items():
+        yield _clock_finding(f"clock {name}", compared)
+
+
+def _servers(settings: Settings) -> Mapping[str, str | None]:
+    embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
+    return {
+        "qdrant": settings.qdrant.url,
+        "embedder": embedder.url if embedder.kind not in {"none", "minilm"} else None,
+        "reranker": rerank.url if rerank.kind not in {"none", "late_interaction", "onnx", "chat"} else None,
+        "chat": chat.url if chat.kind != "none" else None,
+    }
+
+
+async def _compare(servers: Mapping[str, str]) -> dict[str, Compared]:
+    async def one(name: str, url: str) -> Compared:
+        try:
+            return await ahead(name, url, http_transport(), _CLOCK_TIMEOUT)
+        except (BackendError, ConfigError) as error:
+            return error
+
+    found = await asyncio.gather(*(one(name, url) for name, url in servers.items()))
+    return dict(zip(servers, found, strict=True))
+
+
+def _clock_finding(subject: str, compared: Compared) -> Finding:
+    if not isinstance(compared, Ahead):
+        why = "the answer has no date" if compared is None else str(compared)
+        return Finding("ok", subject, f"not compared: {why}")
+    if compared.least <= _MOST and compared.most >= -_MOST:
+        return Finding("ok", subject, "it agrees with this machine's clock")
+    about = round((compared.least + compared.most) / 2)
+    differs = f"this machine's clock is about {abs(about)} s {'ahead of' if about > 0 else 'behind'} it"
+    return Finding("warning", subject, f"{differs}: {_WHY}", "Synchronise the clocks of all machines (NTP).")

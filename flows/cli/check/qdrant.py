@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import survey_collections
-from flows.cli.findings import Finding, Level
+from flows.cli.check import Finding, Level
 from operators.clients.qdrant.analysers import mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.term_idf import PER_SHARD, uncounted

@@ -5,7 +5,7 @@ from typing import Final
 
 from flows.assembly.clients import InProcess
 from flows.assembly.kafka_client import kafka_client
-from flows.cli.findings import Finding, Level
+from flows.cli.check import Finding, Level
 from operators.delivery import groups, topics
 from operators.delivery.topics import MAX
 from schemas.errors import DeliveryError
