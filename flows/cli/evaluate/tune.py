@@ -1,24 +1,26 @@
-"""Tuning: a recipe's parameters chosen on one half of the judged queries, and judged on the other.
+"""`rankstream tune`: a recipe's parameters chosen on one half of the judged queries, and judged on the other.
 
 The pools are recorded once; every setting then ranks them offline, with the rerank scores that are recorded in them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any
 
 import orjson
 import typer
+import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli import comparing
-from flows.cli.evaluation import ANSWER_TIMEOUT, events
-from flows.cli.query_client import QueryClient
-from flows.cli.rank import PoolRanker, ReadPool
-from flows.process.embedded import Embedded
+from flows.cli.evaluate.compare import Metric, means_table, moves, report, signs
+from flows.cli.evaluate.evaluation import Judgements, variants
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.output import Json, emit, say, stderr
+from flows.cli.rank import PoolRanker, ReadPool, find_recipe
+from flows.process import logs
 from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves
 from operators.evaluation.metrics import TABLE, by_query, mean, relevant
@@ -27,13 +29,9 @@ from operators.evaluation.search_space import Dimension, Setting, Wanted, dimens
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
-from schemas.recipes import Recipe, RecipeError
+from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
+from schemas.settings import TelemetrySettings
 from schemas.texts import nfkc, printable
-
-_UNANSWERED: Final = 8
-"""Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""
-
-Judgements = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Tuned:
 
     def report(self) -> dict[str, Any]:
         """As JSON."""
-        compared = comparing.report(self.comparison)
+        compared = report(self.comparison)
         return {
             "recipe": self.recipe.name,
             "values": dict(self.found.setting),
@@ -79,7 +77,7 @@ class Tuned:
             "after": {metric: each.second for metric, each in self.comparison.means.items()},
             **{name: compared[name] for name in ("metric", "verdict", "means", "confidence", "sign_test")},
             "definition": self.recipe.definition,
-            "held_out": comparing.moves(self.comparison),
+            "held_out": moves(self.comparison),
         }
 
     def verdict(self) -> str:
@@ -96,7 +94,7 @@ class Tuned:
         return f"{self.recipe.name}: the tuned recipe is not shown to be better on the held-out queries ({measured})."
 
 
-def parse(text: str) -> Wanted:
+def parse_wanted(text: str) -> Wanted:
     """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5,0.8`, whose values are JSON.
 
     Raises BadParameter.
@@ -116,7 +114,63 @@ def parse(text: str) -> Wanted:
     return Wanted(stage, parameter, key, values)
 
 
-def space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
+def tune(
+    wanted: Annotated[
+        list[Wanted],
+        typer.Argument(
+            parser=parse_wanted,
+            metavar="STAGE[.PARAMETER[=V,V]]...",
+            help="What to tune, together: stages (or fuse, or all), parameters, or their values to try.",
+        ),
+    ],
+    qrels: Qrels,
+    queries: Queries = None,
+    documents: Documents = None,
+    pools: Pools = None,
+    config: Models = None,
+    recipe: Recipes = None,
+    write: Annotated[
+        Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
+    ] = None,
+    metric: Metric = "nDCG@10",
+    hold_out: Annotated[
+        By, typer.Option(help="The other half: of the queries of each namespace, or of the namespaces.")
+    ] = By.QUERIES,
+    trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
+    index_dir: IndexDir = None,
+    as_json: Json = False,
+) -> None:
+    """Tune parameters of recipes on one half of the judged queries, and report on the other half.
+
+    The queries run once through the real flow (--queries, with --documents, --config, or both), or recorded pools are
+    ranked (--pools). Recipes without one of the stages are left out.
+    """
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    if write is not None and write.exists():
+        raise typer.BadParameter(f"{write} exists", param_hint="--write")
+    given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    recipes = recipes_with([find_recipe(name, given.known) for name in recipe or given.known], wanted)
+    rules = Rules(metric, hold_out, seed, trials)
+    found = []
+    with given.open(variants(recipe or given.known, given.known, stages=False), deep=True) as source:
+        for each in recipes:
+            recorded = source.pools(each)
+            with count_trials(each.name, stderr) as tried:
+                tuned = tune_recipe(source.ranker, each, recorded, wanted, source.judged, rules, tried)
+            found.append(tuned)
+            if as_json:
+                emit(tuned.report())
+            else:
+                show(describe_tuned(tuned))
+    if write is not None:
+        write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
+        say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
+    if not as_json:
+        show([source.note])
+
+
+def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     """What of this recipe is searched; what is listed goes before what is searched under the same path.
 
     Raises RecipeError for what the recipe can't have.
@@ -132,13 +186,13 @@ def space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     return list(found.values())
 
 
-def fitting(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]:
+def recipes_with(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]:
     """The recipes that have the stages of all that is wanted. Raises ConfigError if none has."""
     found, wrong = [], []
     for recipe in recipes:
         if all(each.names(recipe) for each in wanted):
             try:
-                space(recipe, wanted)
+                search_space(recipe, wanted)
             except RecipeError as error:
                 wrong.append(error)
             else:
@@ -150,23 +204,7 @@ def fitting(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]
     raise ConfigError(f"no recipe has the stages {', '.join(sorted({each.stage for each in wanted}))}")
 
 
-def record(
-    running: Embedded, queries: Path, recipe: str, judged: Collection[str], ranker: PoolRanker
-) -> list[ReadPool]:
-    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
-    pools = []
-    with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
-        every = events(queries, recipe=recipe, rerank=True, record=True)
-        asked = (event for event in every if event["query_id"] in judged)
-        for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
-            if "pool" not in result:
-                raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
-            # A pool is large: ranking doesn't need it as JSON, too.
-            pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
-    return pools
-
-
-def tune(
+def tune_recipe(
     ranker: PoolRanker,
     recipe: Recipe,
     pools: Iterable[ReadPool],
@@ -181,11 +219,11 @@ def tune(
     called for each setting. Raises ConfigError for what the recipe can't have, and for fewer queries than halves.
     """
     graded = relevant(judged)
-    read = {each.pool.query.query_id: _fingerprinted(each) for each in pools if each.pool.query.query_id in graded}
-    split = halves(map(_belonging, read.values()), rules.hold_out, rules.seed)
+    read = {each.pool.query.query_id: _with_fingerprints(each) for each in pools if each.pool.query.query_id in graded}
+    split = halves(map(_judged_query, read.values()), rules.hold_out, rules.seed)
     if not (split.tuning and split.held_out):
         raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
-    search = space(recipe, wanted)
+    search = search_space(recipe, wanted)
     metric = TABLE[rules.metric]
 
     def figure(setting: Setting) -> float:
@@ -219,7 +257,7 @@ def tune(
 
 
 @contextmanager
-def counted(name: str, console: Console) -> Iterator[Callable[[], None]]:
+def count_trials(name: str, console: Console) -> Iterator[Callable[[], None]]:
     """Gives what to call for each setting tried: a line on a terminal counts them."""
     columns = (TextColumn("tuning {task.description}: {task.completed} settings", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -227,7 +265,7 @@ def counted(name: str, console: Console) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def shown(tuned: Tuned) -> Iterator[RenderableType]:
+def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
     """What was found, for a terminal of 80 columns."""
     found, rules, comparison = tuned.found, tuned.rules, tuned.comparison
     values = ", ".join(f"{path} {orjson.dumps(value).decode()}" for path, value in found.setting.items())
@@ -240,8 +278,8 @@ def shown(tuned: Tuned) -> Iterator[RenderableType]:
     asked = len(tuned.halves.tuning) + len(tuned.halves.held_out)
     if tuned.recipe.reranking is not None and tuned.reranked < asked:
         yield f"{tuned.reranked} of {asked} pools hold rerank scores; the others are ranked without the model"
-    yield comparing.means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
-    yield comparing.signs(comparison, "tuned")
+    yield means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
+    yield signs(comparison, "tuned")
     yield tuned.verdict()
 
 
@@ -249,7 +287,7 @@ def _order(ranker: PoolRanker, read: ReadPool) -> list[str]:
     return [document for document, _ in ranker.order(read).ranked]
 
 
-def _fingerprinted(read: ReadPool) -> ReadPool:
+def _with_fingerprints(read: ReadPool) -> ReadPool:
     """The pool with fingerprints of its contents, which recorded payloads lack: `dedupe` then reads no texts."""
     legs = [
         leg.model_copy(
@@ -265,7 +303,21 @@ def _fingerprinted(read: ReadPool) -> ReadPool:
     return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
 
 
-def _belonging(read: ReadPool) -> JudgedQuery:
+def _judged_query(read: ReadPool) -> JudgedQuery:
     query = read.pool.query
     words = nfkc(query.text).casefold().split() if query.text else []
     return JudgedQuery(query.query_id, query.namespace or "", " ".join(words) or f"\n{query.query_id}")
+
+
+def write_recipes(path: Path, recipes: Mapping[str, Recipe], comments: Iterable[str]) -> None:
+    """Write the recipes under their names, below the comments, a line each. Raises OSError if the file exists."""
+    section = {"recipes": {name: _shortest_definition(recipe) for name, recipe in recipes.items()}}
+    with path.open("x", encoding="utf-8") as out:
+        out.writelines(f"# {line}\n" for line in comments)
+        yaml.safe_dump(section, out, sort_keys=False, allow_unicode=True)
+
+
+def _shortest_definition(recipe: Recipe) -> dict[str, Any]:
+    """As one would write it: a stage without parameters is its name, and a bound that is off is left out."""
+    stages = [{name: dict(parameters)} if parameters else name for name, parameters in recipe.written.items()]
+    return {"stages": stages, **({MAX_DISTANCE: recipe.max_distance} if recipe.max_distance else {})}

@@ -36,6 +36,8 @@ ANSWER_TIMEOUT: Final = 120.0
 MOST_RERANKED: Final = 1000
 """Candidates that are reranked where all are to be: the most that a profile can say."""
 
+Judgements = Mapping[str, Mapping[str, int]]
+
 _EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
 
 
@@ -58,7 +60,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """How it is called in tables and runs."""
+        """Its name in tables and runs."""
         return f"{self.recipe.name}+rerank" if self.rerank else self.recipe.name
 
 
@@ -103,7 +105,7 @@ def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
 
 
 @contextlib.contextmanager
-def searched(
+def run_flow(
     settings: Settings | None,
     documents: Path | None,
     index: Path | None,
@@ -147,20 +149,20 @@ def searched(
         yield running
 
 
-def judgements(qrels: Path, queries: Path, documents: Path | None) -> Mapping[str, Mapping[str, int]]:
+def read_judgements(qrels: Path, queries: Path, documents: Path | None) -> Judgements:
     """The judgements in a TREC file about these queries.
 
     Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
     figure would be 0.
     """
     every = read_qrels(qrels)
-    judged = about(every, {event["query_id"] for event in events(queries)}, qrels, queries)
+    judged = select_judged(every, {event["query_id"] for event in events(queries)}, qrels, queries)
     if documents is not None:
         check_documents(judged, (str(document.get("id")) for document in read_jsonl(documents)), qrels, documents)
     return judged
 
 
-def read_qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
+def read_qrels(path: Path) -> Judgements:
     """The judgements in a TREC file. Raises InputError naming the wrong line."""
     with path.open(encoding="utf-8") as lines:
         try:
@@ -169,9 +171,7 @@ def read_qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
             raise InputError(error.kind, f"{path}: {error}") from error
 
 
-def about(
-    judged: Mapping[str, Mapping[str, int]], queries: Collection[str], qrels: Path, *asked: Path
-) -> Mapping[str, Mapping[str, int]]:
+def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *asked: Path) -> Judgements:
     """The judgements of these queries, which were read from the files `asked`. Raises InputError for none."""
     found = {query: grades for query, grades in judged.items() if query in queries}
     if not found:
@@ -179,7 +179,7 @@ def about(
     return found
 
 
-def check_documents(judged: Mapping[str, Mapping[str, int]], documents: Iterable[str], qrels: Path, file: Path) -> None:
+def check_documents(judged: Judgements, documents: Iterable[str], qrels: Path, file: Path) -> None:
     """Raise InputError if none of these documents, which were read from `file`, is relevant to a query."""
     relevant = {document for grades in judged.values() for document, grade in grades.items() if grade > 0}
     if relevant.isdisjoint(documents):
@@ -192,11 +192,11 @@ def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path) -> I
     return InputError(DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}")
 
 
-def measured(
+def measure(
     running: Embedded,
     queries: Path,
     variants: Iterable[Variant],
-    judged: Mapping[str, Mapping[str, int]],
+    judged: Judgements,
     runs: Path | None,
 ) -> Iterator[Row]:
     """Ask every query once in each way, and judge; `runs` is a directory for TREC runs."""
@@ -208,14 +208,14 @@ def measured(
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
                 answered[result["status"]] += 1
-        yield row(variant.name, ranked, answered, judged, runs)
+        yield make_row(variant.name, ranked, answered, judged, runs)
 
 
-def row(
+def make_row(
     name: str,
     ranked: Mapping[str, Sequence[tuple[str, float]]],
     answered: Mapping[str, int],
-    judged: Mapping[str, Mapping[str, int]],
+    judged: Judgements,
     runs: Path | None,
 ) -> Row:
     """The figures of what was ranked in one way: query -> documents and their scores, best first."""
@@ -231,7 +231,7 @@ def row(
 def table(rows: list[Row]) -> Table:
     """The figures, a row a recipe."""
     shown = Table("recipe", *rows[0].figures, "answers")
-    for row in rows:
-        answers = ", ".join(f"{count} {status}" for status, count in sorted(row.answered.items()))
-        shown.add_row(printable(row.name), *(f"{figure:.3f}" for figure in row.figures.values()), answers)
+    for make_row in rows:
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(make_row.answered.items()))
+        shown.add_row(printable(make_row.name), *(f"{figure:.3f}" for figure in make_row.figures.values()), answers)
     return shown

@@ -1,16 +1,22 @@
-"""What commands show of a comparison: means with their intervals, the sign test, and the queries that moved most."""
+"""`rankstream compare`: two run files, by means with intervals, the sign test, and the queries that moved most."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from flows.cli.evaluation import Row, about, read_qrels
-from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict, compare
-from operators.evaluation.metrics import by_query, parse_run
-from schemas.errors import ConfigError, DeadLetterClass, InputError
+from flows.cli.evaluate.evaluation import Judgements, read_qrels, select_judged
+from flows.cli.evaluate.sources import Qrels, show
+from flows.cli.output import Json, emit
+from flows.process import logs
+from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict
+from operators.evaluation.comparison import compare as compare_systems
+from operators.evaluation.metrics import TABLE, by_query, parse_run
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
 MOVES: Final = 10
@@ -22,20 +28,36 @@ _SAID: Final = {
     Verdict.UNDECIDED: ("Neither is shown to be better", "contains"),
 }
 
-Judgements = Mapping[str, Mapping[str, int]]
+
+def _metric(name: str) -> str:
+    if name not in TABLE:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(TABLE)}")
+    return name
 
 
-def is_run(name: str, rows: Sequence[str]) -> bool:
-    """Whether this names a run file; what names a row is that. Raises ConfigError if it is neither."""
-    if name in rows:
-        return False
-    if Path(name).is_file():
-        return True
-    among = f", nor one of {', '.join(rows)}" if rows else ""
-    raise ConfigError(f"--compare {name}: no such run file{among}")
+Metric = Annotated[str, typer.Option(parser=_metric, help="Metric that decides.")]
 
 
-def run(path: Path) -> dict[str, list[str]]:
+def compare(
+    first: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Run file in TREC format.")],
+    second: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Another one, which may be better.")],
+    qrels: Qrels,
+    metric: Metric = "nDCG@10",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare two run files query by query: those that --run of `evaluate` writes, or another system's."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    judged = judgements_of_runs(qrels, first, second)
+    values = [by_query(read_run(path), judged) for path in (first, second)]
+    comparison = compare_values(values[0], values[1], metric, seed)
+    if as_json:
+        emit({"first": str(first), "second": str(second), **report(comparison), "queries": moves(comparison)})
+    else:
+        show(describe_comparison(comparison, str(first), str(second)))
+
+
+def read_run(path: Path) -> dict[str, list[str]]:
     """A TREC run: query -> documents, best first. Raises InputError naming the wrong line."""
     with path.open(encoding="utf-8") as lines:
         try:
@@ -44,24 +66,19 @@ def run(path: Path) -> dict[str, list[str]]:
             raise InputError(error.kind, f"{path}: {error}") from error
 
 
-def row(path: Path, judged: Judgements) -> Row:
-    """What a run file reaches. Raises InputError naming the wrong line."""
-    return Row(str(path), {}, {}, by_query(run(path), judged))
-
-
-def judged_in(qrels: Path, *paths: Path) -> Judgements:
+def judgements_of_runs(qrels: Path, *paths: Path) -> Judgements:
     """The judgements of queries that are in one of the runs; a query that a run lacks counts 0 there.
 
     Raises InputError if there are none.
     """
-    return about(read_qrels(qrels), {query for path in paths for query in run(path)}, qrels, *paths)
+    return select_judged(read_qrels(qrels), {query for path in paths for query in read_run(path)}, qrels, *paths)
 
 
-def compared(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
+def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
     """The comparison of two systems on the same judged queries. Raises InputError without a relevant document."""
     if not first[metric]:
         raise InputError(DeadLetterClass.INVALID, "no query that is judged has a relevant document")
-    return compare(first, second, metric, seed)
+    return compare_systems(first, second, metric, seed)
 
 
 def report(comparison: Comparison) -> dict[str, Any]:
@@ -92,13 +109,13 @@ def moves(comparison: Comparison) -> list[dict[str, Any]]:
 
 def means_table(comparison: Comparison, first: str, second: str, title: str) -> Table:
     """Each metric of both, and the difference with its interval."""
-    shown = Table(
+    describe_comparison = Table(
         "metric", first, second, "difference", f"{CONFIDENCE:.0%} interval", title=title, title_justify="left"
     )
     for metric, (before, after, difference, (low, high)) in comparison.means.items():
         cells = (f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
-        shown.add_row(metric, *cells)
-    return shown
+        describe_comparison.add_row(metric, *cells)
+    return describe_comparison
 
 
 def signs(comparison: Comparison, second: str) -> str:
@@ -108,7 +125,7 @@ def signs(comparison: Comparison, second: str) -> str:
     return f"{comparison.metric}: {counted}; sign test p = {p:.2g}"
 
 
-def shown(comparison: Comparison, first: str, second: str) -> Iterator[RenderableType]:
+def describe_comparison(comparison: Comparison, first: str, second: str) -> Iterator[RenderableType]:
     """The comparison of two systems of these names, for a terminal of 80 columns."""
     yield f"A: {first}\nB: {second}"
     yield means_table(comparison, "A", "B", f"{len(comparison.moves)} judged queries")
