@@ -19,7 +19,7 @@ import typer
 from opentelemetry.trace import Tracer, format_trace_id
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flows.assembly.kafka_client import reached
+from flows.assembly.delivery import reached
 from flows.cli.output import Config, out, say
 from flows.cli.query_client import Event, QueryClient, Unanswered
 from flows.process import logs

@@ -16,7 +16,7 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded

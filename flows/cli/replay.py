@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flows.assembly.kafka_client import reached
+from flows.assembly.delivery import reached
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from operators.delivery.client import ConsumerRecord, RecordRefused

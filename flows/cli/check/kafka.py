@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from flows.assembly.clients import InProcess
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.check import Finding, Level
 from operators.delivery import groups, topics
 from operators.delivery.topics import MAX

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from flows.cli.evaluate.evaluation import table, variants
+from flows.cli.evaluate.evaluation import Row, variants
 from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
 from flows.cli.output import Json, emit, say, stderr
 from flows.process import logs
 from schemas.settings import TelemetrySettings
+from schemas.texts import printable
 
 
 def evaluate(
@@ -43,3 +45,12 @@ def evaluate(
                 say(stderr, f"{row.name}: done")
     if not as_json:
         show([table(rows), source.note])
+
+
+def table(rows: list[Row]) -> Table:
+    """The figures, a row a recipe."""
+    shown = Table("recipe", *rows[0].figures, "answers")
+    for make_row in rows:
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(make_row.answered.items()))
+        shown.add_row(printable(make_row.name), *(f"{figure:.3f}" for figure in make_row.figures.values()), answers)
+    return shown

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from flows.assembly.query import selects
 from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
@@ -25,7 +24,6 @@ from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
 from schemas.settings import Settings
 from schemas.settings.ranking import PROFILES
-from schemas.texts import printable
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
@@ -226,12 +224,3 @@ def make_row(
                 out.writelines(run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
     return Row(name, evaluate(order, judged), answered, by_query(order, judged))
-
-
-def table(rows: list[Row]) -> Table:
-    """The figures, a row a recipe."""
-    shown = Table("recipe", *rows[0].figures, "answers")
-    for make_row in rows:
-        answers = ", ".join(f"{count} {status}" for status, count in sorted(make_row.answered.items()))
-        shown.add_row(printable(make_row.name), *(f"{figure:.3f}" for figure in make_row.figures.values()), answers)
-    return shown

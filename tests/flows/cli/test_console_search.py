@@ -16,7 +16,7 @@ from opentelemetry.trace import NoOpTracer
 from rich.console import Console
 
 from bench.ports import free_port
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.console import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query_client import Unanswered

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.replay import dead_letters
 from operators.delivery.replay import Position
 from operators.delivery.standalone import PlainRecord

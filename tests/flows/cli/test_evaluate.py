@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, table, variants
+from flows.cli.evaluate.command import table
+from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
 from operators.delivery.event import validated
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent

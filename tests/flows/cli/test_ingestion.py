@@ -8,7 +8,7 @@ from typing import Any
 import kafka
 import pytest
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import Ingested, Rejection, ingest
 from operators.delivery.standalone import PlainRecord
 from schemas import headers as names

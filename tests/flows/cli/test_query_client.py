@@ -11,7 +11,7 @@ import confluent_kafka
 import orjson
 import pytest
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.query_client import Ends, QueryClient
 from operators.delivery.client import ConsumerRecord
 from operators.delivery.standalone import PlainRecord
