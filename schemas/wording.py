@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words of ours: for configurations and for events alike. Pure."""
+"""Errors of values in words: for configurations and for events alike. Pure."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ _FORMS: Final = {
 
 
 def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
-    """What is wrong at the error's place in a value that was to be a `root`."""
+    """The error in words; the value was to be a `root`."""
     path = item["loc"]
     if item["type"] == "extra_forbidden":
         return unknown(str(path[-1]), names(root, path[:-1]))
@@ -106,7 +106,7 @@ def _model(root: type[BaseModel], path: Loc) -> type[BaseModel] | None:
 
 
 def _below(at: Any, name: str) -> Any:
-    """What stands below `name` in a value of that annotation: a field, or the member of a union whose tag it is."""
+    """The annotation below `name` in that annotation: of a field, or of the member of a union whose tag it is."""
     models = list(filter(_is_model, _alternatives(at)))
     for model in models:
         if name in model.model_fields:
@@ -122,7 +122,7 @@ def _has_tag(model: type[BaseModel], tag: str) -> bool:
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:
-    """What an annotation may stand for: the parts of a union, each without what it is annotated with."""
+    """The alternatives of an annotation: the members of a union, each without its metadata."""
     if hasattr(annotation, "__metadata__"):
         yield from _alternatives(annotation.__origin__)
     elif get_origin(annotation) is not None and get_origin(annotation) is not dict:

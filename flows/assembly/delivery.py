@@ -1,4 +1,4 @@
-"""The Kafka side of a flow, made of the settings: the client, consumer loop and delivery, and what runs beside them."""
+"""The Kafka side of a flow, made of the settings: the client, the consumer loop, the delivery and their resources."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is decided about queries and documents before any backend is called, made of the settings."""
+"""The parts that decide about queries and documents before any backend is called, made of the settings."""
 
 from operators.indexing.decode import DocumentDecoder
 from operators.query.collection import Destinations
@@ -26,7 +26,7 @@ def ordered(settings: QdrantSettings) -> frozenset[str]:
 
 
 def searches(settings: QdrantSettings) -> Searches:
-    """What each leg is asked."""
+    """The search bodies of each leg."""
     names = settings.vectors
     by_namespace = settings.idf == "namespace"
     return Searches(
@@ -59,7 +59,7 @@ def planner(settings: Settings) -> Planner:
 
 
 def selects(settings: RerankSettings) -> bool:
-    """Whether the reranker only says which candidate is the best."""
+    """True if the reranker only says which candidate is the best."""
     return settings.kind == "chat" and settings.mode == "pick"
 
 

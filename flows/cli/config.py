@@ -16,7 +16,7 @@ from schemas.texts import json_line
 _INDENT: Final = "  "
 
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-"""What YAML takes for something else than a text."""
+"""Plain words that YAML does not read as texts."""
 
 
 def config(config: Config = None, as_json: Json = False) -> None:
@@ -57,7 +57,7 @@ def _written(value: Any) -> str:
 
 
 class Name(StrEnum):
-    """What has a schema."""
+    """The contracts, by their names."""
 
     CONFIG = "config"
     QUERY = "query"

@@ -71,12 +71,12 @@ class Reply(NamedTuple):
 
     @classmethod
     def error(cls, status: int, reason: str) -> Self:
-        """What is wrong, in words."""
+        """An error in words."""
         return cls.json({"error": reason}, status)
 
 
 class Search(BaseModel):
-    """What the page asks: fields of a query event, which the search flow judges, and one recipe or two.
+    """A search of the page: fields of a query event, which the search flow judges, and one recipe or two.
 
     The empty recipe is the profile's, as in a query event.
     """
@@ -160,7 +160,7 @@ class ConsoleServer(BoundedServer):
 
 
 def _status(error: Exception) -> HTTPStatus:
-    """Who could not do what, as HTTP says it."""
+    """The HTTP status that tells who failed."""
     if isinstance(error, Unanswered):
         return HTTPStatus.GATEWAY_TIMEOUT
     cause = error.__cause__
@@ -298,7 +298,7 @@ def choices(settings: Settings) -> dict[str, Any]:
 def searcher(
     settings: KafkaSettings, tracer: Tracer, timeout: float = _TIMEOUT
 ) -> Callable[[Sequence[Mapping[str, Any]]], Answers]:
-    """What asks queries side by side, and returns their results in the same order; any thread may call it."""
+    """A function that asks queries side by side, and returns their results in the same order, on any thread."""
 
     def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]

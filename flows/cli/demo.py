@@ -162,7 +162,7 @@ _DEFAULT: Final = Defaults().namespace
 
 @dataclass(frozen=True)
 class Corpus:
-    """What the demo searches: documents by a name, and the namespace of the queries; None: the default one."""
+    """The demo's documents by a name, and the namespace of the queries; None: the default one."""
 
     name: str
     documents: Callable[[], Iterable[Mapping[str, Any]]]

@@ -63,14 +63,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """How many documents were sent, and which of them were rejected."""
+    """The number of sent documents, and the rejected ones among them."""
 
     sent: int
     rejected: Sequence[Rejection]
 
     @property
     def applied(self) -> int:
-        """How many are in the index now, or replaced by a later version."""
+        """The number of documents that are in the index now, or replaced by a later version."""
         return self.sent - len(self.rejected)
 
 
@@ -168,7 +168,7 @@ class _Waiting:
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
 
 SHOWN: Final = 10
-"""How many rejected documents are told."""
+"""The number of rejected documents that are shown."""
 
 _TIMEOUT: Final = 120.0
 _EMBEDDED_TIMEOUT: Final = 900.0

@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the arguments, and where help is."""
+    """The mistake in the arguments, and the command that prints help."""
     said: Callable[[], str] = getattr(error, "format_message", error.__str__)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME

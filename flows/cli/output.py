@@ -108,7 +108,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:
-    """How a score came about: the legs, and the stages from the first to the last, whose output is the score."""
+    """The explanation of a score: the legs, and the stages from the first to the last, whose output is the score."""
     told = hit["explanation"]
     tree = Tree(printable(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
     for name, leg in told["legs"].items():

@@ -51,7 +51,7 @@ class ReadPool(NamedTuple):
 
 
 class RankedPool(NamedTuple):
-    """What a pool's query is answered with: its status, and documents with their scores, best first."""
+    """The answer to a pool's query: its status, and documents with their scores, best first."""
 
     status: Status
     ranked: list[tuple[str, float]]

@@ -80,7 +80,7 @@ _AHEAD: Final = 60.0
 
 @contextmanager
 def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
-    """What reads the message of a letter without one; the topics are read only if there is such a letter.
+    """A function that reads the message of a letter without one; the topics are read only if there is such a letter.
 
     Raises DeliveryError when it is called.
     """
@@ -105,7 +105,7 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
 
 
 def _is_of(letter: Letter, record: ConsumerRecord) -> bool:
-    """Whether the letter is about this message: where the topic was made anew since, another one is in its place."""
+    """True if the letter is about this message: in a topic that was made again, another one is at its offset."""
     return (short(record.key) or b"") == letter.key and record.timestamp <= letter.timestamp + _AHEAD
 
 
@@ -140,7 +140,7 @@ _SKIPPED: Final = {
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the dead letters: each one that matched was sent, skipped or refused."""
+    """Counts of dead letters: each one that matched was sent, skipped or refused."""
 
     matched: int = 0
     sent: int = 0

@@ -92,7 +92,7 @@ def watch(checks: Mapping[str, Check]) -> None:
 
 
 def lasting(check: Check, seconds: float) -> Check:
-    """The check that holds until the given one has not held for so many seconds."""
+    """The check that holds until the given one has not held for `seconds`."""
     held = time.monotonic()
 
     def holds() -> bool:

@@ -22,7 +22,7 @@ INTERVAL: Final = 60.0
 """Seconds."""
 
 KINDS: Final = 256
-"""How many kinds are told apart; the oldest makes room."""
+"""The number of kinds that are told apart; the oldest makes room."""
 
 _NUMBER: Final = re.compile(r"\d+")
 _CONNECTIONS: Final = "kafka.net"
@@ -38,7 +38,7 @@ class Repeats(logging.Filter):
         self._said: dict[Hashable, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is printed."""
+        """Return True if the record is printed."""
         kind = _kind(record)
         if kind is None:
             return True
@@ -59,7 +59,7 @@ class Repeats(logging.Filter):
 
 
 def _kind(record: logging.LogRecord) -> Hashable:
-    """What records are of one kind; None if each is printed."""
+    """The kind of a record; None if each of them is printed."""
     if record.levelno < logging.WARNING:
         return None
     if isinstance(record.msg, dict):

@@ -79,7 +79,7 @@ ByQuery = Mapping[str, Mapping[str, float]]
 
 
 class Verdict(StrEnum):
-    """What the interval of the difference says of the second system."""
+    """The judgement of the second system by the interval of the difference."""
 
     BETTER = "better"
     WORSE = "worse"

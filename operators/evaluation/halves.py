@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class By(StrEnum):
-    """What is held out.
+    """The kind of the held-out half.
 
     `queries`: half of the queries of every namespace; the figures hold for new queries to the same namespaces.
     `namespaces`: half of the namespaces; the figures hold for namespaces that were not tuned on.
@@ -18,7 +18,7 @@ class By(StrEnum):
 
 
 class JudgedQuery(NamedTuple):
-    """What tells where a query belongs; queries of one namespace that ask the same are in one half."""
+    """A query with all that assigns it to a half; queries of one namespace that ask the same are in one half."""
 
     query_id: str
     namespace: str

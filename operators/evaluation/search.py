@@ -11,13 +11,13 @@ import numpy as np
 from operators.evaluation.search_space import Dimension, Listed, Setting
 
 LEVELS: Final = 3
-"""How often the steps are made finer."""
+"""The number of times that the steps are made finer."""
 
 _DRAWN: Final = 10
 """Settings that are drawn for each parameter."""
 
 Figure = Callable[[Setting], float | None]
-"""What a setting reaches; None if there can't be one."""
+"""The figure of a setting; None for an impossible setting."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be tuned: a stage, its parameter, a key of that; without `values` they are searched."""
+    """A part of a recipe to tune: a stage, its parameter, a key of that; without `values` they are searched."""
 
     stage: str
     parameter: str | None = None
@@ -112,7 +112,7 @@ class Wanted:
 
 
 def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
-    """What is wanted, as dimensions of this recipe, which has its stages.
+    """The dimensions of the wanted part of this recipe, which has its stages.
 
     A stage alone stands for its numbers; choices and whole numbers are searched if they are named. Raises RecipeError
     for a parameter that the stage lacks, or that can't be searched.

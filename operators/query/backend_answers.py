@@ -43,7 +43,7 @@ class PartialScores(dict[str, float]):
 
 
 class RerankScores(NamedTuple):
-    """What a reranker said of the first `read` of a query's candidates. `selects`: it only said which is the best."""
+    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best."""
 
     model: str
     scores: Scores

@@ -30,7 +30,7 @@ class Destinations:
         return held
 
     def conditions(self, destination: str, collection: str) -> list[dict[str, Any]]:
-        """What tells the destination's documents from others in the same Qdrant collection; nothing if there are none.
+        """Conditions that tell the destination's documents from others in the same collection; [] if there are none.
 
         The parts of one destination are in collections of their own.
         """
@@ -50,7 +50,7 @@ MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one collection can do.
+    """The capabilities of one collection.
 
     - `name` is the collection's own, where the configuration may name an alias of it; `making`: how often a collection
       was seen to be made again under the name that is configured; `shards` is in how many parts
@@ -85,5 +85,5 @@ class Capabilities:
 
     @property
     def keywords(self) -> bool:
-        """Whether the keyword leg has something to search."""
+        """True if the keyword leg has something to search."""
         return self.sparse or self.scoring

@@ -68,7 +68,7 @@ def placed(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter
 
 
 def count(where: Mapping[str, Any]) -> int:
-    """How many conditions a filter has, as Qdrant counts them: those at its leaves."""
+    """The number of a filter's conditions, as Qdrant counts them: those at its leaves."""
     clauses = [name for name in ("must", "must_not", "should") if name in where]
     return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
 
@@ -123,7 +123,7 @@ ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 
 def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
-    """What an index can be asked for that Qdrant describes as {data_type, params}."""
+    """The questions that an index answers, which Qdrant describes as {data_type, params}."""
     params = described.get("params") or {}
     found = set()
     for ask, (name, default) in _OPTIONS.get(described.get("data_type", ""), {}).items():
@@ -134,7 +134,7 @@ def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
 
 
 def asks(wanted: AnyFilter) -> list[frozenset[Ask]]:
-    """What a filter asks of its field's index: each of these needs an answer, any member of it will do."""
+    """The questions of a filter to its field's index: each of these needs an answer, any member of it will do."""
     match wanted:
         case Eq(value=value):
             return [_asks_of(value)]

@@ -135,5 +135,5 @@ def _json(value: object) -> str:
 def _now(event: QueryEvent, cursor: Cursor) -> float:
     if event.now is not None and event.now != cursor.now:
         raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
-    # A later page is ranked at the moment of the first, lest documents change places in between.
+    # A later page is ranked at the moment of the first, so that no documents change places in between.
     return cursor.now

@@ -18,7 +18,7 @@ from schemas.result import RetrievalStage
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the cursors of a page are made of.
+    """The content of a page's cursors.
 
     `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
     that ends with it, and `end` the position of the whole page's end.
@@ -31,7 +31,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result event, but for what is one query's own."""
+    """A result event without the fields that are one query's own."""
 
     event: Mapping[str, Any]
     page: Page
@@ -56,7 +56,7 @@ class CachedAnswer:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a query's result is written from.
+    """The outcome of a query, from which its result is written.
 
     `vectors` are the dense ones of the candidates that are compared with each other, `payloads` those of the fetched
     ones. `degraded` lists the stages that were lost, and why; `removed` the
@@ -99,25 +99,25 @@ class Outcome:
 
     @property
     def explanations(self) -> ScoreExplanations | None:
-        """How each candidate came to its score, if that is to be explained."""
+        """The explanations of the candidates' scores, if these are asked for."""
         return self.ranked.run.explanations if self.ranked is not None else None
 
     @property
     def reranked(self) -> bool:
-        """Whether a model or a distance stage changed a score."""
+        """True if a model or a distance stage changed a score."""
         return self.ranked is not None and self.ranked.run.reranked
 
     @property
     def aged(self) -> bool:
-        """Whether a stage of the ranking read how old candidates are."""
+        """True if a stage of the ranking read how old candidates are."""
         return self.ranked is not None and self.ranked.run.aged
 
     @property
     def backends(self) -> Sequence[str]:
-        """The backends that had a part in the ranking, beside the legs."""
+        """The backends other than the legs that had a part in the ranking."""
         return self.ranked.run.backends if self.ranked is not None else ()
 
     @property
     def ranking_warnings(self) -> Sequence[str]:
-        """What the ranking has to say."""
+        """The warnings of the ranking."""
         return self.ranked.run.warnings() if self.ranked is not None else ()

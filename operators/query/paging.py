@@ -31,7 +31,7 @@ class LookupPage(NamedTuple):
 
 
 def records_to_ask(after: After, limit: int) -> int:
-    """How many records a lookup asks for: those at its first value that were given already, a page, and one more.
+    """The number of records of a lookup's request: those of its first value that were given, a page, and one more.
 
     An ordered lookup can only begin at a value, not behind a record.
     """
@@ -97,7 +97,7 @@ def equal(key: str, kind: str, value: OrderValue) -> Mapping[str, Any]:
 
 
 def _moment(microseconds: int) -> str:
-    """What Qdrant orders by as the time that it reads: also of years that Python's calendar doesn't have.
+    """An order value as the time that Qdrant reads: also of years that Python's calendar doesn't have.
 
     The Gregorian calendar repeats every 400 years.
     """

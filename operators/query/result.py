@@ -32,7 +32,7 @@ def result_id(origin: Origin) -> str:
 
 
 def status_of(asked: Query, outcome: Outcome) -> Status:
-    """What became of a query that wasn't refused: the first that applies of those below `invalid`, in their order."""
+    """The status of a query that wasn't refused: the first that applies of those below `invalid`, in their order."""
     if asked.denial is not None:
         return Status.DENIED
     if outcome.expired:
@@ -76,7 +76,7 @@ def result(
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The result event, but for what only the flow knows: its cursor, a recorded pool, and what is debugged.
+    """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
     `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
     """
@@ -120,7 +120,7 @@ def result(
 
 
 def _more(asked: Query, outcome: Outcome) -> bool:
-    """Whether more may match than the total counts."""
+    """True if more may match than the total counts."""
     if asked.canonical.shape is not Shape.SEARCH:
         return outcome.more or asked.canonical.cursor is not None
     return any(leg.more for leg in outcome.legs.values())

@@ -22,7 +22,7 @@ from schemas.result import VECTOR
 
 
 def is_reflection(payload: Payload) -> bool:
-    """Whether the document is a reflection."""
+    """True if the document is a reflection."""
     return payload.get(TYPE) == REFLECTION
 
 

@@ -30,7 +30,7 @@ class TemporalExpression:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the stages read of a query.
+    """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
     the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
@@ -48,7 +48,7 @@ class Facts:
 
 
 class ModelScores(NamedTuple):
-    """What a model said of the first `top` candidates: point id -> relevance, higher is better.
+    """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
     A candidate of these without a score is irrelevant to the model. `selects`: the model only said which is the best.
     """
@@ -63,7 +63,7 @@ Steps = list[dict[str, Any]]
 
 @dataclass(slots=True)
 class ScoreExplanation:
-    """How one candidate got its score: its rank and score in each leg, and the step of each stage."""
+    """The explanation of one candidate's score: its rank and score in each leg, and the step of each stage."""
 
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: Steps = field(default_factory=list)
@@ -105,11 +105,11 @@ class ScoreExplanations:
 
 @dataclass(slots=True)
 class Run:
-    """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for.
+    """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `reranked`: a model or a distance stage
-    changed a score. `aged`: a stage read how old candidates are. `backends` are those beside the legs.
+    changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
     """
 
     facts: Facts

@@ -50,7 +50,7 @@ class _Relative(NamedTuple):
     grows: bool = False
 
     def expression(self, count: int) -> "TemporalExpression":
-        """The time of so many units."""
+        """The time of `count` units."""
         return TemporalExpression(self.days * count, self.tolerance * (max(count, 1) if self.grows else 1))
 
 

@@ -177,7 +177,7 @@ class Recipe:
 
     @cached_property
     def compared(self) -> int:
-        """How many of the first candidates are compared by their dense vectors."""
+        """The number of first candidates that are compared by their dense vectors."""
         return max((stage.candidates for stage in self.stages if isinstance(stage, SimilarityStage)), default=0)
 
     @cached_property
@@ -188,7 +188,7 @@ class Recipe:
 
     @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
-        """The distance stages that run, but for the chat model's."""
+        """The distance stages that run, without the chat model's."""
         return tuple(stage for stage in self.running if isinstance(stage, DistanceStage) and _computes(stage))
 
     @cached_property
@@ -208,12 +208,12 @@ class Recipe:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether the ranking depends on the query's clock."""
+        """True if the ranking depends on the query's clock."""
         return not _STAMPS.isdisjoint(self.reads)
 
     @property
     def asks_chat(self) -> bool:
-        """Whether it cannot do without the chat model."""
+        """True if the recipe needs the chat model."""
         temporal = self.stage(Temporal)
         return isinstance(temporal, Temporal) and temporal.extractor == "chat"
 

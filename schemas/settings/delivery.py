@@ -86,7 +86,7 @@ class SaslSettings(Section):
 
 
 def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
-    """What is set but the protocol does not use, or what it needs but is not set; each problem names the key."""
+    """Problems: keys that are set and that the protocol does not use, and keys that it needs and that are not set."""
     problems = []
     if not protocol.endswith("SSL") and tls != TlsSettings():
         problems.append(f"tls is set, but security_protocol {protocol} doesn't use it")

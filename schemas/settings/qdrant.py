@@ -40,7 +40,7 @@ class ContextSettings(Section):
 
     @property
     def on(self) -> bool:
-        """Whether documents are indexed with their neighbours."""
+        """True if documents are indexed with their neighbours."""
         return self.order_by is not None
 
     @model_validator(mode="after")
@@ -295,7 +295,7 @@ class QdrantSettings(Backend):
 
     @property
     def of_another_tool(self) -> bool:
-        """Whether the collections are described as another tool's, which rankstream only reads."""
+        """True if the collections are described as another tool's, which rankstream only reads."""
         mapped = self.fields or self.ids != "payload" or self.namespaces == "none"
         return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 

@@ -23,7 +23,7 @@ from schemas.settings.section import Section
 from schemas.wording import Loc, likely, names, worded
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
-"""What Kubernetes sets in each container for a Service whose name begins with rankstream."""
+"""Variables that Kubernetes sets in each container for a Service whose name begins with rankstream."""
 
 
 def path_of(variable: str) -> Loc:

@@ -235,7 +235,7 @@ has several shards.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}
-"""How a collection is created decides which of the nearest documents a search finds, and how rare its terms are."""
+"""Keys of `create` that decide which of the nearest documents a search finds, and how rare its terms are."""
 
 _JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}
 

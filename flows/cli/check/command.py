@@ -17,7 +17,7 @@ from schemas.settings import load
 
 
 class Part(StrEnum):
-    """What can be checked alone."""
+    """Parts that can be checked alone."""
 
     KAFKA = "kafka"
     QDRANT = "qdrant"

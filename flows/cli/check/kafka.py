@@ -16,7 +16,7 @@ _PROBE: Final = "check"
 
 
 def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
-    """Whether a broker answers, and what the flows need of it."""
+    """The findings about the broker, and about all that the flows need of it."""
     section = settings.kafka
     try:
         described = topics.described(section)

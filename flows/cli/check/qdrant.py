@@ -32,7 +32,7 @@ _RAISE: Final = "Raise the limit in the strict mode of the collection"
 
 
 def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
-    """Whether Qdrant answers, and each configured collection."""
+    """The findings about Qdrant and each configured collection."""
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
     except (ConfigError, TimeoutError) as error:
@@ -45,7 +45,7 @@ def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
 
 
 def findings(settings: Settings, surveyed: "Sequence[Surveyed]") -> Iterator[Finding]:
-    """What the survey tells."""
+    """The findings of a survey."""
     outages = [each.error for each in surveyed if each.error is not None and each.error.reason in _OUTAGES]
     if len(outages) == len(surveyed):
         remedy = "Start Qdrant, or correct qdrant.url and what the network allows."

@@ -22,7 +22,7 @@ _FITTING: Final = "Correct qdrant.dimension, or the section {}."
 
 
 def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
-    """Whether the embedder makes vectors of the length that the index has."""
+    """The finding about the embedder: it must make vectors of the index's length."""
     section = settings.embedder
     if section.kind == "none":
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
@@ -31,7 +31,7 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
-    """Whether the reranker scores a text; late interaction depends on the collections, whose findings say so."""
+    """The finding about the reranker: it must score a text. Late interaction depends on the collections' findings."""
     section = settings.rerank
     if section.kind in {"none", "late_interaction"}:
         yield Finding("ok", "reranker", f"{section.kind}: no server is needed")
@@ -98,7 +98,7 @@ Compared = Ahead | BackendError | ConfigError | None
 
 
 def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
-    """Whether this machine's clock agrees with that of each server that is asked over HTTP."""
+    """The findings about clocks: this machine's must agree with that of each server that is asked over HTTP."""
     servers = {name: url for name, url in _servers(settings).items() if url is not None}
     if not servers:
         yield Finding("ok", "clock", "not compared: no backend is asked over HTTP")

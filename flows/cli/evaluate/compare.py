@@ -82,7 +82,7 @@ def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> C
 
 
 def report(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as JSON, but for the queries."""
+    """The comparison as JSON, without the queries."""
     means = {
         metric: {
             "first": each.first,

@@ -112,7 +112,7 @@ def run_flow(
     *,
     deep: bool = False,
 ) -> Iterator[Embedded]:
-    """The search flow running on a broker in this process, with these recipes beside the configured or shipped ones.
+    """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
     the documents for the next time. `deep`: what is reranked at all is reranked to the last candidate. Raises

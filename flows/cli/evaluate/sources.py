@@ -107,7 +107,7 @@ class Given:
         config: Path | None,
         index: Path | None,
     ) -> Self:
-        """What the options give. Raises typer.BadParameter if that is too little, or more than is used; ConfigError."""
+        """The files of the options. Raises typer.BadParameter if some lack, or contradict each other; and ConfigError."""
         searched = {"--queries": queries, "--documents": documents, "--index": index}
         if pools is not None and (more := [name for name, value in searched.items() if value is not None]):
             raise typer.BadParameter(f"not with {', '.join(more)}: they hold what was found", param_hint="--pools")
@@ -198,7 +198,7 @@ class Recorded:
 
     @property
     def reranked(self) -> int:
-        """How many pools hold what a reranker said."""
+        """The number of pools with rerank scores."""
         return sum(read.pool.rerank is not None for read in self.pools.values())
 
 

@@ -36,7 +36,7 @@ from schemas.texts import nfkc, printable
 
 @dataclass(frozen=True)
 class Rules:
-    """How is tuned: for which metric, what is held out, by which seed, and by how many trials at most."""
+    """Rules of tuning: the metric to maximise, the held-out half, the seed, and the greatest number of trials."""
 
     metric: str = "nDCG@10"
     hold_out: By = By.QUERIES
@@ -81,7 +81,7 @@ class Tuned:
         }
 
     def verdict(self) -> str:
-        """What the held-out half says, in a sentence."""
+        """The verdict of the held-out half, in a sentence."""
         metric = self.rules.metric
         difference, (low, high) = self.comparison.means[metric][2:]
         measured = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
@@ -171,7 +171,7 @@ def tune(
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
-    """What of this recipe is searched; what is listed goes before what is searched under the same path.
+    """The dimensions of this recipe; of two with one path, the one with listed values.
 
     Raises RecipeError for what the recipe can't have.
     """
@@ -266,7 +266,7 @@ def count_trials(name: str, console: Console) -> Iterator[Callable[[], None]]:
 
 
 def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
-    """What was found, for a terminal of 80 columns."""
+    """The result of tuning, for a terminal of 80 columns."""
     found, rules, comparison = tuned.found, tuned.rules, tuned.comparison
     values = ", ".join(f"{path} {orjson.dumps(value).decode()}" for path, value in found.setting.items())
     ended = "" if found.complete else "; the search was not over: raise --trials"
