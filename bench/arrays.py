@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from operators.ranking.blend import PRIORITIES
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.run import DAY, Facts, stamp
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
+from schemas.result import KEYWORD, VECTOR
 
 Column = NDArray[np.float64]
 

@@ -29,8 +29,7 @@ from bench.load import COMPUTED, PASSED_BY, SHARED
 from bench.rig import Rig, Running
 from bench.subject import Launch, Subject, Surroundings, launch
 from schemas.result import RetrievalStage
-from schemas.settings import KafkaSettings
-from schemas.settings.cascade import CacheSettings
+from schemas.settings import CacheSettings, KafkaSettings
 
 TEXTS: Final = 10_000
 SMALL_MIB: Final = 4

@@ -31,9 +31,9 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
 from operators.delivery.tracker import Commit, OffsetTracker
 from operators.delivery.way_out import WayOut
+from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
-from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores

@@ -21,8 +21,7 @@ from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
 from operators.caching.paraphrase import paraphrases
 from operators.clients.local.minilm.model import MiniLM
-from schemas.settings import load
-from schemas.settings.cascade import CacheSettings
+from schemas.settings import CacheSettings, load
 
 THRESHOLDS: Final = (0.80, 0.85, 0.90, 0.92, 0.95, 0.98)
 SHIPPED: Final = CacheSettings().threshold

@@ -18,15 +18,15 @@ from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 
 from flows.assembly.clients import qdrant
-from flows.cli import evaluation
-from flows.cli.evaluation import Variant
+from flows.cli.evaluate import evaluation
+from flows.cli.evaluate.evaluation import Variant
 from flows.cli.ingestion import read_jsonl
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import Embedded
 from operators.clients.qdrant.client import QdrantClient
 from schemas.document import point_id
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.recipes import SHIPPED
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import Settings
 
 SAMPLE: Final = 200
@@ -57,15 +57,15 @@ class Asked:
 def rows(asked: Asked, console: Console) -> Iterator[dict[str, Any]]:
     """A row a recipe and, where it has a model, one with it. Raises RankstreamError."""
     known = asked.settings.recipes if asked.settings is not None else SHIPPED
-    judged = evaluation.judgements(asked.qrels, asked.queries, asked.documents)
+    judged = evaluation.read_judgements(asked.qrels, asked.queries, asked.documents)
     with ExitStack() as stack:
         index = asked.index or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for variant in evaluation.variants(asked.recipes or known, known, stages=False):
-            with evaluation.searched(asked.settings, asked.documents, index, [variant.recipe], console) as running:
+            with evaluation.run_flow(asked.settings, asked.documents, index, [variant.recipe], console) as running:
                 size = asyncio.run(_size(running, variant, asked.documents))
                 _warm_up(running, variant)
                 began = time.process_time()
-                [row] = evaluation.measured(running, asked.queries, [variant], judged, None)
+                [row] = evaluation.measure(running, asked.queries, [variant], judged, None)
                 spent = time.process_time() - began
             cost = {"cpu_ms": 1000 * spent / sum(row.answered.values()), "bytes": size}
             yield {"recipe": row.name, **row.figures, **cost, "answers": dict(row.answered)}

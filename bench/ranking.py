@@ -12,12 +12,10 @@ import numpy as np
 from bench import arrays, unexplained
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores
-from operators.ranking.temporal_expressions import TemporalExpression
-from schemas.leg import KEYWORD, VECTOR
+from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Weighted
-from schemas.result import LegStatus
+from schemas.result import KEYWORD, VECTOR, LegStatus
 
 SIZES: Final = (20, 100, 400, 1000)
 """Hits of both legs together; more than half of the documents are in both."""

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 from operators.clients.http.transport import Endpoint
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant.answers import point_id
@@ -23,7 +23,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from schemas import dead_letter
+from schemas import headers as names
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass
+from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
-from schemas.query import SCHEMA_VERSION, QueryEvent
+from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.settings import Settings, Topics
 
@@ -32,15 +33,15 @@ _TRACE: Final = {
 }
 
 _WHY: Final = {
-    dead_letter.TOPIC: "Topic that the message came from.",
-    dead_letter.PARTITION: "Its partition, in decimal.",
-    dead_letter.OFFSET: "Its offset, in decimal.",
-    dead_letter.STAGE: "Stage that rejected the message.",
-    dead_letter.CLASS: f"Class: one of {', '.join(DeadLetterClass)}.",
-    dead_letter.MESSAGE: f"What is wrong, at most {dead_letter.MAX_MESSAGE_CHARS} characters.",
-    dead_letter.TRACE_ID: "Trace of the message, in 32 hexadecimal digits; missing without one.",
-    dead_letter.TIMESTAMP: "The message's timestamp in ms, if the topic refused it; missing otherwise.",
-    dead_letter.REFUSED: "Why the topic refused the dead letter in an earlier form; missing if it was the first.",
+    names.TOPIC: "Topic that the message came from.",
+    names.PARTITION: "Its partition, in decimal.",
+    names.OFFSET: "Its offset, in decimal.",
+    names.STAGE: "Stage that rejected the message.",
+    names.CLASS: f"Class: one of {', '.join(DeadLetterClass)}.",
+    names.MESSAGE: f"What is wrong, at most {names.MAX_MESSAGE_CHARS} characters.",
+    names.TRACE_ID: "Trace of the message, in 32 hexadecimal digits; missing without one.",
+    names.TIMESTAMP: "The message's timestamp in ms, if the topic refused it; missing otherwise.",
+    names.REFUSED: "Why the topic refused the dead letter in an earlier form; missing if it was the first.",
 }
 
 
@@ -145,7 +146,7 @@ def _dead_letter() -> dict[str, Any]:
                 "type": "object",
                 "description": "Those of the message, and these. They are named as those of Kafka Connect.",
                 "properties": properties,
-                "required": sorted(_WHY.keys() - {dead_letter.TRACE_ID, dead_letter.TIMESTAMP, dead_letter.REFUSED}),
+                "required": sorted(_WHY.keys() - {names.TRACE_ID, names.TIMESTAMP, names.REFUSED}),
             },
         },
         "required": ["headers"],

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.normalization import nfc
-from schemas.query import SCHEMA_VERSION, Name, SchemaVersion, Vector
-from schemas.timestamp import Timestamp
+from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Timestamp, Vector
+from schemas.texts import nfc
 from schemas.wording import MAX_WORDED, joined
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")

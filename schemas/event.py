@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from schemas.errors import DeadLetterClass, InputError, problem
-from schemas.query import SCHEMA_VERSION
+from schemas.fields import SCHEMA_VERSION
 from schemas.wording import MAX_WORDED, joined, worded
 
 E = TypeVar("E", bound=BaseModel)

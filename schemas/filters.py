@@ -7,9 +7,9 @@ import math
 import re
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from schemas.timestamp import Timestamp
+from schemas.fields import Strict, Timestamp
 
 MAX_FILTERS: Final = 64
 MAX_VALUES: Final = 1000
@@ -57,11 +57,7 @@ Values = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES, fa
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Bounds(_Strict):
+class _Bounds(Strict):
     """At least one bound, and at most one of each side."""
 
     names: ClassVar = ("gt", "gte", "lt", "lte")
@@ -99,7 +95,7 @@ class DateBounds(_Bounds):
     lte: Timestamp | None = None
 
 
-class _OnField(_Strict):
+class _OnField(Strict):
     field: FieldName
 
 
@@ -158,7 +154,7 @@ Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS)]
 """Filters, all of which a document must match."""
 
 
-class OrderBy(_Strict):
+class OrderBy(Strict):
     """The order of a lookup: by one indexed field."""
 
     field: FieldName

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     PlainSerializer,
@@ -18,8 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.query import MAX_FLOAT32, Name, QueryEvent
-from schemas.timestamp import Timestamp
+from schemas.fields import MAX_FLOAT32, Name, Strict, Timestamp
+from schemas.query import QueryEvent
 
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 
@@ -51,19 +49,15 @@ Float16s = Annotated[
 """A vector as `written` writes it."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class PoolHit(_Strict):
+class PoolHit(Strict):
     """One document that a leg returned."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     score: Score
-    payload: dict[str, JsonValue] = {}
+    payload: dict[str, JsonValue] = Field(default={})
 
 
-class PoolLeg(_Strict):
+class PoolLeg(Strict):
     """The hits of one leg, in the order in which it returned them. An empty list means that it found nothing."""
 
     name: Name
@@ -71,7 +65,7 @@ class PoolLeg(_Strict):
     more: bool = Field(default=False, description="Whether it returned as many as it was asked for.")
 
 
-class CandidatePool(_Strict):
+class CandidatePool(Strict):
     """A query, and the hits of every leg that answered. A leg that is missing here was unavailable."""
 
     query: QueryEvent

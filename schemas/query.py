@@ -1,12 +1,10 @@
 """The query event: one JSON object per message of the queries topic."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Self
 
-import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -14,11 +12,20 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.fields import (
+    MAX_METADATA_BYTES,
+    SCHEMA_VERSION,
+    MaybeName,
+    Metadata,
+    Name,
+    QueryId,
+    SchemaVersion,
+    Timestamp,
+    Vector,
+    missing_if_empty,
+)
 from schemas.filters import Filters, OrderBy
-from schemas.timestamp import Timestamp
 
-SCHEMA_VERSION: Final = 1
-MAX_METADATA_BYTES: Final = 4096
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
 
@@ -28,42 +35,6 @@ MAX_QUERY_PARTS: Final = 4096
 """Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
 metadata, and the parameters of a recipe.
 """
-
-MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
-"""The largest number that a vector of the index can contain."""
-
-
-def _integer(value: object) -> object:
-    # True and 1.0 equal 1 in Python, but are no version.
-    if type(value) is not int:
-        raise ValueError("an integer is expected")
-    return value
-
-
-SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
-"""The version of an event: the integer 1."""
-
-Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
-Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536, fail_fast=True)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
-
-
-def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
-        raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
-    return metadata
-
-
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
-
-
-def _missing_if_empty(value: str | None) -> str | None:
-    return value or None
-
-
-MaybeName = Annotated[Annotated[str, StringConstraints(max_length=256)] | None, AfterValidator(_missing_if_empty)]
-"""A name; the empty string counts as missing."""
 
 
 class QueryEvent(BaseModel):
@@ -94,7 +65,7 @@ class QueryEvent(BaseModel):
         default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
     )
     cursor: Annotated[
-        Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(_missing_if_empty)
+        Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
     ] = Field(
         default=None,
         description="`next_cursor` of a result; with the same query it asks for the next page. limit, explain, debug, "

@@ -1,17 +1,46 @@
-"""The result event: one JSON object per message of the results topic.
+"""The result event, one JSON object per message of the results topic: with the names of legs, and denials by policies.
 
 The flow writes results as plain dictionaries, since building models would cost more than the ranking. Tests hold those
-dictionaries to this model.
+dictionaries to this model. A denied query gets a result, never a dead letter.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from schemas.dead_letter import MAX_MESSAGE_CHARS
-from schemas.denial import DenialCode
 from schemas.errors import DeadLetterClass, Reason
+from schemas.headers import MAX_MESSAGE_CHARS
+
+VECTOR: Final = "vector"
+KEYWORD: Final = "keyword"
+STRUCTURED: Final = "structured"
+VECTOR_CONTEXT: Final = "vector_context"
+KEYWORD_CONTEXT: Final = "keyword_context"
+
+LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
+"""In the order that breaks ties; other legs follow, by name."""
+
+CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
+"""The legs that read each document together with its neighbours; asked only where a recipe gives them weight."""
+
+
+class DenialCode(StrEnum):
+    """What was refused: a closed list. If several apply, the first in this order is reported."""
+
+    SOURCE_NOT_PERMITTED_TO_READ = "source_not_permitted_to_read"
+    DESTINATION_NOT_ALLOWED = "destination_not_allowed"
+    OPERATION_NOT_ALLOWED = "operation_not_allowed"
+    RETRIEVAL_MODE_NOT_ALLOWED = "retrieval_mode_not_allowed"
+    POLICY_DENIED = "policy_denied"
+    RETRIEVAL_FIREWALL_DENIED = "retrieval_firewall_denied"
+
+
+class Denial(NamedTuple):
+    """A refusal. Its reason is one sentence; it names what the query asked for, and nothing that is allowed."""
+
+    code: DenialCode
+    reason: str
 
 
 class Status(StrEnum):

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words of ours: for configurations and for events alike. Pure."""
+"""Errors of values in words: for configurations and for events alike. Pure."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-Path = tuple[str | int, ...]
+Loc = tuple[str | int, ...]
 
 MAX_WORDED: Final = 20
 """Problems of one event that are put into words: each costs more than the finding of it, and a reader needs no more."""
@@ -57,7 +57,7 @@ _FORMS: Final = {
 
 
 def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
-    """What is wrong at the error's place in a value that was to be a `root`."""
+    """The error in words; the value was to be a `root`."""
     path = item["loc"]
     if item["type"] == "extra_forbidden":
         return unknown(str(path[-1]), names(root, path[:-1]))
@@ -85,7 +85,7 @@ def likely(name: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)), None)
 
 
-def names(root: type[BaseModel], path: Path) -> list[str]:
+def names(root: type[BaseModel], path: Loc) -> list[str]:
     """The keys that the section at `path` takes; none where any name may stand, or no section is."""
     model = _model(root, path)
     return sorted(model.model_fields) if model is not None else []
@@ -96,7 +96,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _model(root: type[BaseModel], path: Path) -> type[BaseModel] | None:
+def _model(root: type[BaseModel], path: Loc) -> type[BaseModel] | None:
     at: Any = root
     for name in path:
         # The alternatives of a list are those of its items.
@@ -106,7 +106,7 @@ def _model(root: type[BaseModel], path: Path) -> type[BaseModel] | None:
 
 
 def _below(at: Any, name: str) -> Any:
-    """What stands below `name` in a value of that annotation: a field, or the member of a union whose tag it is."""
+    """The annotation below `name` in that annotation: of a field, or of the member of a union whose tag it is."""
     models = list(filter(_is_model, _alternatives(at)))
     for model in models:
         if name in model.model_fields:
@@ -122,7 +122,7 @@ def _has_tag(model: type[BaseModel], tag: str) -> bool:
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:
-    """What an annotation may stand for: the parts of a union, each without what it is annotated with."""
+    """The alternatives of an annotation: the members of a union, each without its metadata."""
     if hasattr(annotation, "__metadata__"):
         yield from _alternatives(annotation.__origin__)
     elif get_origin(annotation) is not None and get_origin(annotation) is not dict:

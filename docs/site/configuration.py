@@ -8,7 +8,7 @@ import orjson
 
 from docs.site.markdown import code, continued, item, paragraph
 from schemas import contracts
-from schemas.settings.environment import DELIMITER, PREFIX
+from schemas.settings.root import DELIMITER, PREFIX
 
 _HEAD: Final = """\
 # Configuration

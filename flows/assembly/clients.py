@@ -43,7 +43,7 @@ _CLOSE_TIMEOUT = 10.0
 
 
 class Closable(Protocol):
-    """What holds connections."""
+    """A client that holds connections."""
 
     async def aclose(self) -> None:
         """Close them."""
@@ -51,9 +51,7 @@ class Closable(Protocol):
 
 
 class InProcess:
-    """What a process has once, however many flows it runs: its metrics, and, made on demand, Qdrant's engine and the
-    models.
-    """
+    """The parts that flows of a process share: its metrics, and, made on demand, Qdrant's engine and the models."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -62,7 +60,7 @@ class InProcess:
         """The process's metrics."""
 
     def metrics(self, flow: str) -> FlowMetrics:
-        """What this flow counts."""
+        """The metrics of this flow."""
         return FlowMetrics(self.instruments, flow)
 
     @cached_property
@@ -175,7 +173,7 @@ def _server(name: str, section: Section, url: str | None, headers: Mapping[str, 
 
 
 def field_map(settings: Settings) -> FieldMap:
-    """What our names are in the configured collections."""
+    """The map of our names to those of the configured collections."""
     section = settings.qdrant
     namespace = settings.defaults.namespace if section.namespaces == "none" else None
     return FieldMap(section.fields, section.ids, namespace)

@@ -41,7 +41,7 @@ def ensure_collections(settings: Settings, in_process: InProcess, *, writes: boo
 
 
 def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> "list[Surveyed]":
-    """What each configured collection is and lacks; what could not be read within `timeout` seconds has its error.
+    """The survey of each configured collection; one that could not be read within `timeout` seconds has its error.
 
     Each is asked for once, so that the error is the first symptom.
     """

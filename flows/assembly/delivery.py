@@ -1,4 +1,4 @@
-"""The Kafka side of a flow, made of the settings: its consumer loop and delivery, and what runs beside them."""
+"""The Kafka side of a flow, made of the settings: the client, the consumer loop, the delivery and their resources."""
 
 import time
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
-from flows.assembly.kafka_client import kafka_client
 from flows.assembly.resources import Resources
 from operators.delivery import topics
-from operators.delivery.broker import warn_of_untried
+from operators.delivery.broker import reach, warn_of_untried
 from operators.delivery.client import KafkaClient, Producer
-from operators.delivery.kafka_python import KAFKA, Dialect
+from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
+from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -27,6 +27,20 @@ from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.provider import tracer_provider
 from operators.telemetry.signals import Signals
 from schemas.settings import KafkaSettings, Settings
+
+
+def kafka_client(settings: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClient:
+    """The client of the settings' broker; what speaks another dialect than Kafka's own is kafka-python's."""
+    if settings.client == "kafka-python" or dialect is not KAFKA:
+        return KafkaPython(settings, dialect)
+    return Librdkafka(settings)
+
+
+def reached(settings: KafkaSettings) -> KafkaClient:
+    """The client for a command, which can't wait until there is a broker. Raises FatalDelivery if none answers."""
+    reach(settings.bootstrap_servers)
+    return kafka_client(settings)
+
 
 _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""

@@ -1,18 +1,18 @@
-"""What is decided about queries and documents before any backend is called, made of the settings."""
+"""The parts that decide about queries and documents before any backend is called, made of the settings."""
 
 from operators.indexing.decode import DocumentDecoder
+from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
-from operators.query.destinations import Destinations
-from operators.query.indexed import ORDERING
+from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
-from operators.query.order import ORDERED
+from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
 from operators.stages.decode import Decoder
 from operators.telemetry.signals import Signals
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, RerankSettings, Settings
-from schemas.settings.cascade import MIN_SECRET
+from schemas.settings.root import MIN_SECRET
 
 
 def destinations(settings: QdrantSettings) -> Destinations:
@@ -26,7 +26,7 @@ def ordered(settings: QdrantSettings) -> frozenset[str]:
 
 
 def searches(settings: QdrantSettings) -> Searches:
-    """What each leg is asked."""
+    """The search bodies of each leg."""
     names = settings.vectors
     by_namespace = settings.idf == "namespace"
     return Searches(
@@ -59,7 +59,7 @@ def planner(settings: Settings) -> Planner:
 
 
 def selects(settings: RerankSettings) -> bool:
-    """Whether the reranker only says which candidate is the best."""
+    """True if the reranker only says which candidate is the best."""
     return settings.kind == "chat" and settings.mode == "pick"
 
 

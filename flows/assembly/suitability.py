@@ -57,7 +57,7 @@ class CollectionLog:
 
 
 async def mismatch(embedder: Embedder, dimension: int, timeout: float) -> str | None:
-    """What is wrong with the length of an embedder's vectors, by one text. Raises BackendError."""
+    """The mismatch of an embedder's vectors in length, by one text; None if they fit. Raises BackendError."""
     [embedding] = await embedder.embed([_TEXT], timeout=timeout)
     length = len(embedding.vector)
     if length != dimension:

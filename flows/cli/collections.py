@@ -1,4 +1,4 @@
-"""`rankstream collections`: what each configured Qdrant collection has and lacks; made when it is asked for."""
+"""`rankstream collections` and `rankstream topics`: what there is and what it lacks; made when it is asked for."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import make, survey_collections
+from flows.assembly.collections import ensure_collections, make, survey_collections
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
+from operators.delivery import topics as kafka_topics
 from schemas.settings import load
 
 if TYPE_CHECKING:
     from operators.indexing.inspection import Schema, Step
     from operators.indexing.survey import Surveyed
+
 
 _TIMEOUT: Final = 10.0
 
@@ -147,3 +149,22 @@ def _say(step: "Step", as_json: bool, *, done: bool) -> None:
         emit({"collection": step.collection, "index": step.field, "schema": step.schema, "created": done})
     else:
         say(out, f"{'created' if done else 'would create'} {step}")
+
+
+def topics(config: Config = None) -> None:
+    """Create the Kafka topics and Qdrant collections that do not exist yet.
+
+    Collections that rankstream created get the indexes that they lack; those of other programs are left alone.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    for name in kafka_topics.create(settings.kafka):
+        say(out, f"created topic {name}")
+    in_process = InProcess(settings)
+    ensured = ensure_collections(settings, in_process, writes=False)
+    for name in ensured.created:
+        say(out, f"created collection {name}")
+    for name in ensured.foreign:
+        left = "left alone, since rankstream did not create it (see qdrant.owned, and rankstream collections)"
+        say(out, f"collection {name}: {left}")
+    in_process.close()

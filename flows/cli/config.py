@@ -1,16 +1,22 @@
-"""`rankstream config`: the configuration as it is in effect."""
+"""`rankstream config` and `rankstream schema`: the configuration in effect, and the contracts of the topics."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
 
 from flows.cli.output import Config, Json, emit, out, say
-from schemas.printable import json_line
-from schemas.settings.effective import Value, effective
+from schemas import contracts
+from schemas.settings.reading import Value, effective
+from schemas.texts import json_line
 
 _INDENT: Final = "  "
 
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-"""What YAML takes for something else than a text."""
+"""Plain words that YAML does not read as texts."""
 
 
 def config(config: Config = None, as_json: Json = False) -> None:
@@ -48,3 +54,34 @@ def _written(value: Any) -> str:
     # JSON is YAML.
     text = json_line(value)
     return value if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS else text
+
+
+class Name(StrEnum):
+    """The contracts, by their names."""
+
+    CONFIG = "config"
+    QUERY = "query"
+    RESULT = "result"
+    DOCUMENT = "document"
+    DEAD_LETTER = "dead-letter"
+    POOL = "pool"
+    ASYNCAPI = "asyncapi"
+
+
+def schema(
+    name: Annotated[Name | None, typer.Argument(help="Which one to print. Default: all names.")] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", file_okay=False, help="Write all of them into this directory.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of an event or of the configuration, or the AsyncAPI document of all topics."""
+    made = contracts.all_contracts()
+    if write is not None:
+        write.mkdir(parents=True, exist_ok=True)
+        for file, content in made.items():
+            (write / f"{file}.json").write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    elif name is None:
+        for each in Name:
+            say(out, each.value)
+    else:
+        emit(made[name])

@@ -1,5 +1,9 @@
-"""Ingestion: document events to the documents topic, and the wait until the indexing flow has dealt with each."""
+"""Ingestion: document events to the documents topic, and the wait until the indexing flow has dealt with each.
 
+An embedded index that holds the corpus already is left as it is.
+"""
+
+import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,11 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.dead_letters import dead_letters
+from flows.assembly.delivery import kafka_client
+from flows.cli.output import say
+from flows.cli.replay import dead_letters
+from flows.process.embedded import Embedded
+from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
+from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
-from schemas.settings import Topics
+from schemas.settings import KafkaSettings, Topics
+from schemas.texts import printable
 
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
@@ -27,7 +39,7 @@ letters are."""
 _HEADER: Final = "rankstream.ingestion"
 """Says in a record, and so in its dead letter, which ingestion sent it, and the document's number."""
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Told (done, produced) documents from time to time."""
 
 Numbered = tuple[int, Mapping[str, Any]]
@@ -49,14 +61,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """How many documents were sent, and which of them were rejected."""
+    """The number of sent documents, and the rejected ones among them."""
 
     sent: int
     rejected: Sequence[Rejection]
 
     @property
     def applied(self) -> int:
-        """How many are in the index now, or replaced by a later version."""
+        """The number of documents that are in the index now, or replaced by a later version."""
         return self.sent - len(self.rejected)
 
 
@@ -81,7 +93,7 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def ingest(
-    client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: Progress, timeout: float
+    client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: OnProgress, timeout: float
 ) -> Ingested:
     """Produce the documents, keyed by id, and return what became of them, once the client's group has committed all.
 
@@ -90,7 +102,7 @@ def ingest(
     """
     own = uuid.uuid4().hex
     with closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters:
-        sent = _sent(client, topics.documents, documents, own, progress, timeout)
+        sent = _send(client, topics.documents, documents, own, progress, timeout)
         time.sleep(_SETTLES)
         rejected = [
             Rejection(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
@@ -104,8 +116,8 @@ def ingest(
     return Ingested(sent, sorted(rejected, key=lambda each: each.line))
 
 
-def _sent(
-    client: KafkaClient, topic: str, documents: Iterable[Numbered], own: str, progress: Progress, timeout: float
+def _send(
+    client: KafkaClient, topic: str, documents: Iterable[Numbered], own: str, progress: OnProgress, timeout: float
 ) -> int:
     with closing(client.bounded_reader(topic)) as reader, closing(client.plain_producer()) as producer:
         produced = sent_bytes = 0
@@ -149,3 +161,88 @@ class _Waiting:
             self._last, self._since = position, time.monotonic()
         elif time.monotonic() - self._since > self._timeout:
             raise FatalDelivery(f"no document was applied for {self._timeout:g} s: is the indexing flow running?")
+
+
+Corpus = Callable[[], Iterable[Mapping[str, Any]]]
+
+SHOWN: Final = 10
+"""The number of rejected documents that are shown."""
+
+_TIMEOUT: Final = 120.0
+_EMBEDDED_TIMEOUT: Final = 900.0
+"""Seconds: the model shares a machine that may be small, and busy with other work."""
+
+_QUIET: Final = 10.0
+_MARK: Final = "indexed"
+
+
+def ingest_with_bar(
+    settings: KafkaSettings,
+    dialect: Dialect,
+    name: str,
+    documents: Iterable[Numbered],
+    total: int,
+    console: Console,
+    timeout: float,
+) -> Ingested:
+    """Feed documents with a progress bar on a terminal, else with a line now and then; what became of them.
+
+    Raises FatalDelivery if nothing happens to them for `timeout` seconds.
+    """
+    told = time.monotonic()
+    columns = (
+        TextColumn("indexing {task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(printable(name), total=total)
+
+        def moved(done: int, produced: int) -> None:
+            nonlocal told
+            if not console.is_terminal and time.monotonic() - told > _QUIET:
+                told = time.monotonic()
+                say(console, f"indexing {name}: {done} of {max(total, produced)}")
+            bar.update(task, completed=done, total=max(total, produced))
+
+        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, moved, timeout)
+
+
+def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
+    """Produce a JSON Lines file of document events and wait until the indexing flow has dealt with all of them.
+
+    Raises InputError naming the line that isn't an object, and DeliveryError.
+    """
+    try:
+        total = sum(1 for _ in numbered_jsonl(path))
+    except InputError as error:
+        raise InputError(error.kind, f"{error}; nothing was sent") from None
+    reach(settings.bootstrap_servers)
+    return ingest_with_bar(settings, KAFKA, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+
+
+def index_once(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
+    """Index `corpus` into the embedded engine, unless `directory` has it already under the same configuration.
+
+    Raises InputError if a document is rejected: figures about the others alone would mislead.
+    """
+    digest = hashlib.sha256(running.settings.index_hash().encode())
+    total = 0
+    for document in corpus():
+        digest.update(orjson.dumps(document))
+        total += 1
+    mark = directory / _MARK
+    if mark.exists() and mark.read_text(encoding="ascii") == digest.hexdigest():
+        return
+    with running.indexing():
+        documents, kafka = enumerate(corpus(), 1), running.settings.kafka
+        ingested = ingest_with_bar(kafka, EMBEDDED, name, documents, total, console, _EMBEDDED_TIMEOUT)
+    if ingested.rejected:
+        for each in ingested.rejected[1:SHOWN]:
+            say(console, str(each))
+        rejected = f"{name}: {len(ingested.rejected)} of {ingested.sent} documents were rejected"
+        raise InputError(DeadLetterClass.INVALID, f"{rejected}, first {ingested.rejected[0]}")
+    if not console.is_terminal:
+        say(console, f"documents of {name} indexed: {ingested.applied}")
+    mark.write_text(digest.hexdigest(), encoding="ascii")

@@ -15,22 +15,24 @@ from schemas.errors import ConfigError, RankstreamError
 _NAME: Final = "rankstream"
 _DEBUG: Final = "--debug"
 
-COMMANDS: Final = (
-    "run",
-    "index",
-    "query",
-    "console",
-    "demo",
-    "evaluate",
-    "rank",
-    "topics",
-    "collections",
-    "check",
-    "config",
-    "schema",
-    "replay",
-)
-"""In the order of the help. Each is the function of this name in the module of this name beside this one."""
+COMMANDS: Final = {
+    "run": "run",
+    "index": "run",
+    "query": "query",
+    "console": "console",
+    "demo": "demo",
+    "evaluate": "evaluate.command",
+    "tune": "evaluate.tune",
+    "compare": "evaluate.compare",
+    "rank": "rank",
+    "topics": "collections",
+    "collections": "collections",
+    "check": "check.command",
+    "config": "config",
+    "schema": "config",
+    "replay": "replay",
+}
+"""In the order of the help: each is the function of this name in this module of the package."""
 
 
 def _version(wanted: bool) -> None:
@@ -61,7 +63,7 @@ def command_line(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         callback=_options,
     )
     for name in commands:
-        app.command()(getattr(importlib.import_module(f"flows.cli.{name}"), name))
+        app.command()(getattr(importlib.import_module(f"flows.cli.{COMMANDS[name]}"), name))
     return app
 
 
@@ -90,7 +92,7 @@ def main() -> None:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the arguments, and where help is."""
+    """The mistake in the arguments, and the command that prints help."""
     said: Callable[[], str] = getattr(error, "format_message", error.__str__)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME

@@ -1,19 +1,21 @@
-"""Output of commands: results on standard output, everything else on standard error.
+"""Output of commands: results on standard output, everything else on standard error; how a result event is shown.
 
-No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.printable).
+No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.texts).
 That holds for pipes and files, too: whoever shows them has a terminal.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
+from rich.tree import Tree
 
-from schemas.printable import json_line, printable
+from schemas.texts import json_line, printable
 
 
 class Terminal(Console):
@@ -46,3 +48,97 @@ def emit(value: object) -> None:
     """Print one JSON object on a line of its own, whatever the terminal's width."""
     sys.stdout.write(json_line(value) + "\n")
     sys.stdout.flush()
+
+
+UNANSWERED: Final = frozenset({"failed", "invalid"})
+"""Statuses of a query without an answer."""
+
+_SNIPPET: Final = 200
+_NAME_WIDTH: Final = 32
+
+
+def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """Print one result event; a refusal is a line on standard error, too."""
+    if as_json:
+        emit(result)
+    if (error := result.get("error")) is not None:
+        said = f"the query was refused ({error['class']}): {error['reason']}"
+        say(stderr, said, "red")
+    if as_json or error is not None:
+        return
+    out.print(answer_table(result, text))
+    for hit in result["results"]:
+        if "explanation" in hit:
+            out.print(explanation_tree(hit))
+    if "debug" in result:
+        out.print(debug_table(result["debug"]))
+    for warning in result["warnings"]:
+        say(stderr, f"warning: {warning}", "yellow")
+
+
+def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool) -> None:
+    """Say where nothing was found, if that is so: the namespace may be another one, or no document may match."""
+    if result["status"] != "ok" or result["results"]:
+        return
+    matching = " that matches the filters" if filtered else ""
+    say(stderr, f"nothing{matching} was found in the namespace {namespace}: --namespace searches another")
+
+
+def answer_table(result: Mapping[str, Any], query: str) -> Table:
+    """The results, as wide as the terminal."""
+    legs = [leg["name"] for leg in result["legs"]]
+    shown = Table(title=printable(query), title_justify="left", expand=True)
+    names = [printable(hit["id"]) for hit in result["results"]]
+    shown.add_column("", min_width=2)
+    shown.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
+    for name in ("score", *legs):
+        shown.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
+    # What is left of the line.
+    shown.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
+    for hit in result["results"]:
+        scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
+        snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
+        shown.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet))
+    why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
+    if "denied" in result:
+        why = result["denied"]["reason"]
+    shown.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
+    shown.caption_justify = "left"
+    return shown
+
+
+def explanation_tree(hit: Mapping[str, Any]) -> Tree:
+    """The explanation of a score: the legs, and the stages from the first to the last, whose output is the score."""
+    told = hit["explanation"]
+    tree = Tree(printable(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
+    for name, leg in told["legs"].items():
+        parts = [f"{part} {leg[part]:.4f}" for part in ("score", "normalised", "weight", "contribution") if part in leg]
+        tree.add(printable(f"leg {name}: rank {leg['rank']}, {', '.join(parts)}"))
+    for stage in told["stages"]:
+        came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
+        branch = tree.add(printable(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
+        for kind in ("parameters", "values"):
+            for line in _lines(stage[kind], ""):
+                branch.add(printable(line))
+    return tree
+
+
+def debug_table(debug: Mapping[str, Any]) -> Table:
+    """The stages that the query passed."""
+    shown = Table(title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
+    shown.add_column("stage")
+    shown.add_column("candidates", justify="right")
+    shown.add_column("ms", justify="right")
+    counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
+    for name in debug["stages_hit"]:
+        time = f"{taken[name]:.1f}" if name in taken else ""
+        shown.add_row(printable(name), str(counts.get(name, "")), time)
+    return shown
+
+
+def _lines(values: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _lines(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}: {value:.4f}" if isinstance(value, float) else f"{path}{name}: {value}"

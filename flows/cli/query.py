@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from flows.assembly.kafka_client import reached
-from flows.cli.answers import UNANSWERED, hint_of_nothing, show
-from flows.cli.output import Config, Json, out, say
+from flows.assembly.delivery import reached
+from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, say, show
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.provider import tracer_provider

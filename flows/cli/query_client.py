@@ -35,7 +35,7 @@ class Unanswered(FatalDelivery):
 
 
 class QueryClient:
-    """Asks queries and reads their results, beside any other client that does the same.
+    """Asks queries and reads their results. Several clients may do so at a time.
 
     A refusal is a dead letter and a result, written in one transaction, before its end makes either visible. So the
     client reads the results topic up to `written`, the end that the topic had when the dead letter was seen: a result
@@ -142,7 +142,7 @@ class QueryClient:
 
 
 def refused(query_id: str, kind: str, reason: str) -> dict[str, Any]:
-    """What is known of a query whose answer is a dead letter, in the shape of a result."""
+    """The refusal of a query whose answer is a dead letter, in the shape of a result."""
     nothing: dict[str, list[Any]] = {"results": [], "legs": [], "degraded": [], "warnings": []}
     error = {"class": kind, "field": None, "reason": reason}
     return {"query_id": query_id, "status": "invalid", **nothing, "total": 0, "next_cursor": None, "error": error}

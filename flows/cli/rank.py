@@ -1,14 +1,245 @@
-"""`rankstream rank`: candidate pools in, result events out."""
+"""`rankstream rank`: ranking offline, candidate pools in, result events out.
 
+What production saw can be ranked again: by another recipe, with explanations, or as it was, years later.
+"""
+
+import hashlib
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import typer
 
+from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
-from flows.cli.pool_ranking import PoolRanker
-from schemas.errors import InputError
-from schemas.settings import load
+from operators.query.backend_answers import RerankScores
+from operators.query.canonical import Canonical, Shape, canonical
+from operators.query.collection import MOST
+from operators.query.cursor import Cursor, Offset
+from operators.query.in_flight import Query
+from operators.query.outcome import Outcome
+from operators.query.plan import Planner
+from operators.query.result import clock, page, result, status_of
+from operators.ranking.candidate import Leg, union
+from operators.ranking.pipeline import first_phase, keep_order
+from operators.ranking.temporal import temporal_expression
+from operators.stages.decode import check_text
+from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
+from schemas.event import json_object, validated
+from schemas.pool import CandidatePool, PoolLeg
+from schemas.query import QueryEvent
+from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.result import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR, LegStatus, Status
+from schemas.settings import Defaults, Limits, Settings, load
+from schemas.settings.document import read
+from schemas.settings.ranking import PROFILES
+
+MAX_LINE: Final = 64 * 1024 * 1024
+DESTINATION: Final = "default"
+
+_NAMESPACE: Final = Defaults().namespace
+
+
+class ReadPool(NamedTuple):
+    """A pool, the JSON that it was read from, and a hash of that."""
+
+    pool: CandidatePool
+    document: dict[str, Any]
+    identity: str
+
+
+class RankedPool(NamedTuple):
+    """The answer to a pool's query: its status, and documents with their scores, best first."""
+
+    status: Status
+    ranked: list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class PoolRanker:
+    """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
+
+    `selects`: recorded rerank scores only say which candidate is the best.
+    """
+
+    planner: Planner
+    limits: Limits
+    destination: str = DESTINATION
+    selects: bool = False
+    config_hash: str | None = None
+    recipe: Recipe | None = None
+    explain: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings | None, recipe: str | None, *, explain: bool) -> Self:
+        """The ranker under these settings, or under none; `recipe` is a name or a YAML file. Raises ConfigError."""
+        if settings is None:
+            known: Mapping[str, Recipe] = SHIPPED
+            ranker = cls(Planner(PROFILES), Limits())
+        else:
+            known = settings.recipes
+            ranker = cls(
+                replace(query_assembly.planner(settings), chat=True),
+                settings.limits,
+                settings.defaults.destination,
+                query_assembly.selects(settings.rerank),
+                settings.config_hash(),
+            )
+        named = None if recipe is None else find_recipe(recipe, known)
+        return replace(ranker, recipe=named, explain=explain)
+
+    def __call__(self, line: bytes) -> dict[str, Any]:
+        """The result event of one pool, written as JSON. Raises InputError."""
+        return self.rank(self.read(line))
+
+    def read(self, line: bytes) -> ReadPool:
+        """One pool, written as JSON, or the result that carries it. Raises InputError."""
+        document = json_object(line, MAX_LINE)
+        if "result_id" in document:
+            document = _carried(document)
+        elif document.keys().isdisjoint({"query", "legs"}):
+            raise InputError(DeadLetterClass.INVALID, "neither a candidate pool nor a result that carries one")
+        if isinstance(asked := document.get("query"), dict):
+            check_text(asked.get("text"), self.limits)
+        identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
+        return ReadPool(validated(CandidatePool, document), document, identity)
+
+    def rank(self, read: ReadPool) -> dict[str, Any]:
+        """The result event of one pool. Raises InputError."""
+        pool, event = read.pool, read.pool.query
+        if self.explain:
+            event = event.model_copy(update={"explain": True})
+        asked, outcome = self._ranked(event, pool)
+        provenance = {
+            "config_hash": self.config_hash,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": clock(pool.clock),
+            "source": None,
+        }
+        answer = result(asked, outcome, read.identity, page(asked, outcome), provenance)
+        if event.record:
+            answer["pool"] = read.document
+        return answer
+
+    def order(self, read: ReadPool) -> RankedPool:
+        """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
+        asked, outcome = self._ranked(read.pool.query, read.pool)
+        ranked = [(candidate.document, candidate.score) for candidate in outcome.candidates]
+        return RankedPool(status_of(asked, outcome), ranked)
+
+    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
+        outcome = Outcome()
+        canonical = self._canonical(event, pool)
+        plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
+        canonical = plan.settled(canonical)
+        asked = Query(canonical, plan)
+        _take_legs(asked, outcome, pool)
+        found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+        if not found:
+            outcome.failed = True
+            return asked, outcome
+        outcome.payloads = union(found)
+        if canonical.shape is not Shape.SEARCH:
+            outcome.rank(keep_order(found, explain=canonical.explain))
+            return asked, outcome
+        at = None
+        extractor = plan.extractor(canonical)
+        if extractor is not None and canonical.text is not None:
+            if pool.clock is None:
+                raise invalid("now", "required by the stage temporal", None)
+            at = temporal_expression(canonical.text, pool.clock)
+            if extractor == "chat":
+                outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
+        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
+        self._by_model(asked, outcome, pool)
+        return asked, outcome
+
+    def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
+        """Rank on by what the recorded scores say, if the query's plan asks a model."""
+        plan, scores = asked.plan, pool.rerank
+        picked = plan.picks(asked.canonical)
+        read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
+        # One candidate needs no model.
+        if scores is not None and read > 1:
+            if self.recipe is None:
+                read = min(read, pool.reranked_candidates or read)
+            elif picked:
+                read = len(outcome.candidates)
+            elif not self.selects and any(each.id not in scores for each in outcome.candidates[:read]):
+                read = _read_first(outcome, scores)
+            if read:
+                outcome.rerank_scores = RerankScores("", scores, read, self.selects)
+        outcome.vectors = pool.vectors or {}
+        outcome.rerank(plan.recipe)
+        if plan.picking is not None and picked:
+            outcome.pick(plan.picking)
+
+    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
+        now = pool.clock if pool.clock is not None else 0.0
+        earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
+        return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)
+
+
+def _carried(result: Mapping[str, Any]) -> dict[str, Any]:
+    pool = result.get("pool")
+    if not isinstance(pool, dict):
+        raise invalid("pool", "missing: the query of this result must ask with record: true", None)
+    return pool
+
+
+def find_recipe(name: str, known: Mapping[str, Recipe]) -> Recipe:
+    """The recipe of that name, or in the YAML file at that path. Raises ConfigError."""
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(f"recipe {name}: neither a YAML file nor one of {', '.join(sorted(known))}")
+    try:
+        return Recipe.parse(path.stem, read(path))
+    except RecipeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
+    """Put the candidates first that the reranker has scored, and count them.
+
+    Another recipe may put candidates first that the reranker never read.
+    """
+    read = [candidate for candidate in outcome.candidates if candidate.id in scores]
+    outcome.candidates = read + [candidate for candidate in outcome.candidates if candidate.id not in scores]
+    return len(read)
+
+
+def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
+    offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
+    if asked.canonical.shape is not Shape.SEARCH:
+        legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
+        return
+    reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
+    fusion = asked.plan.recipe.fusion
+    wanted = reflections if asked.canonical.reflections_only else fusion.legs
+    if fusion.unasked and offered.keys().isdisjoint(wanted):
+        wanted = fusion.unasked
+    for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
+        used = name in wanted or name not in {*LEGS, *CONTEXT_LEGS}
+        if used and name in offered:
+            legs[name] = _leg(offered[name])
+        elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
+        elif used:
+            legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
+            outcome.degraded.append((name, Reason.UNAVAILABLE))
+        elif name != STRUCTURED:
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
+
+
+def _leg(leg: PoolLeg) -> Leg:
+    hits = leg.hits
+    scores, payloads = [hit.score for hit in hits], [hit.payload for hit in hits]
+    return Leg(leg.name, LegStatus.OK, [hit.id for hit in hits], scores, payloads, more=leg.more)
 
 
 def rank(

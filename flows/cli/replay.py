@@ -1,17 +1,284 @@
-"""`rankstream replay`: dead letters back to the topics that they came from."""
+"""`rankstream replay`: dead letters back to the topics that they came from, as new queries and documents.
 
-from typing import Annotated
+Rules
+-----
+- It ends, and doesn't replay what it causes: the topic is read once, from its beginning to the end that it has at the
+  start, and in no group.
+- A message that its dead letter doesn't hold is read where it came from, for as long as it is there.
+- Each record is acknowledged by all in-sync replicas before the next is sent: what was sent is known at any moment.
+- A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
+- Of a letter's payload nothing is printed but its size.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from flows.assembly.kafka_client import reached
-from flows.cli import replaying
+from flows.assembly.delivery import reached
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.cli.replaying import moment
 from flows.process import logs
-from operators.delivery.replay import Filter, Position
+from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
+from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
-from schemas.settings import load
+from schemas.fields import unix_seconds
+from schemas.settings import Topics, load
+from schemas.texts import printable
+
+Moved = Callable[[int, int], None]
+"""Told (read, all) offsets from time to time."""
+
+_POLL: Final = 0.2
+
+
+def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]:
+    """Each letter that is there when the first is asked for, once; None for a record that is none.
+
+    `reader` is at the beginning of the topic. Raises DeliveryError.
+    """
+    begins, ends = reader.positions(), reader.ends()
+
+    def tell(reached: Mapping[int, int]) -> None:
+        read = sum(min(reached[number], end) - begins[number] for number, end in ends.items())
+        moved(read, sum(ends.values()) - sum(begins.values()))
+
+    reached = dict(begins)
+    while any(reached[number] < end for number, end in ends.items()):
+        for record in reader.poll(_POLL):
+            number = record.partition.partition
+            if record.offset < ends[number]:
+                headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
+                yield None if headers is None else Letter.read(record.key, record.value, headers, timestamp_ms)
+                reached[number] = record.offset + 1
+                tell(reached)
+        # A transaction's end is an offset without a record: only the position says that it is behind.
+        reached = reader.positions()
+        tell(reached)
+
+
+Original = Callable[[Letter], Letter]
+"""The letter with its message, as far as that is to be had."""
+
+_ORIGINAL_TIMEOUT: Final = 10.0
+"""Seconds for one message."""
+
+_POLL_ORIGINAL: Final = 0.1
+_AHEAD: Final = 60.0
+"""Seconds that the clock of a producer may be ahead."""
+
+
+@contextmanager
+def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
+    """A function that reads the message of a letter without one; the topics are read only if there is such a letter.
+
+    Raises DeliveryError when it is called.
+    """
+    with ExitStack() as stack:
+        readers: dict[str, BoundedReader] = {}
+
+        def original(letter: Letter) -> Letter:
+            topic = letter.place.topic
+            if letter.value is not None or topic not in {topics.queries, topics.documents}:
+                return letter
+            if topic not in readers:
+                readers[topic] = stack.enter_context(closing(client.bounded_reader(topic, from_end=True)))
+            record = _at(readers[topic], letter.place.partition, letter.place.offset)
+            if record is None or not _is_of(letter, record):
+                return letter
+            timestamp_ms = round(record.timestamp * 1000)
+            return replace(
+                letter, key=record.key, value=record.value, headers=record.headers or (), timestamp_ms=timestamp_ms
+            )
+
+        yield original
+
+
+def _is_of(letter: Letter, record: ConsumerRecord) -> bool:
+    """True if the letter is about this message: in a topic that was made again, another one is at its offset."""
+    return (short(record.key) or b"") == letter.key and record.timestamp <= letter.timestamp + _AHEAD
+
+
+def _at(reader: BoundedReader, partition: int, offset: int) -> ConsumerRecord | None:
+    """The committed record at this place; None if there is none, or it doesn't come in time."""
+    if not offset < reader.ends().get(partition, 0):
+        return None
+    reader.seek(partition, offset)
+    limit = time.monotonic() + _ORIGINAL_TIMEOUT
+    while time.monotonic() < limit:
+        for record in reader.poll(_POLL_ORIGINAL):
+            if record.partition.partition == partition and record.offset >= offset:
+                return record if record.offset == offset else None
+        if reader.positions()[partition] > offset:
+            return None
+    return None
+
+
+RATE: Final = 100.0
+"""Records a second, unless told otherwise."""
+
+_PATIENCE: Final = 2.0
+_MESSAGE_CHARS: Final = 80
+_NAME_WIDTH: Final = 16
+_MESSAGE_WIDTH: Final = 18
+
+_SKIPPED: Final = {
+    Skip.NO_PAYLOAD: "without payload and without an original",
+    Skip.OTHER_TOPIC: "from a topic that isn't configured",
+}
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of dead letters: each one that matched was sent, skipped or refused."""
+
+    matched: int = 0
+    sent: int = 0
+    skipped: Counter[Skip] = field(default_factory=Counter)
+    refused: dict[Position, str] = field(default_factory=dict)
+    foreign: int = 0
+
+    def report(self) -> dict[str, Any]:
+        """The counts; `foreign` are records of the topic that are no dead letters."""
+        return {
+            "matched": self.matched,
+            "sent": self.sent,
+            "skipped": {reason.value: self.skipped[reason] for reason in Skip},
+            "failed": [str(place) for place in self.refused],
+            "foreign": self.foreign,
+        }
+
+    def lines(self, sent: str) -> Iterator[str]:
+        """The counts in words, where those that were not skipped have been `sent`."""
+        skipped = [f"{count} skipped, {_SKIPPED[reason]}" for reason, count in sorted(self.skipped.items())]
+        yield "; ".join([f"{self.matched} matched", f"{self.sent} {sent}", *skipped])
+        if self.foreign:
+            yield f"no dead letters: {self.foreign}"
+        for place, why in self.refused.items():
+            yield printable(f"failed: {place} {why}")
+
+
+def moment(text: str) -> float:
+    """Read Unix seconds, or an RFC 3339 time with an offset. Raises ValueError."""
+    with suppress(ValueError):
+        return unix_seconds(float(text))
+    return unix_seconds(text)
+
+
+def sendable(
+    letters: Iterable[Letter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
+) -> Iterator[tuple[Letter, PlainRecord]]:
+    """The wanted letters that can be replayed, with what they become; the others are tallied."""
+    for letter in letters:
+        if letter is None:
+            tally.foreign += 1
+            continue
+        if not wanted.matches(letter):
+            continue
+        tally.matched += 1
+        letter = original(letter)
+        record = replayed(letter, topics.queries, topics.documents)
+        if isinstance(record, Skip):
+            tally.skipped[record] += 1
+        else:
+            yield letter, record
+
+
+def send_wanted(
+    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, rate: float, console: Console, tally: Tally
+) -> None:
+    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises DeliveryError."""
+    throttle = Throttle(rate)
+    with (
+        _open_dead_letters(client, topics, console) as letters,
+        originals(client, topics) as original,
+        closing(client.plain_producer()) as producer,
+    ):
+        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+            time.sleep(throttle.wait(time.monotonic()))
+            try:
+                producer.send([record])
+            except RecordRefused as error:
+                tally.refused[letter.place] = error.refusal.why
+            else:
+                tally.sent += 1
+
+
+def rehearse(
+    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, console: Console, tally: Tally
+) -> Iterator[dict[str, Any]]:
+    """A row for each letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
+    now = time.time()
+    with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
+        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+            tally.sent += 1
+            yield {
+                "class": letter.kind,
+                "stage": letter.stage,
+                "place": str(letter.place),
+                "timestamp": letter.timestamp,
+                "age_s": round(now - letter.timestamp, 3),
+                "bytes": len(record.value),
+                "message": letter.message[:_MESSAGE_CHARS],
+            }
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """The rows of a rehearsal for a terminal of 80 columns or more."""
+    shown = Table(expand=True)
+    shown.add_column("rejected", overflow="fold", max_width=_NAME_WIDTH)
+    shown.add_column("place", overflow="fold", max_width=_NAME_WIDTH)
+    shown.add_column("age", justify="right", no_wrap=True)
+    shown.add_column("bytes", justify="right", no_wrap=True)
+    shown.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1, min_width=_MESSAGE_WIDTH)
+    for row in rows:
+        # What came with a message may be anything.
+        kind, stage, place, message = (printable(row[name]) for name in ("class", "stage", "place", "message"))
+        shown.add_row(f"{kind}\n{stage}", place, _age(row["age_s"]), str(row["bytes"]), message)
+    return shown
+
+
+def _age(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit:.0f} {name}"
+    return f"{max(seconds, 0.0):.0f} s"
+
+
+@contextmanager
+def _open_dead_letters(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[Letter | None]]:
+    """The dead letters that there are now, with a progress bar."""
+    with _progress_bar(console) as moved, closing(client.bounded_reader(topics.dead_letters)) as reader:
+        yield dead_letters(reader, moved)
+
+
+@contextmanager
+def _progress_bar(console: Console) -> Iterator[Moved]:
+    """A progress bar, on a terminal, once it has taken _PATIENCE seconds."""
+    columns = (TextColumn("reading dead letters"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    # What is printed meanwhile belongs to standard output, wherever that goes.
+    bar = Progress(*columns, console=console, redirect_stdout=False, disable=not console.is_terminal)
+    task = bar.add_task("read")
+    began = time.monotonic()
+
+    def moved(read: int, every: int) -> None:
+        bar.update(task, completed=read, total=every)
+        if time.monotonic() - began > _PATIENCE:
+            bar.start()
+
+    try:
+        yield moved
+    finally:
+        bar.stop()
 
 
 def replay(
@@ -35,9 +302,7 @@ def replay(
     ] = None,
     until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before this time.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Greatest number of messages to send.")] = None,
-    rate: Annotated[
-        float, typer.Option(min=0.001, max=100_000, help="Greatest number of messages per second.")
-    ] = replaying.RATE,
+    rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="Greatest number of messages per second.")] = RATE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -50,17 +315,17 @@ def replay(
     settings = load(config)
     logs.configure(settings.telemetry)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
-    client, topics, tally = reached(settings.kafka), settings.kafka.topics, replaying.Tally()
+    client, topics, tally = reached(settings.kafka), settings.kafka.topics, Tally()
     try:
         if dry_run:
-            rows = replaying.rehearse(client, topics, wanted, limit, stderr, tally)
+            rows = rehearse(client, topics, wanted, limit, stderr, tally)
             if as_json:
                 for row in rows:
                     emit(row)
             else:
-                out.print(replaying.table(rows))
+                out.print(table(rows))
         else:
-            replaying.replay(client, topics, wanted, limit, rate, stderr, tally)
+            send_wanted(client, topics, wanted, limit, rate, stderr, tally)
     finally:
         if as_json and not dry_run:
             emit(tally.report())

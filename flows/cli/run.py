@@ -1,10 +1,13 @@
-"""`rankstream run`: the search flow, until a signal."""
+"""`rankstream run` and `rankstream index`: the flows until a signal; or a file, until it is indexed."""
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.output import Config
+from flows.cli.ingestion import SHOWN, Ingested, index_file
+from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
@@ -44,3 +47,47 @@ def run(
     # The indexing flow first: it makes the collections that do not exist.
     indexing: dict[str, Build] = {"indexing": indexing_replica} if with_indexing else {}
     raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, settings.telemetry.port))
+
+
+def index(
+    config: Config = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            exists=True,
+            dir_okay=False,
+            help="JSON Lines file of documents: send it to a running indexing flow, and wait until each is applied or"
+            " rejected.",
+        ),
+    ] = None,
+    allow_rejected: Annotated[
+        bool, typer.Option("--allow-rejected", help="Exit with 0 although documents were rejected.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the indexing flow until SIGTERM, or send a file to a running one (--from).
+
+    With --from the exit code is 1 if a document was rejected. --json prints each rejected document, and the counts.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
+    if source is None:
+        raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
+    ingested = index_file(settings.kafka, source, stderr)
+    report(ingested, as_json=as_json)
+    raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
+
+
+def report(ingested: Ingested, *, as_json: bool) -> None:
+    """Print what became of the documents; for people, the first of those that were rejected."""
+    if as_json:
+        for each in ingested.rejected:
+            emit(asdict(each))
+        emit({"sent": ingested.sent, "applied": ingested.applied, "rejected": len(ingested.rejected)})
+        return
+    say(out, f"documents indexed: {ingested.applied}, rejected: {len(ingested.rejected)}")
+    for each in ingested.rejected[:SHOWN]:
+        say(stderr, str(each))
+    if (more := len(ingested.rejected) - SHOWN) > 0:
+        say(stderr, f"{more} more were rejected: --json prints all")

@@ -12,7 +12,7 @@ from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.process.replica import Replica, indexing_replica, search_replica
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker

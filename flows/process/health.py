@@ -1,17 +1,21 @@
-"""The health port: `/livez` and `/readyz` for probes, and `/metrics` for Prometheus."""
+"""The health of a process: its port for probes and Prometheus, and the watchdog, which ends what stands still."""
 
 import logging
+import os
 import threading
+import time
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import orjson
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from flows.process.http_server import BoundedHandler, BoundedServer
 from schemas.errors import ConfigError
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 Check = Callable[[], bool]
 
@@ -74,3 +78,47 @@ def _holds(name: str, check: Check) -> bool:
     except Exception as error:  # noqa: BLE001  a probe must have an answer
         log.warning("the check of %s failed: %s", name, type(error).__name__)
         return False
+
+
+_INTERVAL: Final = 0.5
+
+_LAST_WORDS: Final = 5.0
+"""Seconds that the log has to take the last lines."""
+
+
+def watch(checks: Mapping[str, Check]) -> None:
+    """Look at these checks from a thread of its own until one does not hold; then end the process with 1."""
+    threading.Thread(target=_watch, args=(checks,), name="watchdog", daemon=True).start()
+
+
+def lasting(check: Check, seconds: float) -> Check:
+    """The check that holds until the given one has not held for `seconds`."""
+    held = time.monotonic()
+
+    def holds() -> bool:
+        nonlocal held
+        now = time.monotonic()
+        if check():
+            held = now
+        return now - held < seconds
+
+    return holds
+
+
+def end_process() -> None:
+    """End the process at once, with 1: threads of a failed flow may hang in a client."""
+    logging.shutdown()
+    os._exit(1)
+
+
+def _watch(checks: Mapping[str, Check]) -> None:
+    while True:
+        time.sleep(_INTERVAL)
+        for name, holds in checks.items():
+            if not holds():
+                # A log that nobody reads any more would keep the process.
+                ending = threading.Timer(_LAST_WORDS, os._exit, (1,))
+                ending.daemon = True
+                ending.start()
+                log.error("watchdog: stood still for too long", part=name)
+                end_process()

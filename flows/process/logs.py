@@ -1,16 +1,77 @@
-"""Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace."""
+"""Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace.
+
+What fails again and again is said when it begins, and then once a minute with how often: it is about the chatter of the
+Kafka clients, and about our own failures that are retried. Every other line is printed.
+"""
 
 import logging
+import re
 import sys
+import time
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from flows.process.repeats import Repeats
-from schemas.printable import printable
 from schemas.settings import TelemetrySettings
+from schemas.texts import printable
+
+INTERVAL: Final = 60.0
+"""Seconds."""
+
+KINDS: Final = 256
+"""The number of kinds that are told apart; the oldest makes room."""
+
+_NUMBER: Final = re.compile(r"\d+")
+_CONNECTIONS: Final = "kafka.net"
+"""One broken connection is several lines of these loggers."""
+
+
+class Repeats(logging.Filter):
+    """Lets the first record of a kind through, then one in INTERVAL, which says in `repeated` how many there were."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[Hashable, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True if the record is printed."""
+        kind = _kind(record)
+        if kind is None:
+            return True
+        now = self._clock()
+        said, unsaid = self._said.pop(kind, (None, 0))
+        if said is not None and now - said < INTERVAL:
+            self._said[kind] = said, unsaid + 1
+            return False
+        if len(self._said) == KINDS:
+            del self._said[next(iter(self._said))]
+        self._said[kind] = now, 0
+        if unsaid:
+            if isinstance(record.msg, dict):
+                record.msg["repeated"] = unsaid
+            else:
+                record.repeated = unsaid
+        return True
+
+
+def _kind(record: logging.LogRecord) -> Hashable:
+    """The kind of a record; None if each of them is printed."""
+    if record.levelno < logging.WARNING:
+        return None
+    if isinstance(record.msg, dict):
+        told = record.msg
+        words = told.get("event"), _NUMBER.sub("0", str(told.get("reason")))
+        return (record.name, *words) if "retry_in_s" in told else None
+    if record.name.partition(".")[0] not in _CLIENTS:
+        return None
+    if record.name.startswith(_CONNECTIONS):
+        return _CONNECTIONS
+    return record.name, _NUMBER.sub("0", record.getMessage())
+
 
 PROPAGATORS: Final = (
     "opentelemetry.baggage.propagation",

@@ -12,8 +12,7 @@ import structlog
 from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
-from flows.process import watchdog
-from flows.process.health import Check, Health
+from flows.process.health import Check, Health, end_process, lasting, watch
 from flows.process.replica import Build, Replica
 from flows.process.signals import StopSignals
 from operators.telemetry.provider import metric_export
@@ -63,11 +62,11 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         live |= {f"{of}worker": replica.live, f"{of}delivery": replica.delivering}
         own = {"group": replica.stable, "transactions": replica.committing, **replica.pings}
         ready |= {f"{of}{what}": check for what, check in own.items()}
-        joined[f"{of}group"] = watchdog.lasting(replica.stable, settings.kafka.max_poll_interval)
+        joined[f"{of}group"] = lasting(replica.stable, settings.kafka.max_poll_interval)
     if health is not None:
         health.begin(live, ready)
         log.info("health port open", port=health.port)
-    watchdog.watch(live | joined)
+    watch(live | joined)
     *beside, last = replicas.values()
     threads = [threading.Thread(target=_run, args=(replica,), name="flow") for replica in beside]
     for thread in threads:
@@ -89,4 +88,4 @@ def _run(replica: Replica) -> None:
         replica.run()
     except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
         log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
-        watchdog.end()
+        end_process()

@@ -72,7 +72,7 @@ class Supervision:
 
     @property
     def ending(self) -> bool:
-        """Whether the command ends; the caller then stops the replicas that run."""
+        """True if the command ends; the caller then stops the replicas that run."""
         return self._exit_code is not None
 
     @property
@@ -81,7 +81,7 @@ class Supervision:
         return None if self._running else self._exit_code
 
     def overdue(self, now: float) -> bool:
-        """Whether the replicas that still run have had their time to drain; the caller then kills them."""
+        """True if the replicas that still run have had their time to drain; the caller then kills them."""
         return now - self._ending_since > self._patience
 
     def due(self, now: float) -> list[int]:

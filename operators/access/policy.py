@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from operators.access.firewall import visible
-from schemas.denial import Denial, DenialCode
 from schemas.errors import DeadLetterClass, InputError
-from schemas.header import folded
+from schemas.headers import folded
+from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 
 

@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas.normalization import nfkc
+from schemas.texts import nfkc
 
 _MARKS: Final = frozenset(".,;:。")
 """These end a word or a text, and say nothing if they follow a letter, a digit or one of _CLOSING_MARKS."""

@@ -24,8 +24,8 @@ import orjson
 
 from schemas.errors import ConfigError, RetriableDelivery
 from schemas.settings import KafkaSettings
+from schemas.settings.delivery import SaslSettings, TlsSettings
 from schemas.settings.section import read_secret
-from schemas.settings.security import SaslSettings, TlsSettings
 
 TIMEOUT: Final = 4.0
 """Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""

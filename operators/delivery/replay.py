@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from operators.delivery.client import PlainRecord
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 
 Headers = tuple[tuple[str, bytes], ...]

@@ -36,11 +36,11 @@ from operators.query.trace import Headers, Trace
 from operators.runtime.stage import defect
 from operators.telemetry.signals import Signals
 from operators.telemetry.traces import DEAD_LETTER
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, Reason
+from schemas.fields import unix_seconds
 from schemas.result import Status
 from schemas.settings import PolicySettings
-from schemas.timestamp import unix_seconds
 
 _SEND: Final = "send"
 """The stage that dead letters without payload name, and no others."""

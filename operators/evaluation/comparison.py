@@ -1,20 +1,85 @@
-"""Two systems compared on the same judged queries. Pure."""
+"""Two systems compared on the same judged queries: a paired bootstrap, and the sign test. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from operators.evaluation.bootstrap import Interval, interval
+import numpy as np
+
 from operators.evaluation.metrics import mean
-from operators.evaluation.sign_test import SignTest, sign_test
+
+RESAMPLES: Final = 10_000
+CONFIDENCE: Final = 0.95
+
+_AT_A_TIME: Final = 1 << 21
+"""Values that are drawn at a time: it bounds the memory, whatever the number of queries."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+
+def interval(
+    differences: Iterable[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+) -> Interval:
+    """The percentile interval of the mean of paired differences, one a query, at least one.
+
+    Queries are drawn with replacement, as many as there are, `resamples` times; the interval ends at the quantiles
+    (1 - confidence)/2 and (1 + confidence)/2 of the means. Equal seeds give equal intervals, whatever the order of the
+    queries. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, 13.3; paired by query as in Sakai,
+    Evaluating evaluation metrics based on the bootstrap, SIGIR 2006.
+    """
+    # Sorted: which query has which difference must not matter.
+    values = np.sort(np.fromiter(differences, float))
+    draw = np.random.default_rng(seed)
+    chunk = max(1, _AT_A_TIME // len(values))
+    means = [
+        values[draw.integers(0, len(values), (min(chunk, resamples - done), len(values)))].mean(axis=1)
+        for done in range(0, resamples, chunk)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high))
+
+
+class SignTest(NamedTuple):
+    """On how many queries the second system is better, worse and equal, and how likely chance does that or more."""
+
+    wins: int
+    losses: int
+    ties: int
+    p: float
+
+
+def sign_test(differences: Iterable[float]) -> SignTest:
+    """The exact, two-sided sign test of differences second - first; ties are left out.
+
+    p = min(1, 2 * P(X <= min(wins, losses))) with X binomial of wins + losses trials at 1/2; 1 without any trial.
+    Source: Dixon and Mood 1946, as in Conover, Practical Nonparametric Statistics, 3.4.
+    """
+    wins = losses = ties = 0
+    for difference in differences:
+        wins += difference > 0
+        losses += difference < 0
+        ties += difference == 0
+    trials = wins + losses
+    # Whole numbers: a sum of binomial coefficients is exact at any size.
+    coefficient = below = 1
+    for successes in range(min(wins, losses)):
+        coefficient = coefficient * (trials - successes) // (successes + 1)
+        below += coefficient
+    return SignTest(wins, losses, ties, min(1.0, 2 * below / 2**trials))
+
 
 ByQuery = Mapping[str, Mapping[str, float]]
 """Metric -> query -> value."""
 
 
 class Verdict(StrEnum):
-    """What the interval of the difference says of the second system."""
+    """The judgement of the second system by the interval of the difference."""
 
     BETTER = "better"
     WORSE = "worse"

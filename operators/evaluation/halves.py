@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class By(StrEnum):
-    """What is held out.
+    """The kind of the held-out half.
 
     `queries`: half of the queries of every namespace; the figures hold for new queries to the same namespaces.
     `namespaces`: half of the namespaces; the figures hold for namespaces that were not tuned on.
@@ -18,7 +18,7 @@ class By(StrEnum):
 
 
 class JudgedQuery(NamedTuple):
-    """What tells where a query belongs; queries of one namespace that ask the same are in one half."""
+    """A query with all that assigns it to a half; queries of one namespace that ask the same are in one half."""
 
     query_id: str
     namespace: str
@@ -38,15 +38,15 @@ def halves(queries: Iterable[JudgedQuery], by: By, seed: int) -> Halves:
     By queries, the halves of a namespace differ by at most the largest group of queries that ask the same, and all
     differ by at most that, too. Source: own; a stratified, a grouped split.
     """
-    namespaces = _grouped(queries, lambda query: query.namespace)
+    namespaces = _group(queries, lambda query: query.namespace)
     halves = _Sides()
-    for namespace in _shuffled(namespaces, seed) if by is By.NAMESPACES else sorted(namespaces):
+    for namespace in _shuffle(namespaces, seed) if by is By.NAMESPACES else sorted(namespaces):
         if by is By.NAMESPACES:
             halves.add([query.query_id for query in namespaces[namespace]])
             continue
         own = _Sides()
-        asked = _grouped(namespaces[namespace], lambda query: query.asked)
-        for question in _shuffled(asked, seed, namespace):
+        asked = _group(namespaces[namespace], lambda query: query.asked)
+        for question in _shuffle(asked, seed, namespace):
             own.add([query.query_id for query in asked[question]])
         halves.add(*sorted((own.first, own.second), key=len, reverse=True))
     return Halves(tuple(sorted(halves.first)), tuple(sorted(halves.second)))
@@ -64,14 +64,14 @@ class _Sides:
         (self.first if ahead else self.second).extend(fewer)
 
 
-def _grouped(queries: Iterable[JudgedQuery], key: Callable[[JudgedQuery], str]) -> dict[str, list[JudgedQuery]]:
+def _group(queries: Iterable[JudgedQuery], key: Callable[[JudgedQuery], str]) -> dict[str, list[JudgedQuery]]:
     groups: dict[str, list[JudgedQuery]] = {}
     for query in queries:
         groups.setdefault(key(query), []).append(query)
     return groups
 
 
-def _shuffled(names: Iterable[str], seed: int, *within: str) -> list[str]:
+def _shuffle(names: Iterable[str], seed: int, *within: str) -> list[str]:
     def place(name: str) -> tuple[bytes, str]:
         content = "\n".join([str(seed), *within, name]).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(content, digest_size=16).digest(), name

@@ -11,13 +11,13 @@ import numpy as np
 from operators.evaluation.search_space import Dimension, Listed, Setting
 
 LEVELS: Final = 3
-"""How often the steps are made finer."""
+"""The number of times that the steps are made finer."""
 
 _DRAWN: Final = 10
 """Settings that are drawn for each parameter."""
 
 Figure = Callable[[Setting], float | None]
-"""What a setting reaches; None if there can't be one."""
+"""The figure of a setting; None for an impossible setting."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class _Search:
     def run(self, seed: int) -> None:
         listed = (each for each in self._dimensions if each.listed)
         start = {each.path: each.scale.values[0] for each in listed if isinstance(each.scale, Listed)}
-        self._refine(self._reached(start))
+        self._refine(self._try(start))
         draw = np.random.default_rng(seed)
-        drawn = [self._reached(self._drawn(draw)) for _ in range(_DRAWN * len(self._dimensions))]
+        drawn = [self._try(self._draw(draw)) for _ in range(_DRAWN * len(self._dimensions))]
         self._refine(max(drawn, key=lambda found: found.figure))
 
-    def _drawn(self, draw: np.random.Generator) -> dict[str, Any]:
+    def _draw(self, draw: np.random.Generator) -> dict[str, Any]:
         """Half of the parameters keep their own value: where two exclude each other, most draws are possible."""
         setting = {}
         for each in self._dimensions:
@@ -109,24 +109,24 @@ class _Search:
             while found.figure > before:
                 before = found.figure
                 for dimension in self._dimensions:
-                    found = self._moved(found, dimension, level)
+                    found = self._move(found, dimension, level)
         for dimension in self._dimensions:
             if dimension.path in found.setting and not dimension.listed:
                 without = {path: value for path, value in found.setting.items() if path != dimension.path}
-                simpler = self._reached(without)
+                simpler = self._try(without)
                 found = simpler if simpler.figure >= found.figure else found
         if found.figure > self.best.figure or (
             found.figure == self.best.figure and len(found.setting) < len(self.best.setting)
         ):
             self.best = found
 
-    def _moved(self, found: Found, dimension: Dimension, level: int) -> Found:
+    def _move(self, found: Found, dimension: Dimension, level: int) -> Found:
         present = found.setting.get(dimension.path, dimension.own)
         around = [{**found.setting, dimension.path: value} for value in dimension.scale.around(present, level)]
         # The first of equals, which is the nearest, and the present one before all.
-        return max([found, *map(self._reached, around)], key=lambda each: each.figure)
+        return max([found, *map(self._try, around)], key=lambda each: each.figure)
 
-    def _reached(self, setting: dict[str, Any]) -> Found:
+    def _try(self, setting: dict[str, Any]) -> Found:
         own = {each.path: each.own for each in self._dimensions if not each.listed}
         setting = {path: value for path, value in setting.items() if path not in own or value != own[path]}
         key = tuple(repr(setting.get(dimension.path, dimension.own)) for dimension in self._dimensions)

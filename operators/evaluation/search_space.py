@@ -92,7 +92,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be tuned: a stage, its parameter, a key of that; without `values` they are searched."""
+    """A part of a recipe to tune: a stage, its parameter, a key of that; without `values` they are searched."""
 
     stage: str
     parameter: str | None = None
@@ -112,7 +112,7 @@ class Wanted:
 
 
 def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
-    """What is wanted, as dimensions of this recipe, which has its stages.
+    """The dimensions of the wanted part of this recipe, which has its stages.
 
     A stage alone stands for its numbers; choices and whole numbers are searched if they are named. Raises RecipeError
     for a parameter that the stage lacks, or that can't be searched.
@@ -123,7 +123,7 @@ def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
     return found
 
 
-def changed(recipe: Recipe, setting: Setting) -> Recipe:
+def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     """The recipe with this setting. Raises RecipeError if that is no valid one."""
     overrides: dict[str, dict[str, Any]] = {}
     # A mapping as a whole goes before its keys.

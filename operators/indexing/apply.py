@@ -21,7 +21,7 @@ from operators.clients.http.outages import Kind, Outages
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.message import Rejected
 from operators.runtime import stage
 from operators.runtime.async_io import async_io
@@ -29,8 +29,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
-from schemas.settings.context import ContextSettings
-from schemas.settings.qdrant import Vectors
+from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
 

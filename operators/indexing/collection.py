@@ -31,7 +31,7 @@ from schemas.document import (
 )
 from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.creation import CreateSettings
+from schemas.settings.qdrant import CreateSettings
 
 if TYPE_CHECKING:
     from operators.clients.qdrant.client import IndexSchema

@@ -35,8 +35,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER
 from schemas.errors import BackendError
-from schemas.settings.context import ContextSettings
-from schemas.settings.qdrant import Vectors
+from schemas.settings.qdrant import ContextSettings, Vectors
 
 _FIELDS: Final = (*COLUMNS, GROUP, ORDER)
 _NAMES: Final = (NEIGHBOURS, LEFT)

@@ -7,7 +7,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.tombstone import tombstone
-from operators.query.destinations import Destinations
+from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers
 from operators.runtime.stage import Batch, Messages, entry
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id

@@ -9,10 +9,10 @@ import numpy as np
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.indexing.neighbourhood import place
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.message import Message
 from operators.query.syntax.words import words
-from operators.ranking.dedupe import fingerprint
+from operators.ranking.content import fingerprint
 from schemas.document import (
     CONTENT,
     CREATED,
@@ -27,9 +27,8 @@ from schemas.document import (
     WORDS,
     DocumentEvent,
 )
-from schemas.settings.context import ContextSettings
-from schemas.settings.qdrant import Vectors
-from schemas.timestamp import rfc3339
+from schemas.fields import rfc3339
+from schemas.settings.qdrant import ContextSettings, Vectors
 
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from operators.access.firewall import visibility
-from operators.ranking.dedupe import content
+from operators.ranking.content import content
 from operators.ranking.run import stamp
 from schemas.document import GROUP, ORDER
-from schemas.settings.context import ContextSettings
+from schemas.settings.qdrant import ContextSettings
 
 
 class Place(NamedTuple):

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
-from schemas.normalization import nfc
 from schemas.query import QueryEvent
+from schemas.texts import nfc
 
 
 class Shape(Enum):
-    """How a query is answered, by what it has and hasn't."""
+    """The shape of a query, by its fields, which decides how it is answered."""
 
     FAST_PATH = auto()
     LOOKUP = auto()
@@ -110,7 +110,7 @@ def canonical(
 
 
 def shape(event: QueryEvent) -> Shape:
-    """How the event is answered: by its shape alone, without an opt-in.
+    """The event's shape; no field names it.
 
     Reflections alone are ranked, whatever they are found by. Blank text alone is a search that finds nothing.
     """

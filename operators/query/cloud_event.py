@@ -19,10 +19,10 @@ from enum import Enum
 from typing import Any, Final
 
 from operators.query.trace import Headers
-from schemas import cloud_event as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.header import folded
-from schemas.timestamp import unix_seconds
+from schemas.fields import unix_seconds
+from schemas.headers import folded
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
 _SPECVERSION: Final = f"{names.HEADER_PREFIX}specversion"
@@ -38,7 +38,7 @@ _UNREADABLE: Final = re.compile(r""";\s*charset\s*=\s*(?!"?(?:utf-8|us-ascii)"?\
 
 
 class Mode(Enum):
-    """How a message carries its attributes."""
+    """The mode in which a message carries its attributes."""
 
     BINARY = "binary"
     STRUCTURED = "structured"
@@ -46,7 +46,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
-    """What of a query's envelope its result needs."""
+    """The part of a query's envelope that its result needs."""
 
     mode: Mode
     id: str
@@ -79,7 +79,7 @@ def check_plain(document: Mapping[str, Any]) -> None:
 
 
 def from_headers(headers: Headers) -> CloudEvent:
-    """What the headers of a binary event say. Raises InputError `invalid` or `unsupported_version`."""
+    """The event of the headers of a binary message. Raises InputError `invalid` or `unsupported_version`."""
     attributes: dict[str, Any] = {}
     for name, value in headers:
         lower = folded(name)
@@ -98,7 +98,7 @@ def from_headers(headers: Headers) -> CloudEvent:
 
 
 def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
-    """What an envelope says, and its data: a JSON value, or bytes if it was in base64.
+    """The event of an envelope, and its data: a JSON value, or bytes if it was in base64.
 
     Raises InputError `invalid` or `unsupported_version`.
     """
@@ -219,7 +219,7 @@ def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers
 def result_attributes(
     event: CloudEvent, result_id: str, source: str, query_id: str, time: str | None, trace: Headers
 ) -> dict[str, str]:
-    """The result's attributes: the same for the same query, but for the trace.
+    """The result's attributes: the same for the same query, except those of the trace.
 
     A `query_id` that the specification doesn't take for a `subject` leaves that out.
     """

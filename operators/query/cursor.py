@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas.errors import DeadLetterClass, InputError, problem
-from schemas.timestamp import unix_seconds
+from schemas.fields import unix_seconds
 
 _VERSION: Final = 2
 _PUBLIC: Final = b"rankstream cursor, without a secret"

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from operators.query.indexed import Ask, answers
+from operators.query.filters import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
+from schemas.fields import rfc3339
 from schemas.filters import AnyFilter, Prefix
-from schemas.timestamp import rfc3339
 
 Ids = Literal["payload", "uuid", "integer"]
 """Where a document's id is: a field of its payload, or the point's own id, of one of these types."""
@@ -49,7 +49,7 @@ class FieldMap:
 
     @property
     def same(self) -> bool:
-        """Whether the collection's names are ours."""
+        """True if the collection's names are ours."""
         return not self.paths and self.ids == "payload" and self.namespace is None
 
     def path(self, name: str) -> str:
@@ -63,7 +63,7 @@ class FieldMap:
         return next((name for name, mapped in self.paths.items() if mapped == path), path)
 
     def indexed(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
-        """What each field, by our name, can be asked for: by its index, or since it is no field of the payload."""
+        """The questions that each field, by our name, answers: by its index, or since it is no field of the payload."""
         found = {name: answers(described) for name, described in indexes.items()}
         return found | dict.fromkeys(self._absent, frozenset(Ask))
 
@@ -165,7 +165,7 @@ _EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 
 def _matches(condition: Mapping[str, Any], value: str) -> bool:
-    """Whether a condition on a field matches documents that all have this value in it."""
+    """True if a condition on a field matches documents that all have this value in it."""
     match condition.get("match"):
         case {"any": list(values)}:
             return value in values

@@ -9,23 +9,21 @@ from operators.access import post_filter
 from operators.access.firewall import AccessFilter
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
-from operators.query.answer import CachedAnswer
+from operators.query.backend_answers import Embedding, Hits
 from operators.query.canonical import Canonical
-from operators.query.capabilities import Capabilities
 from operators.query.cloud_event import CloudEvent
+from operators.query.collection import Capabilities
 from operators.query.cursor import After
-from operators.query.embedding import Embedding
-from operators.query.hits import Hits
 from operators.query.message import Message
-from operators.query.outcome import Outcome
+from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
-from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import Parsed
+from operators.query.terms import SparseVector
 from operators.query.trace import Trace
-from operators.ranking.temporal_expressions import TemporalExpression
-from schemas.denial import Denial
+from operators.ranking.run import TemporalExpression
 from schemas.errors import Reason
+from schemas.result import Denial
 
 _UNKNOWN: Final = Capabilities("")
 

@@ -10,8 +10,8 @@ from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
 from operators.query.canonical import Canonical, canonical
+from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
-from operators.query.destinations import Destinations
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
@@ -135,5 +135,5 @@ def _json(value: object) -> str:
 def _now(event: QueryEvent, cursor: Cursor) -> float:
     if event.now is not None and event.now != cursor.now:
         raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
-    # A later page is ranked at the moment of the first, lest documents change places in between.
+    # A later page is ranked at the moment of the first, so that no documents change places in between.
     return cursor.now

@@ -1,10 +1,11 @@
-"""The outcome of a query: what was found, how it was ranked, and what was lost. The same in the flow and offline."""
+"""The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from operators.query.rerank_scores import RerankScores
+from operators.query.backend_answers import RerankScores
+from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
@@ -12,11 +13,50 @@ from operators.ranking.run import ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
+from schemas.result import RetrievalStage
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The content of a page's cursors.
+
+    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
+    that ends with it, and `end` the position of the whole page's end.
+    """
+
+    now: float
+    ends: Sequence[After] = ()
+    end: After | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result event without the fields that are one query's own."""
+
+    event: Mapping[str, Any]
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAnswer:
+    """An answer that was computed for another query, and the cache that had it; `asked` is the text of that query."""
+
+    stage: RetrievalStage
+    answer: Answer
+    asked: str | None
+
+    @property
+    def served(self) -> Answer:
+        """The answer as it is served now."""
+        event = {**self.answer.event, "retrieval_stage": self.stage}
+        if self.stage is RetrievalStage.SEMANTIC_CACHE:
+            event["provenance"] = {**event["provenance"], "asked": self.asked}
+        return replace(self.answer, event=event)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a query's result is written from.
+    """The outcome of a query, from which its result is written.
 
     `vectors` are the dense ones of the candidates that are compared with each other, `payloads` those of the fetched
     ones. `degraded` lists the stages that were lost, and why; `removed` the
@@ -59,25 +99,25 @@ class Outcome:
 
     @property
     def explanations(self) -> ScoreExplanations | None:
-        """How each candidate came to its score, if that is to be explained."""
+        """The explanations of the candidates' scores, if these are asked for."""
         return self.ranked.run.explanations if self.ranked is not None else None
 
     @property
     def reranked(self) -> bool:
-        """Whether a model or a distance stage changed a score."""
+        """True if a model or a distance stage changed a score."""
         return self.ranked is not None and self.ranked.run.reranked
 
     @property
     def aged(self) -> bool:
-        """Whether a stage of the ranking read how old candidates are."""
+        """True if a stage of the ranking read how old candidates are."""
         return self.ranked is not None and self.ranked.run.aged
 
     @property
     def backends(self) -> Sequence[str]:
-        """The backends that had a part in the ranking, beside the legs."""
+        """The backends other than the legs that had a part in the ranking."""
         return self.ranked.run.backends if self.ranked is not None else ()
 
     @property
     def ranking_warnings(self) -> Sequence[str]:
-        """What the ranking has to say."""
+        """The warnings of the ranking."""
         return self.ranked.run.warnings() if self.ranked is not None else ()

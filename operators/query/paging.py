@@ -1,13 +1,16 @@
-"""Paging: which part of what was found is this page, and where the next one begins.
+"""Paging: the order of a lookup, the part of the found records that is this page, and the begin of the next one.
 
 Records of one order value go by id, ascending. The index gives no such promise: what it returns is put in order, and of
 a value whose records were not all returned, they are asked for by id.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
 
+from operators.query.canonical import Canonical
 from operators.query.cursor import After
+from schemas.document import CREATED, VERSION
 
 OrderValue = int | float | None
 
@@ -15,7 +18,7 @@ MOST_SEEN: Final = 10_000
 """Records of one order value that a lookup passes over: each page asks for all of them again."""
 
 
-class Turn(NamedTuple):
+class LookupPage(NamedTuple):
     """A page of an ordered lookup: `first` to `last` (not in it) of what came back, and whether there is `more`.
 
     `ends` has for each record of the page where a page that ends with it goes on.
@@ -27,8 +30,8 @@ class Turn(NamedTuple):
     more: bool
 
 
-def wanted(after: After, limit: int) -> int:
-    """How many records a lookup asks for: those at its first value that were given already, a page, and one more.
+def records_to_ask(after: After, limit: int) -> int:
+    """The number of records of a lookup's request: those of its first value that were given, a page, and one more.
 
     An ordered lookup can only begin at a value, not behind a record.
     """
@@ -54,7 +57,7 @@ def by_id(id_: str) -> tuple[bool, int, str]:
     return (not number, int(id_) if number else 0, id_)
 
 
-def turn(values: Sequence[OrderValue], after: After, limit: int) -> Turn:
+def find_page(values: Sequence[OrderValue], after: After, limit: int) -> LookupPage:
     """The page in the records with these order values, which begin at `after.value`.
 
     Where records of that value went away meanwhile, as many others of it take their places: none is given twice.
@@ -69,4 +72,48 @@ def turn(values: Sequence[OrderValue], after: After, limit: int) -> Turn:
         given = given + 1 if index and value == values[index - 1] else 1
         if index >= first:
             ends.append(After(value, given))
-    return Turn(first, last, ends, last < len(values))
+    return LookupPage(first, last, ends, last < len(values))
+
+
+ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
+"""Fields that every collection can be ordered by -> the index's own."""
+
+FIELDS: Final = {key: name for name, key in ORDERED.items()}
+
+_CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
+"""Microseconds of 400 years."""
+
+_NEWEST: Final = {"key": CREATED, "direction": "desc"}
+
+
+def equal(key: str, kind: str, value: OrderValue) -> Mapping[str, Any]:
+    """The condition that the field, whose index is of this type, has this value."""
+    if kind == "integer":
+        return {"key": key, "match": {"value": value}}
+    bound: Any = value
+    if kind == "datetime" and value is not None:
+        bound = _moment(int(value))
+    return {"key": key, "range": {"gte": bound, "lte": bound}}
+
+
+def _moment(microseconds: int) -> str:
+    """An order value as the time that Qdrant reads: also of years that Python's calendar doesn't have.
+
+    The Gregorian calendar repeats every 400 years.
+    """
+    cycles, rest = divmod(microseconds, _CYCLE)
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"
+
+
+def wanted_order(asked: Canonical) -> Mapping[str, Any]:
+    """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
+    order: dict[str, Any] = dict(_NEWEST)
+    if asked.order_by is not None:
+        name = asked.order_by.field
+        order = {"key": ORDERED.get(name, name), "direction": asked.order_by.direction}
+    if asked.after.value is not None:
+        order["start_from"] = asked.after.value
+    return order

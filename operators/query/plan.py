@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from operators.query.canonical import Canonical, Shape
-from operators.ranking.run import Facts
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -24,12 +23,12 @@ _BOOST: Final = "reflection_boost"
 
 _KEPT: Final = 1024
 _KEPT_BYTES: Final = 1024
-"""Overridden recipes that are kept for the next query: so many, of overrides of at most so many bytes."""
+"""Bounds of the cache of overridden recipes: recipes, and bytes of the overrides of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankingPlan:
-    """How one query is ranked. `picking`: the recipe's stage `llm_rerank`, if a chat model is there for it."""
+    """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model."""
 
     name: str
     profile: Profile
@@ -50,19 +49,19 @@ class RankingPlan:
         return replace(asked, shape=Shape.SEARCH) if ranked else asked
 
     def reranks(self, asked: Canonical) -> int:
-        """How many candidates the reranker reads. Reflections alone are ranked by cosine."""
+        """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
         wanted = self._by_model(asked) and self.recipe.reranking is not None
         return self.profile.rerank_top if wanted else 0
 
     def picks(self, asked: Canonical) -> int:
-        """From how many candidates the chat model selects one."""
+        """The number of candidates of which the chat model selects one."""
         return self.picking.top_k if self.picking is not None and self._by_model(asked) else 0
 
     def _by_model(self, asked: Canonical) -> bool:
         return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
 
     def facts(self, asked: Canonical, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
-        """What the stages of the recipe may know of the query; `now` in Unix seconds, None if it has no clock."""
+        """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
             now=now,
             cycle=asked.current_cycle,

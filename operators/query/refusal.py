@@ -24,7 +24,7 @@ from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
 from operators.query.message import Message, Origin
 from operators.query.result import result_id
-from schemas import caller as fields
+from schemas import fields
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import Status, TotalRelation
 

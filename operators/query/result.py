@@ -1,20 +1,23 @@
-"""Results: what a query is answered with, from what became of it. The same for the flow and for ranking offline."""
+"""Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from operators.query.canonical import Shape
-from operators.query.in_flight import Query
+from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
 from operators.query.outcome import Outcome
+from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
-from schemas.leg import STRUCTURED, VECTOR
+from operators.ranking.decay import resolve
+from schemas.fields import rfc3339
 from schemas.pool import written
-from schemas.result import LegStatus, RetrievalStage, Status, TotalRelation
-from schemas.timestamp import rfc3339
+from schemas.recipes.fusion import Decay
+from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
 Places = Mapping[str, Mapping[str, tuple[int, float]]]
 
@@ -29,7 +32,7 @@ def result_id(origin: Origin) -> str:
 
 
 def status_of(asked: Query, outcome: Outcome) -> Status:
-    """What became of a query that wasn't refused: the first that applies of those below `invalid`, in their order."""
+    """The status of a query that wasn't refused: the first that applies of those below `invalid`, in their order."""
     if asked.denial is not None:
         return Status.DENIED
     if outcome.expired:
@@ -73,14 +76,14 @@ def result(
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The result event, but for what only the flow knows: its cursor, a recorded pool, and what is debugged.
+    """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
     `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
-    places = {leg.name: leg.places(shown) for leg in outcome.legs.values()}
+    places = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
@@ -117,7 +120,7 @@ def result(
 
 
 def _more(asked: Query, outcome: Outcome) -> bool:
-    """Whether more may match than the total counts."""
+    """True if more may match than the total counts."""
     if asked.canonical.shape is not Shape.SEARCH:
         return outcome.more or asked.canonical.cursor is not None
     return any(leg.more for leg in outcome.legs.values())
@@ -201,3 +204,34 @@ def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> d
         told = outcome.explanations.by_id[id_]
         hit["explanation"] = {"legs": told.legs, "stages": told.stages}
     return hit
+
+
+_CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_CACHE: "semantic"}
+
+
+def debug(query: InFlight) -> dict[str, Any]:
+    """The steps of the query's way in their order, what each found and how long it took, up to now."""
+    cache = _CACHES[query.cache.cached.stage] if query.cache.cached is not None else None
+    return {
+        "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
+        "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},
+        "per_stage_latency_ms": {step.name: step.latency_ms for step in query.steps},
+        "cache_hit": cache is not None,
+        "cache_type": cache,
+        "decay": _decay(query),
+        "total_latency_ms": (time.monotonic() - query.message.clock) * 1000,
+    }
+
+
+def _decay(query: InFlight) -> dict[str, Any]:
+    asked = query.asked.canonical
+    plan = query.asked.plan
+    stage = plan.recipe.fusion
+    force = None
+    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
+        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
+    return {
+        "mode": force.mode if force is not None else "none",
+        "half_life_days": force.half_life if force is not None else None,
+        "over_sample_factor": depth(query) / asked.limit,
+    }

@@ -6,14 +6,12 @@ from typing import Any, Final
 
 from operators.query import filters, paging
 from operators.query.canonical import Shape
-from operators.query.capabilities import MOST, Capabilities
-from operators.query.corpus import Corpus
-from operators.query.destinations import Destinations
+from operators.query.collection import MOST, Capabilities, Destinations
 from operators.query.in_flight import InFlight
-from operators.query.order import FIELDS, equal, wanted_order
-from operators.query.paging import OrderValue
+from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
 from operators.query.syntax.keyword_filter import Ending, Endings, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
+from operators.query.terms import Corpus
 from operators.query.trace import Trace
 from schemas.document import (
     ACTOR_TYPE,
@@ -25,11 +23,10 @@ from schemas.document import (
     TEXT,
     TYPE,
 )
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
 from schemas.recipes.fusion import Weighted
-from schemas.recipes.parameters import RecipeStage
 from schemas.recipes.recipe import STAGES
-from schemas.recipes.stages import Composite
+from schemas.recipes.stages import Composite, RecipeStage
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
@@ -260,7 +257,7 @@ def depth(query: InFlight) -> int:
     Never more than the collection gives to one search; a lookup gets more in several requests.
     """
     if query.asked.canonical.shape is not Shape.SEARCH:
-        return paging.wanted(query.asked.canonical.after, query.asked.canonical.limit)
+        return paging.records_to_ask(query.asked.canonical.after, query.asked.canonical.limit)
     return min(wanted_depth(query), query.retrieval.capabilities.most)
 
 

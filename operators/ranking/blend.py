@@ -1,16 +1,18 @@
-"""The five-signal blend: keyword, vector, recency, priority and graph."""
+"""The five-signal blend: keyword, vector, recency, priority and graph.
+
+In the graph only a neighbour's semantic value counts, so that documents with many edges don't raise each other.
+"""
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_order, union
-from operators.ranking.fusion import cut
-from operators.ranking.graph import boosts
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, unscored
+from operators.ranking.fusion import truncate
 from operators.ranking.normalise import min_max
 from operators.ranking.run import Run, number, stamp
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
+from schemas.result import KEYWORD, VECTOR
 
 PRIORITIES: Final = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
 
@@ -19,15 +21,15 @@ _CYCLES: Final = 1e15
 Column = list[float]
 
 
-def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
+def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
     """Sum of the active signals' weighted values; the weights are divided by their sum.
 
     A signal is active if it has a weight and could be computed. A leg without the candidate counts 0. Without any
     active signal the newest candidate is first, and all scores are 0.
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
-    found = in_order(legs)
-    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(found).items()]
+    found = in_tie_order(legs)
+    candidates = unscored(found)
     offered = {leg.name: leg for leg in found}
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None
@@ -65,7 +67,7 @@ def weighted(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candidate]:
         candidate.score = score
     if run.explanations is not None:
         _explain(found, candidates, shares, columns, ages, stage, run)
-    return cut(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
+    return truncate(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
 
 
 def ages_of(candidates: Sequence[Candidate], run: Run) -> list[float | None]:
@@ -99,7 +101,7 @@ def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    scored = leg.scored()
+    scored = leg.scores_by_id()
     if not scored:
         return [0.0] * len(candidates)
     raw = list(scored.values())
@@ -108,7 +110,7 @@ def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:
 
 
 def _vector(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    values = leg.scored()
+    values = leg.scores_by_id()
     return [max(0.0, values.get(candidate.id, 0.0)) for candidate in candidates]
 
 
@@ -133,19 +135,57 @@ def _explain(
     run: Run,
 ) -> None:
     assert run.explanations is not None
+    ids = [candidate.id for candidate in candidates]
     for leg in legs:
-        share = shares.get(leg.name, 0.0)
         column = columns.get(leg.name, [0.0] * len(candidates))
-        noted = {
-            candidate.id: {"normalised": value, "weight": share, "contribution": share * value}
-            for candidate, value in zip(candidates, column, strict=True)
-        }
-        run.explanations.leg(leg, noted)
-    raw = next((list(leg.scored().values()) for leg in legs if leg.name == KEYWORD), [])
+        run.explanations.note_leg(leg, dict(zip(ids, column, strict=True)), shares.get(leg.name, 0.0))
+    raw = next((list(leg.scores_by_id().values()) for leg in legs if leg.name == KEYWORD), [])
     scale = min_max(raw)._asdict() if raw else None
-    for index, candidate in enumerate(candidates):
-        values: dict[str, object] = {"weights": shares, "signals": {name: columns[name][index] for name in shares}}
-        values["keyword_scale"] = scale
-        if ages:
-            values["age"] = ages[index]
-        run.explanations.step(stage, candidate, None, candidate.score, values)
+    signals = [{name: columns[name][index] for name in shares} for index in range(len(candidates))]
+    noted: dict[str, Iterable[object]] = {
+        "weights": [shares] * len(ids),
+        "signals": signals,
+        "keyword_scale": [scale] * len(ids),
+    }
+    run.explain(stage, candidates, None, noted | ({"age": ages} if ages else {}))
+
+
+_HEAVIEST: Final = 1e6
+
+
+def edges(payload: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The payload's edges as (neighbour, weight); other entries are skipped, and a missing weight is 1."""
+    listed = payload.get("edges")
+    if not isinstance(listed, list):
+        return []
+    found = []
+    for edge in listed:
+        if isinstance(edge, dict) and isinstance(to := edge.get("to"), str):
+            weight = number(edge.get("weight", 1.0), 0.0, _HEAVIEST)
+            if weight is not None:
+                found.append((to, weight))
+    return found
+
+
+def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: float, most: int) -> list[float]:
+    """Each candidate's sum of edge weight * its neighbour's semantic value * `decay`, over its heaviest edges.
+
+    A candidate's edges are its own and those of other candidates to it; loops don't count. At most `most` count, ties
+    by the neighbour's id; an edge to a document that is no candidate is one of them and adds nothing.
+    Source: the graph signal of engrava's `search_hybrid`.
+    """
+    documents = [candidate.document for candidate in candidates]
+    value = dict(zip(reversed(documents), reversed(semantic), strict=True))
+    neighbours: dict[str, list[tuple[float, str]]] = {document: [] for document in documents}
+    for candidate, document in zip(candidates, documents, strict=True):
+        for to, weight in edges(candidate.payload):
+            if to == document:
+                continue
+            neighbours[document].append((-weight, to))
+            if to in neighbours:
+                neighbours[to].append((-weight, document))
+    gained = {}
+    for document, found in neighbours.items():
+        found.sort()
+        gained[document] = sum(-weight * value.get(to, 0.0) * decay for weight, to in found[:most])
+    return [gained[document] for document in documents]

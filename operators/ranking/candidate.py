@@ -9,8 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from schemas.errors import Reason
-from schemas.leg import LEGS
-from schemas.result import LegStatus
+from schemas.result import LEGS, LegStatus
 
 Payload = Mapping[str, Any]
 
@@ -34,7 +33,7 @@ class Leg:
     reason: Reason | None = None
     more: bool = False
 
-    def places(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
+    def ranks(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
         """Rank, from 0, and score of each wanted id, None: of all; an id that the leg returned twice has its first."""
         ranked = zip(self.ids, enumerate(self.scores), strict=True)
         if len(set(self.ids)) < len(self.ids):
@@ -44,17 +43,17 @@ class Leg:
             ranked = zip(first, first.values(), strict=True)
         return dict(ranked) if wanted is None else {id_: place for id_, place in ranked if id_ in wanted}
 
-    def scored(self) -> dict[str, float]:
+    def scores_by_id(self) -> dict[str, float]:
         """Each id's score, at its first rank."""
         scored = dict(zip(self.ids, self.scores, strict=True))
-        return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.places().items()}
+        return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.ranks().items()}
 
-    def offered(self) -> dict[str, Payload]:
+    def payloads_by_id(self) -> dict[str, Payload]:
         """Each id's payload, at its first rank."""
         offered = dict(zip(self.ids, self.payloads, strict=True))
         if len(offered) == len(self.ids):
             return offered
-        return {id_: self.payloads[rank] for id_, (rank, _) in self.places().items()}
+        return {id_: self.payloads[rank] for id_, (rank, _) in self.ranks().items()}
 
     def at(self, ranks: Sequence[int]) -> "Leg":
         """The leg with the hits of these ranks only."""
@@ -85,7 +84,7 @@ class Candidate:
         return own if isinstance(own, str) else self.id
 
 
-def in_order(legs: Sequence[Leg]) -> list[Leg]:
+def in_tie_order(legs: Sequence[Leg]) -> list[Leg]:
     """Legs in the order in which ties are broken: vector, keyword, structured, others by name. Source: own."""
     return sorted(legs, key=lambda leg: (_ORDER.get(leg.name, len(_ORDER)), leg.name))
 
@@ -93,11 +92,16 @@ def in_order(legs: Sequence[Leg]) -> list[Leg]:
 def union(legs: Sequence[Leg]) -> dict[str, Payload]:
     """Every id that a leg offered, in the order of ties, with the payload of the first leg that has it."""
     payloads: dict[str, Payload] = {}
-    for leg in in_order(legs):
-        offered = leg.offered()
+    for leg in in_tie_order(legs):
+        offered = leg.payloads_by_id()
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
+
+
+def unscored(legs: Sequence[Leg]) -> list[Candidate]:
+    """A candidate with score 0 for each document that a leg offered, in the order of ties."""
+    return [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -1,11 +1,14 @@
-"""Composite re-rank: relevance combined with a document's recency, importance and quality."""
+"""Composite re-rank: relevance combined with a document's recency, importance and quality.
 
+A document's quality, its worth for any query, comes from its salience, confidence, accesses and recency.
+"""
+
+import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.quality import Quality, importance, quality, recency, unused_days
-from operators.ranking.run import Run
+from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.run import Run, number
 from schemas.recipes.stages import Composite
 
 Column = list[float]
@@ -19,7 +22,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
 
     Source: memini's `search.RerankWith`, with its weights, 0.80 for relevance and 0.20 for quality.
     """
-    relevance, highest = _of_maximum([candidate.score for candidate in candidates])
+    relevance, highest = _scale_to_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
     worths: list[Quality] = []
     ages: list[float | None] = []
@@ -35,7 +38,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     if stage.quality:
         now = run.now(stage)
         worths = [quality(candidate, now, stage, run) for candidate in candidates]
-        terms["quality"], best = _of_maximum([worth.raw for worth in worths])
+        terms["quality"], best = _scale_to_maximum([worth.raw for worth in worths])
     weights = {name: getattr(stage, name) for name in terms}
     before = [candidate.score for candidate in candidates]
     for candidate in candidates:
@@ -52,8 +55,116 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     return best_first(candidates)
 
 
-def _of_maximum(column: Column) -> tuple[Column, float]:
+def _scale_to_maximum(column: Column) -> tuple[Column, float]:
     highest = max(column, default=0.0)
     if highest <= 0:
         return [0.0] * len(column), highest
     return [max(value / highest, _LEAST) for value in column], highest
+
+
+TIERS: Final = {"procedural": 0.95, "semantic": 0.90, "episodic": 0.55, "working": 0.30}
+OTHER_TIER: Final = 0.5
+DURABLE: Final = frozenset({"semantic", "procedural"})
+"""Tiers of documents without recency; their confidence decays instead."""
+
+RECENCY_DAYS: Final = 7.0
+LEAST_CONFIDENCE: Final = 0.05
+LOST_A_WEEK: Final = 0.05
+
+_SHAPE: Final = 1.2
+_SCALE_DAYS: Final = 180.0
+_FLOOR: Final = 0.5
+_GREATEST: Final = 1e6
+_ACCESSES: Final = 1e15
+
+
+class Quality(NamedTuple):
+    """A document's quality before it is divided by the set's maximum, and the values that it was computed from.
+
+    `age_days` is None for a durable document, `unconfirmed_days` for any other: neither counts there.
+    """
+
+    raw: float
+    salience: float
+    confidence: float
+    access_count: float
+    recency: float
+    age_days: float | None
+    unconfirmed_days: float | None
+
+
+def importance(payload: Payload, scale: float) -> float:
+    """The payload's importance / `scale`, within 0 and 1; missing: 0.
+
+    Source: MemPalace's `stage_importance_boost` for a scale of 5, memini's `Memory.Salience` for 1.
+    """
+    value = number(payload.get("importance"), 0.0, _GREATEST)
+    return min(value / scale, 1.0) if value is not None else 0.0
+
+
+def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
+    """Days since the document was last accessed, else updated, else created; None without a stamp."""
+    return run.age(candidate, now, "accessed_at", "updated_at", "created_at")
+
+
+def recency(age: float | None) -> float:
+    """exp(-days / 7); 0 without a stamp. Source: memini's `Memory.Recency`."""
+    return math.exp(-age / RECENCY_DAYS) if age is not None else 0.0
+
+
+def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Quality:
+    """salience * confidence * (1 + ln(1 + accesses)) * recency; a durable document's recency is 1.
+
+    Source: memini's `Memory.Quality`.
+    """
+    payload = candidate.payload
+    tier = payload.get("memory_tier")
+    tier = tier if isinstance(tier, str) else None
+    accesses = number(payload.get("access_count"), 0.0, _ACCESSES) or 0.0
+    durable = tier in DURABLE
+    worth = salience(payload, tier, stage.importance_scale)
+    age = unconfirmed = None
+    trusted = fading = 1.0
+    if durable:
+        unconfirmed = unconfirmed_days(candidate, now, run)
+        trusted = confidence(payload, unconfirmed, stage)
+    else:
+        age = unused_days(candidate, now, run)
+        fading = recency(age)
+    raw = worth * trusted * (1 + math.log1p(accesses)) * fading
+    return Quality(raw, worth, trusted, accesses, fading, age, unconfirmed)
+
+
+def salience(payload: Payload, tier: str | None, scale: float) -> float:
+    """The payload's own, else the tier's weight * (0.5 + 0.5 * importance).
+
+    Source: memini's `Memory.Salience`; that a payload may state its own is our own.
+    """
+    own = number(payload.get("salience"), 0.0, _GREATEST)
+    if own is not None:
+        return own
+    weight = TIERS.get(tier, OTHER_TIER) if tier is not None else OTHER_TIER
+    return weight * (0.5 + 0.5 * importance(payload, scale))
+
+
+def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
+    """Days since the later of two times: last confirmed (else updated), and last accessed; 0 without either.
+
+    Source: memini's `Memory.EffectiveConfidence`; the stamp `confirmed_at` is our own.
+    """
+    since = (run.age(candidate, now, "confirmed_at", "updated_at"), run.age(candidate, now, "accessed_at"))
+    return min((age for age in since if age is not None), default=0.0)
+
+
+def confidence(payload: Payload, days: float, stage: Composite) -> float:
+    """The payload's confidence after `days` without confirmation; missing: 1.
+
+    `linear`: 0.05 less for each week after the first, at least 0.05. Source: memini's `Memory.EffectiveConfidence`.
+    `weibull`: c * (0.5 + 0.5 * exp(-(days/180)^1.2)). Source: MemPalace's `KnowledgeGraph.query_entity`.
+    """
+    stated = number(payload.get("confidence"), 0.0, 1.0)
+    if stated is None:
+        return 1.0
+    if stage.confidence_decay == "weibull":
+        return stated * (_FLOOR + (1 - _FLOOR) * math.exp(-((days / _SCALE_DAYS) ** _SHAPE)))
+    return max(LEAST_CONFIDENCE, stated - LOST_A_WEEK * max(0.0, days / 7 - 1))

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Leg, in_order, union
-from operators.ranking.fusion import cut
-from operators.ranking.linear import bound
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, unscored
+from operators.ranking.fusion import bound, truncate
 from operators.ranking.run import Run
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Decay, DecayMode, DecayTier
+from schemas.result import KEYWORD, VECTOR
 
 COSINE_SHARE: Final = 0.7
 RECENCY_SHARE: Final = 0.3
@@ -17,10 +16,6 @@ NEUTRAL: Final = 0.5
 
 OLD: Final = 0.1
 """The weight beyond a step's threshold."""
-
-
-_NOTHING: Final = {"normalised": 0.0, "weight": 0.0, "contribution": 0.0}
-"""The explanation of a leg other than the vector leg: it contributes nothing."""
 
 
 class Resolved(NamedTuple):
@@ -59,15 +54,15 @@ def weight(age: float | None, decay: Resolved) -> float:
     return 2.0 ** (-age / decay.half_life) if age is not None else 0.0
 
 
-def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
+def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
     """0.7 * cosine within 0 and 1 + 0.3 * weight; where decay is off, the cosine. Equal scores: the better BM25 first.
 
     Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`; unlike it, a candidate that the vector leg did
     not return counts the smallest cosine of that leg.
     """
-    candidates = [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
+    candidates = unscored(legs)
     by_name = {leg.name: leg for leg in legs}
-    found = by_name[VECTOR].scored() if VECTOR in by_name else {}
+    found = by_name[VECTOR].scores_by_id() if VECTOR in by_name else {}
     neutral = _neutral(stage, by_name.get(VECTOR))
     cosines = [min(max(found.get(candidate.id, neutral), 0.0), 1.0) for candidate in candidates]
     columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
@@ -85,18 +80,18 @@ def decayed(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate]:
         candidate.score = score
     if run.explanations is not None:
         share = COSINE_SHARE if decay is not None else 1.0
-        noted = {
-            candidate.id: {"normalised": cosine, "weight": share, "contribution": share * cosine}
-            for candidate, cosine in zip(candidates, cosines, strict=True)
-        }
-        for leg in in_order(legs):
-            run.explanations.leg(leg, noted if leg.name == VECTOR else dict.fromkeys(noted, _NOTHING))
+        by_id = {candidate.id: cosine for candidate, cosine in zip(candidates, cosines, strict=True)}
+        for leg in in_tie_order(legs):
+            if leg.name == VECTOR:
+                run.explanations.note_leg(leg, by_id, share)
+            else:
+                run.explanations.note_leg(leg, dict.fromkeys(by_id, 0.0))
     run.explain(stage, candidates, None, columns, decay._asdict() if decay is not None else {})
-    bm25 = by_name[KEYWORD].scored() if KEYWORD in by_name else {}
+    bm25 = by_name[KEYWORD].scores_by_id() if KEYWORD in by_name else {}
     # Stable: the order by BM25 stays within equal scores, and that by id within equal BM25.
     ranked = sorted(candidates, key=lambda candidate: candidate.document)
     ranked.sort(key=lambda candidate: (-candidate.score, -bm25.get(candidate.id, 0.0)))
-    return cut(ranked, stage.limit)
+    return truncate(ranked, stage.limit)
 
 
 def _neutral(stage: Decay, vector: Leg | None) -> float:

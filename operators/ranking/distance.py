@@ -8,19 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.dedupe import content
-from operators.ranking.keywords import STOP_WORDS, keywords, overlap
-from operators.ranking.quality import importance
+from operators.ranking.composite import importance
+from operators.ranking.content import STOP_WORDS, content, keywords, overlap
 from operators.ranking.run import ModelScores, Run
-from schemas.recipes.parameters import DistanceStage, RecipeStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
+from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, RecipeStage, WeibullDecay
 
 Column = list[float]
 Factors = tuple[Column, Mapping[str, Sequence[Any]]]
 """The factor of each candidate's distance, and the columns that it was computed from."""
 
 
-def pipeline(
+def rank_by_distance(
     candidates: Sequence[Candidate], stages: Sequence[DistanceStage], max_distance: float, run: Run
 ) -> list[Candidate]:
     """The candidates, nearest first, with score = 1 - distance; a distance over `max_distance` drops its candidate.
@@ -31,7 +29,7 @@ def pipeline(
     if not stages and max_distance <= 0:
         return list(candidates)
     distances = [max(0.0, 1.0 - candidate.score) for candidate in candidates]
-    near = _within(distances, max_distance)
+    near = _indexes_within(distances, max_distance)
     kept = [candidates[index] for index in near]
     if not stages:
         return kept
@@ -39,11 +37,11 @@ def pipeline(
     for stage in stages:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
-        before = _scored(kept, moved)
+        before = _set_scores(kept, moved)
         run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
         run.reranked = run.reranked or moved != distances
         distances = moved
-    near = _within(distances, max_distance)
+    near = _indexes_within(distances, max_distance)
     near.sort(key=distances.__getitem__)
     return [kept[index] for index in near]
 
@@ -61,13 +59,13 @@ def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, ru
     picked = max(read, key=lambda candidate: model.scores[candidate.id])
     # Where a score is above 1 the smallest distance is 0.
     moved = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
-    before = _scored(moved, [smallest / 2] * len(moved))
+    before = _set_scores(moved, [smallest / 2] * len(moved))
     run.explain(stage, moved, before, {}, {"smallest": smallest, "distance": smallest / 2})
     run.reranked = True
     return [picked] + [candidate for candidate in candidates if candidate is not picked]
 
 
-def _scored(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:
+def _set_scores(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:
     """Set each candidate's score from its distance; return the scores before."""
     before = [candidate.score for candidate in candidates]
     for candidate, distance in zip(candidates, distances, strict=True):
@@ -75,7 +73,7 @@ def _scored(candidates: Sequence[Candidate], distances: Sequence[float]) -> list
     return before
 
 
-def _within(distances: Sequence[float], most: float) -> list[int]:
+def _indexes_within(distances: Sequence[float], most: float) -> list[int]:
     return [index for index, distance in enumerate(distances) if not 0 < most < distance]
 
 

@@ -1,16 +1,15 @@
-"""Fusion: the legs' lists become one."""
+"""Fusion: the legs' lists become one, by reciprocal ranks, by scores on one scale, or by an absolute similarity."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from operators.ranking.candidate import Candidate, Leg, in_order, union
+from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, union, unscored
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
-from schemas.leg import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
-from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, OneLeg, Rrf, Score
-from schemas.recipes.parameters import FusionStage
-from schemas.result import LegStatus
+from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score
+from schemas.recipes.stages import FusionStage
+from schemas.result import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR, LegStatus
 
 T = TypeVar("T")
 
@@ -18,7 +17,7 @@ Values = dict[str, float]
 Weights = Mapping[str, float]
 
 
-def cut(ranked: list[T], limit: int) -> list[T]:
+def truncate(ranked: list[T], limit: int) -> list[T]:
     """The first `limit` of what is ranked; all if it is 0 or less."""
     return ranked[:limit] if limit > 0 else ranked
 
@@ -30,10 +29,10 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
     weights are our own.
     """
     k = stage.k if stage.k > 0 else DEFAULT_K
-    found = in_order(legs)
-    values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.places().items()} for leg in found]
+    found = in_tie_order(legs)
+    values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.ranks().items()} for leg in found]
     weights = [_weight(stage.weights, leg.name) for leg in found]
-    return _fused(found, values, {}, weights, _sum, stage, run)
+    return _combine_legs(found, values, {}, weights, _sum, stage, run)
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
@@ -41,7 +40,7 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
 
     Source: memini's `search.FuseScores`, with its alpha of 0.5: relative score fusion. The means are our own.
     """
-    found = in_order(legs)
+    found = in_tie_order(legs)
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in found}
     found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in there]
@@ -51,8 +50,8 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
         weights = [_weight(convex, leg.name) for leg in found]
     else:
         weights = [_weight(stage.weights, leg.name) for leg in found]
-    values, scales = _normalised(found, stage.normaliser)
-    return _fused(found, values, scales, weights, COMBINATIONS[stage.combination], stage, run)
+    values, scales = _normalise(found, stage.normaliser)
+    return _combine_legs(found, values, scales, weights, COMBINATIONS[stage.combination], stage, run)
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
@@ -60,17 +59,17 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
 
     Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
     """
-    found = in_order(legs)
+    found = in_tie_order(legs)
     weights = [_weight(stage.weights, leg.name) for leg in found]
-    values, scales = _normalised(found, "dbsf")
-    return _fused(found, values, scales, weights, _sum, stage, run)
+    values, scales = _normalise(found, "dbsf")
+    return _combine_legs(found, values, scales, weights, _sum, stage, run)
 
 
 def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
     """One leg's list and its raw scores. Source: own."""
     found = [leg for leg in legs if leg.name == stage.name]
-    values = [leg.scored() for leg in found]
-    return _fused(found, values, {}, [1.0] * len(found), _sum, stage, run)
+    values = [leg.scores_by_id() for leg in found]
+    return _combine_legs(found, values, {}, [1.0] * len(found), _sum, stage, run)
 
 
 def _weight(weights: Weights, leg: str) -> float:
@@ -78,11 +77,11 @@ def _weight(weights: Weights, leg: str) -> float:
     return weights.get(leg, 0.0 if leg in {STRUCTURED, *CONTEXT_LEGS} else 1.0)
 
 
-def _normalised(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
+def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
     values: list[Values] = []
     scales: dict[str, Scale] = {}
     for leg in legs:
-        scored = leg.scored()
+        scored = leg.scores_by_id()
         raw = list(scored.values())
         if raw:
             scales[leg.name] = NORMALISERS[normaliser](raw)
@@ -92,7 +91,7 @@ def _normalised(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dic
     return values, scales
 
 
-def _fused(
+def _combine_legs(
     legs: Sequence[Leg],
     values: Sequence[Values],
     scales: Mapping[str, Scale],
@@ -103,7 +102,7 @@ def _fused(
 ) -> list[Candidate]:
     fused, payloads = combine(values, weights), union(legs)
     # Stable in reverse, too: equal scores keep the order of ties.
-    ranked = cut(sorted(payloads, key=fused.__getitem__, reverse=True), stage.limit)
+    ranked = truncate(sorted(payloads, key=fused.__getitem__, reverse=True), stage.limit)
     candidates = list(map(Candidate, ranked, map(fused.__getitem__, ranked), map(payloads.__getitem__, ranked)))
     if run.explanations is not None:
         _explain(legs, values, scales, weights, candidates, stage, run)
@@ -121,14 +120,10 @@ def _explain(
 ) -> None:
     assert run.explanations is not None
     for leg, of, weight in zip(legs, values, weights, strict=True):
-        noted = {
-            id_: {"normalised": value, "weight": weight, "contribution": weight * value} for id_, value in of.items()
-        }
-        run.explanations.leg(leg, noted)
+        run.explanations.note_leg(leg, of, weight)
     names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
     said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
-    for candidate in candidates:
-        run.explanations.step(stage, candidate, None, candidate.score, said)
+    run.explain(stage, candidates, None, {}, said)
 
 
 def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
@@ -180,3 +175,44 @@ COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], V
 }
 """By their names in recipes. A leg without the document counts 0 in the sum and the arithmetic mean, and is left out of
 the other two."""
+
+
+def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
+    """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg that did not answer leaves all weight
+    to the other.
+
+    A candidate that the vector leg did not return counts its bound, one that the keyword leg did not return counts 0.
+    Source: MemPalace's `reranker.rerank`, which works on the distance that a search returned; the similarity is our
+    own.
+    """
+    found = in_tie_order(legs)
+    by_name = {leg.name: leg for leg in found}
+    vector, keyword = by_name.get(VECTOR), by_name.get(KEYWORD)
+    alpha = 0.0 if vector is None else 1.0 if keyword is None else stage.alpha
+    weights = {VECTOR: alpha, KEYWORD: 1 - alpha if keyword is not None else 0.0}
+    cosines = vector.scores_by_id() if vector is not None else {}
+    bm25 = keyword.scores_by_id() if keyword is not None else {}
+    least = bound(vector) if vector is not None else 0.0
+    greatest = max(bm25.values(), default=0.0)
+    candidates = unscored(found)
+    similar = [max(0.0, cosines.get(candidate.id, least)) for candidate in candidates]
+    matching = [bm25.get(candidate.id, 0.0) / greatest if greatest > 0 else 0.0 for candidate in candidates]
+    for candidate, cosine, share in zip(candidates, similar, matching, strict=True):
+        candidate.score = min(1.0, weights[VECTOR] * cosine + weights[KEYWORD] * share)
+    if run.explanations is not None:
+        columns = {VECTOR: similar, KEYWORD: matching}
+        for leg in found:
+            column = columns.get(leg.name, [0.0] * len(candidates))
+            by_id = {candidate.id: value for candidate, value in zip(candidates, column, strict=True)}
+            run.explanations.note_leg(leg, by_id, weights.get(leg.name, 0.0))
+    shared = {"weights": weights, "bound": least, "greatest": greatest}
+    run.explain(stage, candidates, None, {"cosine": similar, "keyword": matching}, shared)
+    return truncate(best_first(candidates), stage.limit)
+
+
+def bound(vector: Leg) -> float:
+    """The greatest cosine of a document that the vector leg did not return: its smallest, at least 0; 0 if it is empty.
+
+    Source: own.
+    """
+    return max(0.0, min(vector.scores_by_id().values(), default=0.0))

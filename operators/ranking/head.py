@@ -1,4 +1,7 @@
-"""The head: the first candidates, which a stage ranks anew. The tail behind them keeps its order, and stays behind."""
+"""Stages that rank the first candidates again: by a model's scores, or by their dense vectors.
+
+The first candidates are the head. The tail behind them keeps its order, and stays behind.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -6,11 +9,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate
+from operators.ranking.candidate import Candidate, best_first_by_id
+from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, min_max
 from operators.ranking.run import Run
-from schemas.recipes.parameters import RecipeStage
-from schemas.recipes.similarity import SimilarityStage
+from schemas.recipes.stages import Feedback, RecipeStage, Rerank, SimilarityStage, Smoothing
 
 _OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
 
@@ -37,20 +40,101 @@ def head(candidates: list[Candidate], stage: SimilarityStage, run: Run) -> Head 
     for row, candidate in zip(vectors, first, strict=True):
         row[:] = read.get(candidate.id, 0.0)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    order, scale = rescaled([candidate.score for candidate in first])
+    order, scale = rescale([candidate.score for candidate in first])
     return Head(first, order, scale, vectors / np.where(lengths > 0, lengths, 1.0), candidates[stage.candidates :])
 
 
-def follow(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: Mapping[str, Any]) -> None:
+def place_tail(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: Mapping[str, Any]) -> None:
     """Give the tail min-max scores minus 1, so that scores never rise with rank; `shared` is for explanations."""
-    behind, scale = rescaled([candidate.score for candidate in tail])
+    behind, scale = rescale([candidate.score for candidate in tail])
     before = [candidate.score for candidate in tail]
     for candidate, value in zip(tail, behind, strict=True):
         candidate.score = value - 1
     run.explain(stage, tail, before, {"tail": behind}, shared, {"tail_scale": scale})
 
 
-def rescaled(column: Sequence[float]) -> tuple[list[float], Scale]:
+def rescale(column: Sequence[float]) -> tuple[list[float], Scale]:
     """The min-max scores, and by what scale."""
     scale = min_max(column) if column else _OF_NOTHING
     return scale.of(column), scale
+
+
+def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
+    """Put the reranked candidates first, by weight * model score + (1 - weight) * score, both min-max over them.
+
+    A candidate that the model left out is dropped, and with it the tail, which no model has read. Otherwise the tail
+    follows in its order, with min-max scores minus 1, so that scores never rise with rank. Candidates with equal scores
+    go by the document's id. A model that selects moves one candidate to the front. Without a model nothing changes.
+    Source: own; that what a reranker leaves out is dropped is the contract of memini's `rerank.Reranker`.
+    """
+    if run.model is None:
+        return candidates
+    if run.model.selects:
+        return pick(candidates, run.model, stage, run)
+    scores, top, _ = run.model
+    read = [candidate for candidate in candidates[:top] if candidate.id in scores]
+    tail = candidates[top:] if len(read) == len(candidates[:top]) else []
+    relevance, of_relevance = rescale([scores[candidate.id] for candidate in read])
+    order, of_order = rescale([candidate.score for candidate in read])
+    before = [candidate.score for candidate in read]
+    for candidate, new, old in zip(read, relevance, order, strict=True):
+        candidate.score = stage.weight * new + (1 - stage.weight) * old
+    columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
+    run.explain(stage, read, before, columns, {"top": top}, {"relevance_scale": of_relevance, "order_scale": of_order})
+    place_tail(tail, stage, run, {"top": top})
+    run.reranked = True
+    return best_first_by_id(read) + tail
+
+
+def feedback(candidates: list[Candidate], stage: Feedback, run: Run) -> list[Candidate]:
+    """(1 - weight) * score + weight * similarity, both min-max over the first candidates; the others follow.
+
+    The similarity is the cosine to the mean of the vectors of the best `top` that have one, weighted by 1 / place; 0
+    without a vector. Without vectors nothing changes. Source: Rocchio 1971, whose moved query is compared here with the
+    candidates alone; the weights and the mix are our own.
+    """
+    found = head(candidates, stage, run)
+    if found is None:
+        return candidates
+    best = found.vectors[found.vectors.any(axis=1)][: stage.top]
+    mean = (1 / np.arange(1, len(best) + 1)) @ best
+    cosines = (found.vectors @ mean / (np.linalg.norm(mean) or 1.0)).tolist()
+    similarity, of_similarity = rescale(cosines)
+    before = [candidate.score for candidate in found.candidates]
+    for candidate, old, like in zip(found.candidates, found.order, similarity, strict=True):
+        candidate.score = (1 - stage.weight) * old + stage.weight * like
+    columns = {"order": found.order, "cosine": cosines, "similarity": similarity}
+    scales = {"order_scale": found.scale, "similarity_scale": of_similarity}
+    run.explain(stage, found.candidates, before, columns, scales=scales)
+    place_tail(found.tail, stage, run, {})
+    return best_first_by_id(found.candidates) + found.tail
+
+
+def smoothing(candidates: list[Candidate], stage: Smoothing, run: Run) -> list[Candidate]:
+    """(1 - weight) * score + weight * mean score of the nearest, min-max over the first candidates; the others follow.
+
+    The mean is that of the nearest `neighbours` by cosine, each weighted by exp(cosine / temperature). A candidate
+    without a vector keeps its score, and is nobody's neighbour. Without vectors nothing changes. Source: Diaz 2005,
+    "Regularizing Ad Hoc Retrieval Scores", one step of it; the weights are our own.
+    """
+    found = head(candidates, stage, run)
+    if found is None:
+        return candidates
+    order = np.array(found.order)
+    known = found.vectors.any(axis=1)
+    cosines = np.where(known, found.vectors @ found.vectors.T, -np.inf)
+    np.fill_diagonal(cosines, -np.inf)
+    means = list(found.order)
+    for row in np.flatnonzero(known):
+        nearest = np.argsort(-cosines[row], kind="stable")[: min(stage.neighbours, int(known.sum()) - 1)]
+        # Only their ratios count, and no power of the greatest is too large.
+        weights = np.exp((cosines[row][nearest] - cosines[row][nearest[0]]) / stage.temperature)
+        means[row] = float(weights @ order[nearest] / weights.sum())
+    before = [candidate.score for candidate in found.candidates]
+    for candidate, old, mean in zip(found.candidates, found.order, means, strict=True):
+        candidate.score = (1 - stage.weight) * old + stage.weight * mean
+    run.explain(
+        stage, found.candidates, before, {"order": found.order, "mean": means}, scales={"order_scale": found.scale}
+    )
+    place_tail(found.tail, stage, run, {})
+    return best_first_by_id(found.candidates) + found.tail

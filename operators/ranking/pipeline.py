@@ -7,32 +7,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking import reflections
-from operators.ranking.blend import weighted
-from operators.ranking.candidate import Candidate, Leg, union
+from operators.ranking.blend import rank_by_blend
+from operators.ranking.candidate import Candidate, Leg, unscored
 from operators.ranking.composite import composite
-from operators.ranking.decay import decayed
-from operators.ranking.dedupe import dedupe
-from operators.ranking.distance import pipeline
-from operators.ranking.feedback import feedback
-from operators.ranking.fusion import dbsf, one_leg, rrf, score
-from operators.ranking.linear import linear
-from operators.ranking.relevance import rerank
+from operators.ranking.content import dedupe
+from operators.ranking.decay import rank_by_decay
+from operators.ranking.distance import rank_by_distance
+from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
+from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
-from operators.ranking.smoothing import smoothing
 from operators.ranking.temporal import temporal
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
-from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
-from schemas.recipes.similarity import Feedback, Smoothing
-from schemas.recipes.stages import Composite, Dedupe, Reflections, Rerank, Temporal
+from schemas.recipes.stages import (
+    Composite,
+    Dedupe,
+    DistanceStage,
+    Feedback,
+    FusionStage,
+    RecipeStage,
+    Reflections,
+    Rerank,
+    Smoothing,
+    Temporal,
+)
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
     Rrf: rrf,
     Score: score,
     Linear: linear,
     Dbsf: dbsf,
-    Weighted: weighted,
-    Decay: decayed,
+    Weighted: rank_by_blend,
+    Decay: rank_by_decay,
     VectorLeg: one_leg,
     KeywordLeg: one_leg,
 }
@@ -59,13 +65,13 @@ class Ranked(NamedTuple):
     run: Run
 
 
-def in_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
+def keep_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
     """The hits of an ordered lookup, in their order, with score 0. Source: own."""
     run = Run(Facts(), ScoreExplanations({}) if explain else None)
     if run.explanations is not None:
         for leg in legs:
-            run.explanations.leg(leg, {})
-    return Ranked([Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()], run)
+            run.explanations.note_leg(leg)
+    return Ranked(unscored(legs), run)
 
 
 def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
@@ -81,8 +87,8 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
         legs = reflections.without(legs, reflections=True)
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
     if recipe.measuring is recipe.fusion:
-        candidates = pipeline(candidates, (), recipe.max_distance, run)
-    return _through(recipe.ahead, recipe, Ranked(candidates, run))
+        candidates = rank_by_distance(candidates, (), recipe.max_distance, run)
+    return _run_stages(recipe.ahead, recipe, Ranked(candidates, run))
 
 
 def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vectors: Vectors | None = None) -> Ranked:
@@ -95,14 +101,14 @@ def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vect
         return ranked
     ranked.run.model = model
     ranked.run.vectors = vectors or {}
-    return _through(recipe.later, recipe, ranked)
+    return _run_stages(recipe.later, recipe, ranked)
 
 
-def _through(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
+def _run_stages(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
     candidates, run = ranked
     for stage in stages:
         if not isinstance(stage, DistanceStage):
             candidates = _LATER[type(stage)](candidates, stage, run)
         elif stage is recipe.measuring:
-            candidates = pipeline(candidates, recipe.distance, recipe.max_distance, run)
+            candidates = rank_by_distance(candidates, recipe.distance, recipe.max_distance, run)
     return Ranked(candidates, run)

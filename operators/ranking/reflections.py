@@ -3,26 +3,35 @@
 from collections.abc import Sequence
 
 from operators.ranking.blend import ages_of, newest_first, recency
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first, best_first_by_id, in_order, union
+from operators.ranking.candidate import (
+    Candidate,
+    Leg,
+    Payload,
+    best_first,
+    best_first_by_id,
+    in_tie_order,
+    union,
+    unscored,
+)
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
-from schemas.leg import VECTOR
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.stages import MOST_BOOST, Reflections
+from schemas.result import VECTOR
 
 
 def is_reflection(payload: Payload) -> bool:
-    """Whether the document is a reflection."""
+    """True if the document is a reflection."""
     return payload.get(TYPE) == REFLECTION
 
 
 def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
     """The legs without reflections, or without all other documents."""
-    return [_kept(leg, reflections) for leg in legs]
+    return [_keep(leg, reflections) for leg in legs]
 
 
-def _kept(leg: Leg, reflections: bool) -> Leg:
+def _keep(leg: Leg, reflections: bool) -> Leg:
     kept = [rank for rank, payload in enumerate(leg.payloads) if is_reflection(payload) != reflections]
     return leg if len(kept) == len(leg.ids) else leg.at(kept)
 
@@ -57,8 +66,8 @@ def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
         stage = Reflections()
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
-        return _undirected(legs, stage, run)
-    cosines = by_vector.scored()
+        return _newest_reflections(legs, stage, run)
+    cosines = by_vector.scores_by_id()
     candidates = [Candidate(id_, cosines[id_], payload) for id_, payload in union([by_vector]).items()]
     weight = stage.recency_weight
     if weight is None:
@@ -73,19 +82,15 @@ def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
     for candidate, value in zip(candidates, recent, strict=True):
         candidate.score = (1 - weight) * candidate.score + weight * value
     if run.explanations is not None:
-        noted = {
-            id_: {"normalised": cosine, "weight": 1 - weight, "contribution": (1 - weight) * cosine}
-            for id_, cosine in cosines.items()
-        }
-        run.explanations.leg(by_vector, noted)
+        run.explanations.note_leg(by_vector, cosines, 1 - weight)
     run.explain(stage, candidates, None, {"recency": recent, "age": ages}, {"recency_weight": weight})
     return best_first_by_id(candidates)
 
 
-def _undirected(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
-    candidates = newest_first([Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()])
+def _newest_reflections(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
+    candidates = newest_first(unscored(legs))
     if run.explanations is not None:
-        for leg in in_order(legs):
-            run.explanations.leg(leg, {})
+        for leg in in_tie_order(legs):
+            run.explanations.note_leg(leg)
     run.explain(stage, candidates, None, {})
     return candidates

@@ -12,18 +12,25 @@ from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.normalise import Scale
-from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import invalid
+from schemas.fields import unix_seconds
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.parameters import RecipeStage
-from schemas.timestamp import unix_seconds
+from schemas.recipes.stages import RecipeStage
 
 DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
+class TemporalExpression:
+    """The time of an expected answer: `days` before the query's now, plus or minus `tolerance` days (at least 1)."""
+
+    days: int
+    tolerance: int
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """What the stages read of a query.
+    """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
     the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
@@ -41,7 +48,7 @@ class Facts:
 
 
 class ModelScores(NamedTuple):
-    """What a model said of the first `top` candidates: point id -> relevance, higher is better.
+    """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
     A candidate of these without a score is irrelevant to the model. `selects`: the model only said which is the best.
     """
@@ -56,7 +63,7 @@ Steps = list[dict[str, Any]]
 
 @dataclass(slots=True)
 class ScoreExplanation:
-    """How one candidate got its score: its rank and score in each leg, and the step of each stage."""
+    """The explanation of one candidate's score: its rank and score in each leg, and the step of each stage."""
 
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: Steps = field(default_factory=list)
@@ -69,23 +76,20 @@ class ScoreExplanations:
         self.by_id: dict[str, ScoreExplanation] = {}
         self._parameters = parameters
 
-    def leg(self, leg: Leg, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note each id's rank and raw score in the leg, and the given values."""
-        for id_, (rank, score) in leg.places().items():
-            there = {"rank": rank, "score": score, **values.get(id_, {})}
+    def note_leg(self, leg: Leg, normalised: Mapping[str, float] = MappingProxyType({}), weight: float = 0.0) -> None:
+        """Note each id's rank and raw score in the leg, and its normalised score, where it has one, with the weight."""
+        for id_, (rank, score) in leg.ranks().items():
+            there: dict[str, Any] = {"rank": rank, "score": score}
+            if id_ in normalised:
+                value = normalised[id_]
+                there |= {"normalised": value, "weight": weight, "contribution": weight * value}
             self.by_id.setdefault(id_, ScoreExplanation()).legs[leg.name] = there
-
-    def step(
-        self, stage: RecipeStage, candidate: Candidate, before: float | None, after: float, values: Mapping[str, Any]
-    ) -> None:
-        """Note a candidate's score before and after a stage, and the values that it was computed from."""
-        self.noted(candidate.id, stage.name, before, after, self.parameters(stage), values)
 
     def parameters(self, stage: RecipeStage) -> Mapping[str, Any]:
         """The parameters by which the stage runs."""
         return self._parameters.get(stage.name, {})
 
-    def noted(
+    def note_step(
         self,
         id_: str,
         name: str,
@@ -101,11 +105,11 @@ class ScoreExplanations:
 
 @dataclass(slots=True)
 class Run:
-    """What accumulates while one query's candidates are ranked. `explanations` is None unless they are asked for.
+    """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `reranked`: a model or a distance stage
-    changed a score. `aged`: a stage read how old candidates are. `backends` are those beside the legs.
+    changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
     """
 
     facts: Facts
@@ -132,7 +136,7 @@ class Run:
         """
         if self.explanations is None:
             return
-        note, name, parameters = self.explanations.noted, stage.name, self.explanations.parameters(stage)
+        note, name, parameters = self.explanations.note_step, stage.name, self.explanations.parameters(stage)
         scores = repeat(None, len(candidates)) if before is None else before
         rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
         for candidate, score, row in zip(candidates, scores, rows, strict=True):

@@ -1,11 +1,217 @@
-"""Temporal targeting: a bonus for documents from the time that the query names."""
+"""The time that a query names (its temporal expression), and the stage `temporal`, which ranks by it."""
 
+import re
 from collections.abc import Sequence
+from datetime import date
+from typing import Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.run import Run
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Run, TemporalExpression
 from schemas.recipes.stages import Temporal
+
+_SECONDS_OF_DAY: Final = 86_400
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+_ONES: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TEENS: Final = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen")
+_TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_SINGLE: Final = ("zero", *_ONES, *_TEENS, "nineteen")
+_NUMBERS: Final = {
+    **{word: value for value, word in enumerate(_SINGLE)},
+    **{word: value for value, word in zip(range(20, 100, 10), _TENS, strict=True)},
+    **{
+        f"{tens}{joint}{ones}": value + unit
+        for value, tens in zip(range(20, 100, 10), _TENS, strict=True)
+        for unit, ones in enumerate(_ONES, 1)
+        for joint in " -"
+    },
+    "a hundred": 100,
+    "one hundred": 100,
+}
+
+# The end of a larger number ("a hundred and five", "1,000", "1.5") is not a number of its own: number words match with
+# the words before them, which are then not in _NUMBERS; such digits don't match.
+_N: Final = (
+    r"((?<![0-9][.,])[0-9]{1,4}"
+    r"|(?:(?:hundred|thousand) (?:and )?)?"
+    rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_ONES)}))?|{'|'.join(_SINGLE)})"
+    r"|(?:a|one) hundred)"
+)
+
+
+class _Relative(NamedTuple):
+    """A phrase, its days and tolerance; where the phrase has a number, the days of one unit. `grows`: the tolerance,
+    too, is that of one unit.
+    """
+
+    pattern: re.Pattern[str]
+    days: int
+    tolerance: int
+    grows: bool = False
+
+    def expression(self, count: int) -> "TemporalExpression":
+        """The time of `count` units."""
+        return TemporalExpression(self.days * count, self.tolerance * (max(count, 1) if self.grows else 1))
+
+
+def _relative(phrase: str, days: int, tolerance: int, *, grows: bool = False) -> _Relative:
+    return _Relative(re.compile(rf"\b(?:{phrase})\b"), days, tolerance, grows)
+
+
+_RELATIVE: Final = (
+    _relative(f"{_N} days? ago", 1, 2),
+    _relative("a couple (?:of )?days? ago", 2, 2),
+    _relative("yesterday", 1, 1),
+    _relative(f"{_N} weeks? ago", 7, 5),
+    _relative("a week ago|last week", 7, 3),
+    _relative(f"{_N} years? ago", 365, 30, grows=True),
+    _relative("a couple (?:of )?years ago", 730, 60),
+    _relative("a few years ago", 1095, 90),
+    _relative("a couple (?:of )?weeks ago", 14, 5),
+    _relative("a few weeks ago", 21, 5),
+    _relative("half a year ago|a half[ -]year ago", 182, 20),
+    _relative(f"{_N} months? ago", 30, 10),
+    _relative("a month ago|last month", 30, 7),
+    _relative("a year ago|last year", 365, 30),
+    _relative("a few days ago", 3, 2),
+    _relative("a couple (?:of )?months ago", 60, 10),
+    _relative("a few months ago", 90, 15),
+)
+"""The first that matches wins."""
+
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_LAST_WEEKDAY: Final = re.compile(rf"\blast ({'|'.join(_WEEKDAYS)})\b")
+_LATELY: Final = re.compile(r"\brecently\b")
+
+
+def temporal_expression(query: str, now: float) -> TemporalExpression | None:
+    """The time that an English query names, relative phrases before absolute dates; None where it names none.
+
+    `now` is in Unix seconds within the years 1 to 9999 and its date the UTC calendar's; a date after it gives negative
+    days. An ISO date is read in a text of any language. The time taken is linear in the text's length.
+
+    Source: memini's `search.RegexAnchorExtractor` for days, weeks, months, one year and recently; number
+    words, the other phrases and dates are our own.
+    """
+    # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
+    text = " ".join(query.upper().lower().split())
+    for row in _RELATIVE:
+        found = row.pattern.search(text)
+        if found is None:
+            continue
+        count = _number(found[1]) if row.pattern.groups else 1
+        if count is not None:
+            return row.expression(count)
+    if found := _LAST_WEEKDAY.search(text):
+        return TemporalExpression(_days_since(found[1], now), 1)
+    return TemporalExpression(14, 14) if _LATELY.search(text) else _absolute(text, now)
+
+
+def _days_since(weekday: str, now: float) -> int:
+    """To the latest such day before today, 1 to 7."""
+    today = date.fromordinal(_today(now)).weekday()
+    return (today - _WEEKDAYS.index(weekday) - 1) % len(_WEEKDAYS) + 1
+
+
+def _number(words: str) -> int | None:
+    return int(words) if words.isdigit() else _NUMBERS.get(words)
+
+
+def _absolute(text: str, now: float) -> TemporalExpression | None:
+    today = _today(now)
+    found = find_date(text, date.fromordinal(today))
+    return found and TemporalExpression(today - found[0].toordinal(), found[1])
+
+
+def _today(now: float) -> int:
+    return int(now // _SECONDS_OF_DAY) + _EPOCH
+
+
+_MONTHS: Final = {
+    "january": 1,
+    "february": 2,
+    "march": 3,
+    "april": 4,
+    "may": 5,
+    "june": 6,
+    "july": 7,
+    "august": 8,
+    "september": 9,
+    "october": 10,
+    "november": 11,
+    "december": 12,
+}
+_SEASONS: Final = {"spring": 4, "summer": 7, "autumn": 10, "fall": 10, "winter": 1}
+_SHORT: Final = {"sept": 9, **{name[:3]: number for name, number in _MONTHS.items()}}
+_NUMBER_OF: Final = {**_SHORT, **_MONTHS, **_SEASONS}
+
+_LEAP_GAP: Final = 8
+"""29 February can be this many years away: no year between 1896 and 1904 has one."""
+
+_YEAR: Final = r"(?P<year>[0-9]{4})"
+# "10:30 May", "1.7 May" and "march 7.5 miles" hold no day.
+_DAY_OF_MONTH: Final = r"(?<![0-9][.,:])(?P<{}>[0-9]{{1,2}})(?:st|nd|rd|th)?\b(?![.:][0-9])"
+_MONTH: Final = rf"\b(?P<name>{'|'.join(_MONTHS)})\b"
+_SEASON: Final = rf"\b(?P<name>{'|'.join(_SEASONS)})\b"
+_ANY_MONTH: Final = "|".join([*_MONTHS, *_SHORT])
+_DAY_AND_MONTH: Final = (
+    rf"\b(?:{_DAY_OF_MONTH.format('day')} (?:of )?(?P<name>{_ANY_MONTH})\b\.?"
+    rf"|(?P<name_before>{_ANY_MONTH})\b\.? (?:the )?{_DAY_OF_MONTH.format('day_after')})"
+)
+# "March" and "May" are plain words, too, and so are "spring" and "fall".
+_WITHIN: Final = r"\b(?:in|during|last|since)"
+# Only a day may be "in" its year: people "march in 2022".
+_OF: Final = "(?: ?, ?| (?:of )?)"
+_OF_OR_IN: Final = "(?: ?, ?| (?:of |in )?)"
+
+_CALENDAR: Final = (
+    (re.compile(rf"(?<![0-9]){_YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})(?![0-9])"), 2),
+    (re.compile(rf"{_DAY_AND_MONTH}{_OF_OR_IN}{_YEAR}\b"), 2),
+    (re.compile(_DAY_AND_MONTH), 2),
+    (re.compile(rf"{_MONTH}{_OF}{_YEAR}\b"), 15),
+    (re.compile(rf"{_WITHIN} {_MONTH}"), 15),
+    (re.compile(rf"{_SEASON}{_OF}{_YEAR}\b"), 45),
+    (re.compile(rf"{_WITHIN} (?:the )?{_SEASON}"), 45),
+    (re.compile(r"\b(?:in|during|since) (?P<year>19[0-9]{2}|20[0-9]{2}|2100)\b(?![-/.][0-9])"), 120),
+)
+"""Pattern and tolerance in days; the first that matches wins."""
+
+
+def find_date(text: str, today: date) -> tuple[date, int] | None:
+    """The middle of the day, month, season or year that a text names, and a tolerance in days.
+
+    The text is lower case with single spaces. Without a year it is the latest such date that isn't after `today`. A
+    date that the calendar doesn't have is None, as is a text that names none. Source: own.
+    """
+    for pattern, tolerance in _CALENDAR:
+        found = pattern.search(text)
+        if found:
+            middle = _middle(found.groupdict(), today)
+            return (middle, tolerance) if middle else None
+    return None
+
+
+def _middle(parts: dict[str, str | None], today: date) -> date | None:
+    name = parts.get("name") or parts.get("name_before")
+    day = parts.get("day") or parts.get("day_after")
+    year = parts.get("year")
+    if name:
+        month, middle = _NUMBER_OF[name], 15
+    else:
+        month, middle = int(parts.get("month") or 7), 1
+    if day:
+        middle = int(day)
+    if year:
+        return _date(int(year), month, middle)
+    past = (_date(today.year - back, month, middle) for back in range(_LEAP_GAP + 1))
+    return next((found for found in past if found and found <= today), None)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
 
 
 def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list[Candidate]:

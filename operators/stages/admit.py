@@ -9,9 +9,8 @@ from bytewax.dataflow import Stream, operator
 
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import placed
+from operators.query.filters import Ask, placed, unanswered
 from operators.query.in_flight import InFlight
-from operators.query.indexed import Ask, unanswered
 from operators.query.syntax.expression import parse
 from operators.stages.backend_stage import Queries, pure
 from schemas.errors import Reason, invalid

@@ -29,16 +29,15 @@ from operators.caching.coalescing import Coalescer
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, direction, fingerprint
-from operators.query.answer import Answer, CachedAnswer, Page
 from operators.query.canonical import Canonical, Shape
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
+from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.search_bodies import legs, vector_of
-from operators.ranking.temporal_expressions import temporal_expression
+from operators.ranking.temporal import temporal_expression
 from schemas.errors import DeadLetterClass, InputError
-from schemas.leg import VECTOR
-from schemas.result import RetrievalStage, Status
+from schemas.result import VECTOR, RetrievalStage, Status
 
 _LEAST: Final = 0.5
 _MOST_TIME: Final = 1.1

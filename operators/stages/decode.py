@@ -15,10 +15,10 @@ from operators.runtime.stage import Batch, Messages, entry
 from operators.telemetry.signals import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_dimension, json_object, parse, readable, validated
-from schemas.normalization import nfc
+from schemas.fields import unix_seconds
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits
-from schemas.timestamp import unix_seconds
+from schemas.texts import nfc
 
 
 @dataclass(frozen=True, slots=True)

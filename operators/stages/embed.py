@@ -13,7 +13,7 @@ from bytewax.dataflow import Stream, operator
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.bisection import bisected
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
@@ -21,7 +21,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.load import Load
 from operators.stages.backend_stage import BackendStage, Queries, ask
 from schemas.errors import BackendBadResponse, BackendError
-from schemas.leg import VECTOR, VECTOR_CONTEXT
+from schemas.result import VECTOR, VECTOR_CONTEXT
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:

@@ -6,7 +6,7 @@ from bytewax.dataflow import Stream, operator
 
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.ranking.pipeline import first_phase, in_order
+from operators.ranking.pipeline import first_phase, keep_order
 from operators.stages.backend_stage import Queries, pure
 from schemas.result import LegStatus, RetrievalStage
 
@@ -20,7 +20,7 @@ def fused(query: InFlight) -> InFlight:
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
-        outcome.rank(in_order(legs, explain=asked.explain))
+        outcome.rank(keep_order(legs, explain=asked.explain))
     candidates = len(outcome.candidates)
     query.trace.child(
         "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}

@@ -13,14 +13,13 @@ from bytewax.dataflow import Stream, operator
 from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
-from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.debug import debug
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
+from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, page, pool, pooled, result, result_id
+from operators.query.result import clock, debug, page, pool, pooled, result, result_id
 from operators.query.search_bodies import depth
 from operators.runtime.stage import defect
 from operators.stages.answers import Answers

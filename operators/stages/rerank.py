@@ -16,10 +16,10 @@ from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.verdict_cache import VerdictCache
+from operators.query.backend_answers import PartialScores, RerankScores, Scores
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import PartialScores, RerankScores, Scores
 from operators.query.trace import Attributes
-from operators.ranking.dedupe import content
+from operators.ranking.content import content
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread

@@ -20,10 +20,10 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.ordered import looked_up
 from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
 from operators.clients.qdrant.term_idf import TermIdf
+from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
-from operators.query.hits import Hits
 from operators.query.in_flight import Found, InFlight
-from operators.query.paging import turn
+from operators.query.paging import find_page
 from operators.query.search_bodies import Search, Searches, Unfinished, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg
 from operators.runtime.defect import defect_of_call
@@ -34,8 +34,7 @@ from operators.stages.apart import Apart, Apartness
 from operators.stages.backend_stage import Queries, query_io
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.leg import CONTEXT_LEGS, KEYWORD, KEYWORD_CONTEXT, LEGS, STRUCTURED, VECTOR, VECTOR_CONTEXT
-from schemas.result import LegStatus
+from schemas.result import CONTEXT_LEGS, KEYWORD, KEYWORD_CONTEXT, LEGS, STRUCTURED, VECTOR, VECTOR_CONTEXT, LegStatus
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _TOLD: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
@@ -107,7 +106,7 @@ def _found(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
-    page = turn(found.values, asked.after, asked.limit)
+    page = find_page(found.values, asked.after, asked.limit)
     leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
     query.retrieval.end = page.ends[-1] if page.ends else None

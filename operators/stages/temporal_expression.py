@@ -12,8 +12,8 @@ from bytewax.dataflow import Stream, operator
 from operators.clients.chat.temporal_expressions import TemporalExtractor
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
-from operators.ranking import temporal_expressions as rules
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking import temporal as rules
+from operators.ranking.run import TemporalExpression
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.backend_stage import BackendStage, Queries, ask, pure

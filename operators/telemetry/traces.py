@@ -24,7 +24,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 
 from operators.query.trace import Attributes, Headers
 from operators.telemetry.metrics import FlowMetrics
-from schemas.header import folded
+from schemas.headers import folded
 
 DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""

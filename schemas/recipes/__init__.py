@@ -1,6 +1,5 @@
 """Recipes: ranking pipelines as data."""
 
-from schemas.recipes.recipe import MAX_DISTANCE, Recipe, RecipeError
-from schemas.recipes.shipped import DEFAULT, SHIPPED
+from schemas.recipes.recipe import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 
 __all__ = ["DEFAULT", "MAX_DISTANCE", "SHIPPED", "Recipe", "RecipeError"]

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from schemas.leg import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
-from schemas.recipes.parameters import FusionStage, Legs, RecipeStage, Share, Span, Weight
+from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
+from schemas.result import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]

@@ -7,6 +7,8 @@ Rules
 - One model at most ranks: by `rerank`, or by `llm_rerank`, which is the last stage.
 - `rerank` is before the stages that read dense vectors.
 - A stage is written as its name, or as its name with its parameters: `dedupe`, or `score: {alpha: 0.3}`.
+
+The shipped recipes are there in every installation. A deployment may add recipes, and redefine these.
 """
 
 import hashlib
@@ -21,9 +23,17 @@ from pydantic_core import ErrorDetails
 
 from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
-from schemas.recipes.parameters import DistanceStage, FusionStage, RecipeStage
-from schemas.recipes.similarity import SimilarityStage
-from schemas.recipes.stages import LATER, LlmRerank, Reflections, Rerank, Temporal
+from schemas.recipes.stages import (
+    LATER,
+    DistanceStage,
+    FusionStage,
+    LlmRerank,
+    RecipeStage,
+    Reflections,
+    Rerank,
+    SimilarityStage,
+    Temporal,
+)
 from schemas.wording import MAX_WORDED, joined, worded
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
@@ -167,7 +177,7 @@ class Recipe:
 
     @cached_property
     def compared(self) -> int:
-        """How many of the first candidates are compared by their dense vectors."""
+        """The number of first candidates that are compared by their dense vectors."""
         return max((stage.candidates for stage in self.stages if isinstance(stage, SimilarityStage)), default=0)
 
     @cached_property
@@ -178,7 +188,7 @@ class Recipe:
 
     @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
-        """The distance stages that run, but for the chat model's."""
+        """The distance stages that run, without the chat model's."""
         return tuple(stage for stage in self.running if isinstance(stage, DistanceStage) and _computes(stage))
 
     @cached_property
@@ -198,12 +208,12 @@ class Recipe:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether the ranking depends on the query's clock."""
+        """True if the ranking depends on the query's clock."""
         return not _STAMPS.isdisjoint(self.reads)
 
     @property
     def asks_chat(self) -> bool:
-        """Whether it cannot do without the chat model."""
+        """True if the recipe needs the chat model."""
         temporal = self.stage(Temporal)
         return isinstance(temporal, Temporal) and temporal.extractor == "chat"
 
@@ -274,3 +284,26 @@ def _computes(stage: RecipeStage) -> bool:
 
 def _names(stages: tuple[type[RecipeStage], ...]) -> str:
     return ", ".join(stage.name for stage in stages)
+
+
+_ON = {"enabled": True}
+_OF_CONTEXT = {"weight": 0.7, "context": 0.5}
+_WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
+
+_SHIPPED: Final[Mapping[str, list[object]]] = {
+    "hybrid": ["score", "dedupe", {"rerank": {"weight": 0.6}}],
+    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
+    "signals": ["weighted", "reflections"],
+    "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
+    "decay": [{"decay": _ON}],
+    "rrf": ["rrf", "dedupe", "rerank"],
+    "keyword": ["keyword", "dedupe"],
+    "vector": ["vector", "dedupe"],
+    "documents": ["score", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
+    "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
+}
+
+SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}
+"""The shipped recipes, by name."""
+
+DEFAULT: Final = "hybrid"

@@ -1,13 +1,86 @@
-"""The stages after fusion: one list of candidates in, one list out."""
+"""The stages of a recipe: their base, the types of parameters, and every stage after fusion."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT
-from schemas.recipes.parameters import DistanceStage, Limit, RecipeStage, Share, Span, Weight
-from schemas.recipes.similarity import Feedback, Smoothing
+from schemas.result import KEYWORD, VECTOR
+
+Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Span = Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)]
+"""Days or cycles: a divisor, and so never 0."""
+Limit = Annotated[int, Field(ge=-(2**31), lt=2**31, description="Candidates that the stage keeps; 0 or less: all.")]
+Legs = tuple[str, ...]
+
+NOTHING: frozenset[str] = frozenset()
+
+
+class RecipeStage(BaseModel):
+    """A stage's parameters. An unknown one, or one out of its bounds, raises pydantic's ValidationError."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: ClassVar[str]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The payload fields that the stage reads."""
+        return NOTHING
+
+
+class FusionStage(RecipeStage):
+    """A stage that fuses the hits of the legs into one list. Every recipe begins with one."""
+
+    limit: Limit = 0
+
+    @property
+    def legs(self) -> Legs:
+        """The legs that the stage needs."""
+        return VECTOR, KEYWORD
+
+    @property
+    def unasked(self) -> Legs:
+        """The legs of a query that has nothing to search by. None: such a query finds nothing."""
+        return ()
+
+
+class DistanceStage(RecipeStage):
+    """A stage that works on distance = max(0, 1 - score)."""
+
+    enabled: bool = Field(default=False, description="Whether the stage runs.")
+
+
+class SimilarityStage(RecipeStage):
+    """A stage that reads the dense vectors of the first candidates; the others follow in their order."""
+
+    candidates: Annotated[int, Field(ge=2, le=200)] = Field(
+        default=50, description="Candidates whose dense vectors are read."
+    )
+
+
+class Feedback(SimilarityStage):
+    """Pseudo-relevance feedback: what is like the best candidates gets a higher score."""
+
+    name: ClassVar = "feedback"
+    weight: Share = Field(default=0.4, description="Share of the similarity to the best candidates.")
+    top: Annotated[int, Field(ge=1, le=50)] = Field(
+        default=3, description="Candidates that are taken for the best: the others are compared with their mean."
+    )
+
+
+class Smoothing(SimilarityStage):
+    """Score regularisation: a candidate's score moves towards those of the candidates that are like it."""
+
+    name: ClassVar = "smoothing"
+    weight: Share = Field(default=0.4, description="Share of the mean score of the nearest candidates.")
+    neighbours: Annotated[int, Field(ge=1, le=50)] = Field(default=10, description="Nearest candidates that count.")
+    temperature: Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)] = Field(
+        default=0.05, description="How fast their weight falls with the cosine: exp(cosine / temperature)."
+    )
+
 
 TEXTS: Final = frozenset(COLUMNS)
 MOST_BOOST: Final = 1e6

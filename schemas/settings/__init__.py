@@ -1,13 +1,12 @@
 """Settings: one YAML file, overridden by environment variables; all errors are reported at once, by path."""
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
-from schemas.settings.cascade import CacheSettings, CursorSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits, Topics
 from schemas.settings.policies import FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import Between, DecaySettings, Profile
 from schemas.settings.reading import load
-from schemas.settings.root import Defaults, Settings, TelemetrySettings
+from schemas.settings.root import CacheSettings, CursorSettings, Defaults, Settings, TelemetrySettings
 
 __all__ = [
     "Between",

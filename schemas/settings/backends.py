@@ -71,12 +71,12 @@ class RerankSettings(Backend):
 
     @property
     def documents(self) -> int:
-        """How many documents a call carries; for late interaction, how many queries."""
+        """The number of documents in a call; for late interaction, of queries."""
         return self.max_batch if self.max_batch is not None else _DOCUMENTS.get(self.kind, 1000)
 
     @property
     def calls(self) -> int:
-        """How many calls are in flight at a time; 0 or less is no bound."""
+        """The greatest number of calls in flight; 0 or less is no bound."""
         return self.max_concurrency if self.max_concurrency is not None else _CALLS.get(self.kind, 16)
 
     @model_validator(mode="after")

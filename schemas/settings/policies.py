@@ -65,7 +65,7 @@ class SourcePolicy(Section):
 
     @property
     def hides(self) -> bool:
-        """Whether the policy hides documents when the firewall is on."""
+        """True if the policy hides documents when the firewall is on."""
         return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
 
     @property

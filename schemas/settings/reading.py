@@ -1,19 +1,88 @@
-"""Reading the configuration: a file, the environment over it, and every problem of both at once."""
+"""Reading the configuration: a file, the environment over it, every problem of both at once, and the values in effect.
+
+A variable is `RANKSTREAM_` and a path in upper case, its parts joined by two underscores: `RANKSTREAM_KAFKA__CLIENT`.
+It may hold a whole section as JSON. Each problem names a key, or a variable, and says what is expected. No problem
+repeats a value, for it may be a secret.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import orjson
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from schemas.errors import ConfigError
-from schemas.settings import environment
 from schemas.settings.document import read
-from schemas.settings.problems import problems
-from schemas.settings.root import Settings
+from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import Section
+from schemas.wording import Loc, likely, names, worded
+
+_OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+"""Variables that Kubernetes sets in each container for a Service whose name begins with rankstream."""
+
+
+def path_of(variable: str) -> Loc:
+    """The path of the setting that a variable sets."""
+    return tuple(variable[len(PREFIX) :].lower().split(DELIMITER))
+
+
+def ours(environ: Iterable[str]) -> Iterator[str]:
+    """The variables that are meant for us."""
+    for variable in sorted(environ):
+        if variable.upper().startswith(PREFIX) and (
+            DELIMITER in variable or not _OF_SERVICES.fullmatch(f"_{variable[len(PREFIX) :].upper()}")
+        ):
+            yield variable
+
+
+def _unknown_variables() -> Iterator[str]:
+    """A problem for each variable whose section does not exist; its keys are validated with the others."""
+    sections = names(Settings, ())
+    for variable in ours(os.environ):
+        section = str(path_of(variable)[0])
+        if section not in sections:
+            near = likely(section, sections)
+            meant = f"; did you mean {PREFIX}{near.upper()}?" if near is not None else ""
+            yield f"{variable}: no such setting{meant}"
+
+
+def _illegible_variables() -> Iterator[str]:
+    """A problem for each variable that stands for a whole section and holds no JSON object."""
+    for variable in ours(os.environ):
+        if names(Settings, path_of(variable)) and not _is_object(os.environ[variable]):
+            yield f"{variable}: a section is set by a JSON object, or its keys one by one: {variable}{DELIMITER}..."
+
+
+def _variables() -> Mapping[Loc, str]:
+    """The variables that are meant for us, by the path of what they set."""
+    return {path_of(variable): variable for variable in ours(os.environ)}
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(orjson.loads(value), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+_MISSING: Final[Mapping[Loc, str]] = {
+    ("qdrant",): "set qdrant.url to the address of a server, or qdrant.path to a directory"
+}
+"""The hint for a missing section without a default."""
+
+
+def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
+    """A line for an error; the value of a variable of the environment is named by that."""
+    path = item["loc"]
+    where = variables.get(path) or ".".join(map(str, path)) or "settings"
+    if item["type"] == "missing" and (hint := _MISSING.get(path)) is not None:
+        return f"{where}: missing: {hint}"
+    return f"{where}: {worded(item, Settings)}"
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -26,13 +95,14 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
         for where in sorted(_misplaced(document, secrets(), ""))
     ]
-    wrong += environment.unknown_variables(os.environ, Settings)
-    if illegible := list(environment.illegible(os.environ, Settings)):
-        raise ConfigError("\n".join(wrong + illegible))
+    wrong += _unknown_variables()
+    if wrong_json := list(_illegible_variables()):
+        raise ConfigError("\n".join(wrong + wrong_json))
     try:
-        settings = Settings(**_merged(overrides or {}, document))
+        settings = Settings(**_merge(overrides or {}, document))
     except ValidationError as error:
-        wrong += problems(error, Settings, environment.variables(os.environ))
+        found = error.errors(include_url=False, include_input=False)
+        wrong += [_problem(item, _variables()) for item in found]
     except SettingsError as error:
         wrong.append(str(error))
     else:
@@ -56,9 +126,66 @@ def _misplaced(section: Mapping[str, Any], names: frozenset[str], path: str) -> 
             yield from _misplaced(value, names, f"{path}{name}.")
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(under)
     for name, value in over.items():
         beneath = merged.get(name)
-        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+        merged[name] = _merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
     return merged
+
+
+MASK: Final = "***"
+
+_ISSUER: Final = ("kafka", "sasl", "token_url")
+"""A URL that may have a query, in which a key may be."""
+
+
+class Value(NamedTuple):
+    """One value. `source` is `default`, `file`, or the name of the variable that set it."""
+
+    path: Loc
+    value: Any
+    source: str
+    secret: bool
+
+
+def effective(file: Path | None) -> list[Value]:
+    """Every value of the configuration, in the order of the sections; secrets are masked. Raises ConfigError."""
+    settings = load(file)
+    document = read(file) if file is not None else {}
+    variables = _variables()
+    dumped = settings.model_dump(mode="json")
+    dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
+    hidden = secrets()
+    found = []
+    for path, value in _leaves(dumped, ()):
+        is_query = path == _ISSUER and value is not None and "?" in value
+        secret = path[-1] in hidden or is_query
+        if secret and value is not None:
+            value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
+        found.append(Value(path, value, _source(path, document, variables), secret))
+    return found
+
+
+def _leaves(section: Mapping[str, Any], path: Loc) -> Iterator[tuple[Loc, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
+def _source(path: Loc, document: Mapping[str, Any], variables: Mapping[Loc, str]) -> str:
+    lowered = tuple(str(name).lower() for name in path)
+    for length in range(len(path), 0, -1):
+        if (variable := variables.get(lowered[:length])) is not None:
+            return variable
+    return "file" if _sets(document, path) else "default"
+
+
+def _sets(document: Any, path: Loc) -> bool:
+    for name in path:
+        if not isinstance(document, Mapping) or name not in document:
+            return False
+        document = document[name]
+    return True

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from schemas import cloud_event
+from schemas import headers as names
 from schemas.settings import Limits
 
 QUERY_BYTES: Final = Limits().max_message_bytes
@@ -15,7 +15,7 @@ DOCUMENT_BYTES: Final = Limits().max_document_bytes
 _QUERY: Final = {"query_id": "q", "text": "water"}
 _DOCUMENT: Final = {"id": "d", "text": "water"}
 
-ENVELOPE: Final = ((cloud_event.CONTENT_TYPE, cloud_event.ENVELOPE.encode()),)
+ENVELOPE: Final = ((names.CONTENT_TYPE, names.ENVELOPE.encode()),)
 """The header of an event in an envelope."""
 
 Make = Callable[[int], Any]

@@ -18,8 +18,8 @@ from operators.query.message import Message, Rejected
 from operators.query.refusal import caller
 from operators.runtime.stage import applied
 from schemas import event, wording
-from schemas.cloud_event import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
+from schemas.headers import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.query import QueryEvent
 from schemas.recipes import recipe
 from schemas.wording import MAX_WORDED

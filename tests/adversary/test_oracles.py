@@ -13,16 +13,15 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.term_idf import TermIdf
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.query.capabilities import Capabilities
-from operators.query.embedding import Embedding
-from operators.query.hits import Hits
+from operators.query.backend_answers import Embedding, Hits
+from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Searches
 from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import Bounds
 from operators.stages.retrieve import Retriever
 from schemas.document import point_id
-from schemas.leg import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
 from tests.operators.indexing.neighbours import Event, Index, settings

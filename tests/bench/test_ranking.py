@@ -10,11 +10,11 @@ import pytest
 
 import operators.ranking
 from bench import arrays, ranking, report, unexplained
-from operators.ranking.blend import weighted
+from operators.ranking.blend import rank_by_blend
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import ModelScores, Run
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes.fusion import Weighted
+from schemas.result import KEYWORD, VECTOR
 from tests.operators.ranking.pools import ids, keyword, rank, vector
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_the_blend_over_arrays_is_the_same() -> None:
             f"{name}_weight": chance.choice([0.1, 0.3, 1.0]) for name in ("keyword", "vector", "recency", "priority")
         }
         stage = Weighted(**weights)
-        blend = weighted(found, stage, Run(ranking.FACTS))
+        blend = rank_by_blend(found, stage, Run(ranking.FACTS))
         over_arrays = arrays.weighted(found, stage, ranking.FACTS)
         assert ids(over_arrays) == ids(blend)
         assert [each.score for each in over_arrays] == pytest.approx([each.score for each in blend], rel=1e-12)
@@ -60,7 +60,7 @@ def test_ties_over_arrays_stand_as_ours() -> None:
     hits = [(name, 0.5) for name in "dbca"]
     found = [vector(*hits), keyword(*hits[::-1])]
     assert ids(arrays.weighted(found, Weighted(), ranking.FACTS)) == list("abcd")
-    assert ids(weighted(found, Weighted(), Run(ranking.FACTS))) == list("abcd")
+    assert ids(rank_by_blend(found, Weighted(), Run(ranking.FACTS))) == list("abcd")
 
 
 def all_said(ranked: Ranked | Any) -> tuple[Any, ...]:

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from schemas.settings import load
-from schemas.settings.cascade import MIN_SECRET
 from schemas.settings.reading import secrets
+from schemas.settings.root import MIN_SECRET
 from tests.deploy.api_server import serving
 from tests.deploy.chart import NAMESPACE, RELEASE, Rendered, render, rendered
 from tests.deploy.files import FLOWS

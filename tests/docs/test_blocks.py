@@ -90,6 +90,10 @@ def test_commands_are_ones(block: Block, tmp_path: Path, monkeypatch: pytest.Mon
     assert done.returncode == 0, done.stderr
     for file in ("documents.jsonl", "queries.jsonl", "qrels.txt", "results.jsonl", "deletions.jsonl"):
         (tmp_path / file).touch()
+    # The runs that `evaluate` writes.
+    (tmp_path / "runs").mkdir()
+    for row in ("hybrid", "hybrid+rerank", "rrf+rerank"):
+        (tmp_path / "runs" / f"{row}.run").touch()
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
     monkeypatch.chdir(tmp_path)
     found = list(commands(block.text))

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from schemas.settings import load
-from schemas.settings.creation import CreateSettings
+from schemas.settings.qdrant import CreateSettings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "reference" / "collections.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ import pytest
 
 from bench.ports import free_port
 from operators.access.policy import Asked, judge
-from schemas.denial import DenialCode
 from schemas.document import DocumentEvent
+from schemas.result import DenialCode
 from schemas.settings import load
 from tests.docs.pages import DOCS, Block, blocks
 from tests.integration.deployment import wait_until

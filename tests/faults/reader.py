@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from schemas import dead_letter
+from schemas import headers as names
 from tests.faults.law import Asked, OutputRecord, Place
 from tests.faults.load import query_id_of
 from tests.integration.deployment import PARTITIONS, Origins
@@ -81,11 +81,11 @@ class Reader:
         headers = dict(message.headers() or ())
         if message.topic() == self._dead_letters:
             place = Place(
-                headers[dead_letter.TOPIC].decode(),
-                int(headers[dead_letter.PARTITION]),
-                int(headers[dead_letter.OFFSET]),
+                headers[names.TOPIC].decode(),
+                int(headers[names.PARTITION]),
+                int(headers[names.OFFSET]),
             )
-            kind = headers[dead_letter.CLASS].decode()
+            kind = headers[names.CLASS].decode()
             return OutputRecord(place, kind, True, message.key(), arrival, value=message.value())
         event = orjson.loads(message.value())
         # A query in an envelope of CloudEvents is answered in one.

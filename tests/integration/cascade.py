@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler
 
 from bench.stubs import served
 from operators.clients.qdrant_edge.shards import Engine
-from schemas import dead_letter
+from schemas import headers as names
 from schemas.result import ResultEvent
 from tests.integration.deployment import PARTITIONS, Deployment, Headers, wait_until
 from tests.qdrant_server import application
@@ -252,8 +252,8 @@ class System:
     def _of(self, record: Any) -> Ended:
         headers, value = dict(record.headers), json.loads(record.value)
         if record.topic == self.deployment.names["dead_letters"]:
-            said = headers[dead_letter.MESSAGE].decode()
-            return Ended(headers[dead_letter.CLASS].decode(), value, headers, said)
+            said = headers[names.MESSAGE].decode()
+            return Ended(headers[names.CLASS].decode(), value, headers, said)
         ResultEvent.model_validate(value)
         return Ended("result", value, headers, "")
 

@@ -17,7 +17,7 @@ import kafka
 
 from operators.query.message import Origin
 from operators.query.result import result_id
-from schemas import dead_letter
+from schemas import headers as names
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Position
 
 NEVER = float("inf")
@@ -199,7 +199,7 @@ class Conversation:
             times.append(at)
         elif record.topic == self._names["dead_letters"]:
             headers = dict(record.headers)
-            self._dead[_place(headers)] = headers[dead_letter.CLASS].decode(), at
+            self._dead[_place(headers)] = headers[names.CLASS].decode(), at
         else:
             answer = json.loads(record.value)
             query = self.asked[answer["query_id"]]
@@ -213,8 +213,8 @@ class Conversation:
 
 
 def _place(headers: Mapping[str, bytes]) -> Position:
-    partition, offset = headers[dead_letter.PARTITION], headers[dead_letter.OFFSET]
-    return headers[dead_letter.TOPIC].decode(), int(partition), int(offset)
+    partition, offset = headers[names.PARTITION], headers[names.OFFSET]
+    return headers[names.TOPIC].decode(), int(partition), int(offset)
 
 
 def is_its_own(query: Asked) -> bool:

@@ -19,7 +19,7 @@ from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.query.message import Origin
 from operators.query.result import result_id
-from schemas import dead_letter
+from schemas import headers as names
 from tests import warm
 from tests.legible import is_plain, legible
 
@@ -242,11 +242,11 @@ class Deployment:
         headers = dict(record.headers)
         if record.topic == self.names["dead_letters"]:
             place = (
-                headers[dead_letter.TOPIC].decode(),
-                int(headers[dead_letter.PARTITION]),
-                int(headers[dead_letter.OFFSET]),
+                headers[names.TOPIC].decode(),
+                int(headers[names.PARTITION]),
+                int(headers[names.OFFSET]),
             )
-            return OutputRecord(place, {"raw": record.value}, headers, headers[dead_letter.CLASS].decode())
+            return OutputRecord(place, {"raw": record.value}, headers, headers[names.CLASS].decode())
         value = json.loads(record.value)
         result = value.get("data", value)
         kind = REFUSAL if result["status"] == "invalid" else "result"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.denial import DenialCode
+from schemas.result import DenialCode
 from tests.integration.cascade import Json, System, ids
 from tests.integration.cascade_sources import IDENTITY, REFUSABLE, RULES, by
 

@@ -16,8 +16,8 @@ from flows.process.embedded import Embedded
 from operators.delivery.kafka_python import KAFKA
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
-from operators.query.answer import Answer, Page
 from operators.query.in_flight import InFlight
+from operators.query.outcome import Answer, Page
 from operators.stages.answers import Watermark
 from operators.stages.lookup import Lookup, Watermarks, lookup
 from schemas.settings import load

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.kafka.broker import Broker
-from schemas import dead_letter
+from schemas import headers as names
 from tests.integration.deployment import Deployment
 from tests.integration.searching import Ask, asking, searching
 from tests.integration.test_recipes import DOCUMENTS, NOW, ids
@@ -131,4 +131,4 @@ def test_what_may_not_be_asked_is_a_dead_letter(system: Deployment, event: dict[
     ended = system.output_records(before + 1, settled=False)
     (letter,) = [each for each in ended if query_id.encode() in each.value.get("raw", b"")]
     assert letter.kind == "invalid"
-    assert said in letter.headers[dead_letter.MESSAGE].decode()
+    assert said in letter.headers[names.MESSAGE].decode()

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bench.kafka.broker import Broker
-from flows.cli.pool_ranking import PoolRanker
+from flows.cli.rank import PoolRanker
 from schemas.recipes import SHIPPED
 from tests.integration.deployment import Deployment
 from tests.integration.searching import Ask, asking, searching

@@ -13,7 +13,7 @@ from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from operators.query.message import Origin
 from operators.query.result import result_id
-from schemas import dead_letter
+from schemas import headers as names
 from schemas.result import ResultEvent
 from tests import warm
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, OutputRecord, assert_each_once, wait_until
@@ -66,7 +66,7 @@ def test_each_class_is_heard_of(deployment: Deployment) -> None:
         assert ResultEvent.model_validate(refusal).results == []
         assert refusal["result_id"] == result_id(Origin(*each.place, 0))
         field = REFUSED[kind][1] if kind in REFUSED else None
-        why = {"class": kind, "field": field, "reason": each.headers[dead_letter.MESSAGE].decode()}
+        why = {"class": kind, "field": field, "reason": each.headers[names.MESSAGE].decode()}
         assert (refusal["status"], refusal["error"], each.kind) == ("invalid", why, kind)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
-from schemas import dead_letter as names
+from schemas import headers as names
 from tests import qdrant_server
 from tests.integration.deployment import PARTITIONS, Deployment, assert_each_once, wait_until
 from tests.operators.delivery.members import NOW_MS

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bench import random_bert
-from flows.cli.pool_ranking import PoolRanker
+from flows.cli.rank import PoolRanker
 from operators.clients.http.breaker import OPENS_AFTER
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import RerankRequest

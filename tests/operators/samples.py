@@ -14,8 +14,8 @@ from operators.caching.semantic_cache import SemanticCache
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
+from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
-from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser

@@ -12,7 +12,7 @@ from operators.delivery.output_record import Form, OutputRecord, by_message
 from operators.query.message import Message, Rejected
 from operators.runtime.stage import applied, parted
 from operators.stages.decode import Decoder
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent
 from tests.legible import is_plain, legible

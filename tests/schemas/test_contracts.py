@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas import contracts, dead_letter
+from schemas import contracts
+from schemas import headers as names
 from schemas.settings import Topics
 
 KEPT = Path(__file__).parents[2] / "docs" / "schemas"
@@ -23,8 +24,8 @@ def test_every_topic_and_header_is_described() -> None:
     document = contracts.asyncapi()
     assert document["channels"].keys() == Topics.model_fields.keys() - {"reply_to"}
     headers = document["components"]["messages"]["dead_letter"]["headers"]["properties"]
-    written = {value for name, value in vars(dead_letter).items() if name.isupper() and isinstance(value, str)}
-    assert headers.keys() == {name for name in written if name.startswith("__connect")} - {dead_letter._PREFIX}
+    written = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+    assert headers.keys() == {name for name in written if name.startswith("__connect")} - {names._PREFIX}
 
 
 def references(document: Any) -> list[str]:

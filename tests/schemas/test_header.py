@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.header import folded
+from schemas.headers import folded
 
 NAMES = st.text(st.sampled_from("kKsS\u212a\u017f\u0130"), max_size=2)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.normalization import nfc, nfkc
+from schemas.texts import nfc, nfkc
 
 ALTERNATING = "a" + "\u0315\u0334" * 100_000
 """Which takes a minute and a half to sort."""

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from schemas.fields import MAX_FLOAT32
 from schemas.pool import CandidatePool, written
-from schemas.query import MAX_FLOAT32
 
 QUERY = {"query_id": "q", "text": "find me"}
 HIT = {"id": "a", "score": 0.5, "payload": {"text": "found", "n": [1, {"b": None}]}}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.printable import json_line, printable
+from schemas.texts import json_line, printable
 
 ANY = st.text(st.characters(codec=None, categories=("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp", "Zs", "L", "S", "Mn")))
 """Any text, most of it of what a terminal may obey."""

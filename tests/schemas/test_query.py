@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.query import DEFAULT_LIMIT, MAX_FLOAT32, MAX_LIMIT, MAX_METADATA_BYTES, QueryEvent
+from schemas.fields import MAX_FLOAT32, MAX_METADATA_BYTES
+from schemas.query import DEFAULT_LIMIT, MAX_LIMIT, QueryEvent
 
 
 def event(**fields: Any) -> QueryEvent:

@@ -6,7 +6,6 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from schemas.denial import DenialCode
 from schemas.errors import (
     BackendBadResponse,
     BackendError,
@@ -15,7 +14,7 @@ from schemas.errors import (
     DeadLetterClass,
     Reason,
 )
-from schemas.result import LegStatus, ResultEvent, RetrievalStage, Status
+from schemas.result import DenialCode, LegStatus, ResultEvent, RetrievalStage, Status
 
 
 def result(**changes: Any) -> dict[str, Any]:

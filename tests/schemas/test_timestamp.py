@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.timestamp import rfc3339, unix_seconds
+from schemas.fields import rfc3339, unix_seconds
 
 YEAR_1, YEAR_10000 = -62_135_596_800, 253_402_300_800
 

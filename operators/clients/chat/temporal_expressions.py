@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from operators.clients.chat import ChatModel
 from operators.clients.chat.quoting import quoted
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import TemporalExpression
 from schemas.errors import BackendBadResponse
 
 MAX_DAYS: Final = 36_500
@@ -30,7 +30,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 class TemporalExtractor(Protocol):
-    """Reads the time in a query that the rules of `operators.ranking.temporal_expressions` cannot read."""
+    """Reads the time in a query that the rules of `operators.ranking.temporal` cannot read."""
 
     @property
     def model(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 
 
 class Embedder(Protocol):

@@ -7,7 +7,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 
 _OVERHEAD: Final = 1024
 """Bytes that an entry takes beside its arrays and its text, roughly."""

@@ -8,7 +8,7 @@ from operators.clients.embedders.vectors import unit_embeddings
 from operators.clients.http.backend import Backend
 from operators.clients.http.batches import in_batches
 from operators.clients.http.indexed import indexed
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendBadResponse
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendBadResponse
 
 _NUMBERS = {int, float}

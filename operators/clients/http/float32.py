@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection
 
-from schemas.query import MAX_FLOAT32
+from schemas.fields import MAX_FLOAT32
 
 
 def fit(numbers: Collection[float]) -> bool:

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from operators.clients.local import inference
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, ConfigError
 
 REQUIRED_INPUTS: Final = {"input_ids", "attention_mask"}

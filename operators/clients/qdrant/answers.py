@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from operators.clients.http import float32
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 
 Payload = Mapping[str, Any]
 

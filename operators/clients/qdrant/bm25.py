@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import qdrant_edge
 
-from operators.query.sparse_vector import SparseVector
+from operators.query.terms import SparseVector
 from schemas.errors import ConfigError
 
 NO_LANGUAGE = "none"

@@ -22,8 +22,8 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
-from operators.query.capabilities import MOST, Capabilities
-from operators.query.indexed import ORDERING
+from operators.query.collection import MOST, Capabilities
+from operators.query.filters import ORDERING
 from schemas.document import TEXT
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings

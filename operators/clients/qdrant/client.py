@@ -40,8 +40,8 @@ from operators.clients.qdrant.answers import (
 from operators.clients.qdrant.batches import chunks, parts
 from operators.clients.qdrant.changes import Change
 from operators.clients.qdrant.limits import UNLIMITED, Limits
+from operators.query.backend_answers import Hits
 from operators.query.field_map import SAME, FieldMap
-from operators.query.hits import Hits
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
 if TYPE_CHECKING:

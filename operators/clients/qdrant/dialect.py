@@ -8,7 +8,7 @@ import orjson
 
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
-from schemas.printable import printable
+from schemas.texts import printable
 
 _LONGEST: Final = 300
 """Characters of Qdrant's text in a message."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from operators.clients.qdrant.answers import Page, Record
 from operators.clients.qdrant.client import QdrantClient
 from operators.query import paging
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found
 from operators.query.paging import OrderValue
 from operators.query.search_bodies import Condition, Search

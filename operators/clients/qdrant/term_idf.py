@@ -22,9 +22,9 @@ from cachetools import TTLCache
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, remaining
-from operators.query.corpus import COUNTED, Corpus, counted, rarity, weighed
-from operators.query.indexed import Ask, answers
+from operators.query.filters import Ask, answers
 from operators.query.search_bodies import Search
+from operators.query.terms import COUNTED, Corpus, counted, rarity, weighed
 from operators.runtime.turns import Turns
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError

@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from operators.access.firewall import AccessFilter
-from operators.query.embedding import Embedding
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Embedding, Scores
 from schemas.errors import BackendError
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.rerank_scores import PartialScores, Scores
+from operators.query.backend_answers import PartialScores, Scores
 from operators.runtime.batching.policy import Waiting
 from schemas.errors import BackendError
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from operators.clients.http.backend import Backend
 from operators.clients.http.bisection import bisected
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from operators.clients.http import float32
 from operators.clients.http.indexed import indexed
 from schemas.errors import BackendBadResponse
-from schemas.query import MAX_FLOAT32
+from schemas.fields import MAX_FLOAT32
 
 
 def within(answer: object, name: str) -> Any:

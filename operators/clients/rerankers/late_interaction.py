@@ -21,8 +21,7 @@ from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
-from operators.query.hits import Hits
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Hits, Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
 DOCUMENTS: Final = 100_000

@@ -10,7 +10,7 @@ from typing import Final
 from operators.clients.chat import ChatModel
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.numbered import CAPACITY, READING, named
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 
 SYSTEM: Final = f"""\
 You put documents in the order in which they answer a search query, the best first.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cachetools import LRUCache
 
 from operators.clients.rerankers.digest import digest, digests
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 
 
 class ScoreCache:

@@ -22,7 +22,7 @@ from operators.delivery import credentials
 from operators.delivery.credentials import TokenSource, tokens
 from schemas.errors import FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
-from schemas.settings.security import SaslSettings, TlsSettings
+from schemas.settings.delivery import SaslSettings, TlsSettings
 
 _PATIENCE_MS: Final = 10_000
 

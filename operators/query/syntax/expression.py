@@ -68,7 +68,7 @@ NOTHING: Final = Phrase(())
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text asks of the keyword leg.
+    """A text, parsed for the keyword leg.
 
     `expression` is None for a bare query. `terms` is the text to rank by BM25: of an expression only its positive words
     and phrases, which `leaves` has one by one. `uncovered` says that a match may hold none of them, because of a
@@ -114,7 +114,7 @@ def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
 
 
 class _Group:
-    """What stands between two parentheses, as far as it is read: the operands of each binding, the loosest first.
+    """The content of two parentheses, as far as it is read: the operands of each binding, the loosest first.
 
     `columns` are those that it is looked for in.
     """
@@ -235,7 +235,7 @@ def _ranking(expression: Expression) -> Iterator[Leaf]:
 
 
 def _covered(expression: Expression) -> bool:
-    """Whether every match holds one of the ranking words."""
+    """True if every match holds one of the ranking words."""
     match expression:
         case All(parts):
             return any(map(_covered, parts))

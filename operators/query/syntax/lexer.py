@@ -1,6 +1,6 @@
 """The tokens of the keyword syntax: words, phrases and prefixes, operators, parentheses, column filters.
 
-An operator and a column filter stand alone: white space, a parenthesis, a quote or an end is beside them, on the left
+An operator and a column filter stand alone: white space, a parenthesis, a quote or an end is next to them, on the left
 of a filter. A filter is `title:`, `{title content}:` or, for all columns but some, either behind a `-`; there may be
 white space around its colon, and quotes around a name. It goes with the phrase or the parentheses behind it, or with
 all words up to the next white space, parenthesis or quote (`title:sister's` is title:sister title:s). A star behind a
@@ -67,7 +67,7 @@ class PhrasePrefix:
 
 
 class Operator(Enum):
-    """What may stand between operands, by its spelling."""
+    """Operators, which stand between operands, by their spelling."""
 
     AND = "AND"
     OR = "OR"
@@ -75,14 +75,14 @@ class Operator(Enum):
 
 
 class Parenthesis(Enum):
-    """What closes a group."""
+    """The end of a group."""
 
     CLOSE = ")"
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What opens a group, which is looked for in these columns only, if there are any."""
+    """The begin of a group, which is looked for in these columns only, if there are any."""
 
     columns: Columns | None = None
 
@@ -119,7 +119,7 @@ _MARKS: Final = re.compile(r'["*:^+(){}]|AND|OR|NOT')
 
 
 def plain(text: str) -> bool:
-    """Whether nothing in the text can be syntax: most texts are told by this alone, at a fraction of the cost."""
+    """True if nothing in the text can be syntax: most texts are told by this alone, at a fraction of the cost."""
     return _MARKS.search(text) is None
 
 

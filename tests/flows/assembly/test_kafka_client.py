@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.settings import KafkaSettings
 

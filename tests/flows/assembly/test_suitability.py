@@ -11,7 +11,7 @@ import pytest
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import CollectionLog, try_embedder
-from flows.cli.qdrant_findings import qdrant as findings
+from flows.cli.check.qdrant import qdrant as findings
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from flows.cli.console import choices
-from flows.cli.console_server import Answers, ConsoleServer
+from flows.cli.console import Answers, ConsoleServer, choices
 from schemas.settings import load
 
 WITHIN: Final = 60.0

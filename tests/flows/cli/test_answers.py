@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from flows.cli import answers
-from flows.cli.answers import answer_table, debug_table, explanation_tree, show
-from flows.cli.output import Terminal
+from flows.cli import output as answers
+from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, show
 from flows.cli.query import condition
 from flows.cli.query_client import refused
 

@@ -15,7 +15,7 @@ import yaml
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from schemas.settings import load
 from tests import warm
 from tests.flows.cli.running import Command

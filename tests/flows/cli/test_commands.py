@@ -11,14 +11,28 @@ from typing import Any
 
 import pytest
 
-from flows.cli.evaluation import events
+from flows.cli.evaluate.evaluation import events
 from schemas.recipes import SHIPPED
 from tests import warm
 
 pytestmark = pytest.mark.slow
 
 CACHE = Path(__file__).parents[3] / ".cache" / "rankstream"
-COMMANDS = ("demo", "run", "index", "query", "console", "rank", "evaluate", "topics", "collections", "check", "replay")
+COMMANDS = (
+    "demo",
+    "run",
+    "index",
+    "query",
+    "console",
+    "rank",
+    "evaluate",
+    "tune",
+    "compare",
+    "topics",
+    "collections",
+    "check",
+    "replay",
+)
 
 
 def rankstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -64,8 +78,10 @@ def test_a_line_that_is_no_document_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'd'}:2" in done.stderr.replace("\n", "")
 
 
-def evaluated(directory: Path, *options: str, documents: bool = True) -> list[dict[str, Any]]:
-    """What `evaluate` prints of three documents, or of what is indexed already, and two queries."""
+def evaluated(
+    directory: Path, *options: str, documents: bool = True, command: str = "evaluate"
+) -> list[dict[str, Any]]:
+    """The output of a command on three documents, or on what is indexed already, and two queries."""
     texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises with yeast.", "law": "A law of motion."}
     lines = [json.dumps({"id": name, "text": text, "namespace": "n"}) for name, text in texts.items()]
     (directory / "d.jsonl").write_text("\n".join(lines))
@@ -75,7 +91,7 @@ def evaluated(directory: Path, *options: str, documents: bool = True) -> list[di
     )
     (directory / "qrels").write_text("q1 0 bread 1\nq2 0 tide 1\n")
     done = rankstream(
-        "evaluate",
+        command,
         *(("--documents", str(directory / "d.jsonl")) if documents else ()),
         *("--queries", str(directory / "q.jsonl"), "--qrels", str(directory / "qrels"), "--json", *options),
     )
@@ -143,7 +159,7 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
 @pytest.mark.weights
 def test_evaluate_tunes_on_one_half(tmp_path: Path) -> None:
     """Pools come from the real flow; one query chooses among the values, the other says what they are worth."""
-    (tuned,) = evaluated(tmp_path, "--recipe", "hybrid", "--tune", "score.alpha=1,0", "--metric", "MRR@10")
+    (tuned,) = evaluated(tmp_path, "score.alpha=1,0", "--recipe", "hybrid", "--metric", "MRR@10", command="tune")
     assert (tuned["recipe"], tuned["tried"], tuned["chosen_on"], tuned["judged_on"]) == ("hybrid", 2, 1, 1)
     assert tuned["values"].keys() == {"score.alpha"}
     assert tuned["after"].keys() == tuned["before"].keys() >= {"MRR@10"}

@@ -1,12 +1,13 @@
-"""Runs compared: which files and names are taken, and what is shown."""
+"""Runs compared: which files are taken, and what is shown."""
 
 from pathlib import Path
 
 import orjson
 import pytest
 
-from flows.cli.comparing import compared, is_run, judged_in, moves, report, row, shown
-from schemas.errors import ConfigError, InputError
+from flows.cli.evaluate.compare import compare_values, describe_comparison, judgements_of_runs, moves, read_run, report
+from operators.evaluation.metrics import by_query
+from schemas.errors import InputError
 from tests.flows.cli.terminal import printed
 
 A = "q1 Q0 x 1 2 a\nq1 Q0 r 2 1 a\nq2 Q0 r 1 1 a\nq3 Q0 x 1 1 a\n"
@@ -25,8 +26,8 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_two_run_files_by_hand(files: tuple[Path, Path, Path]) -> None:
     """MRR: q1 1/2 -> 1, q2 1 in both, q3 0 in both, q4 0 -> 1, which the first run lacks; q5 is in neither."""
     first, second, qrels = files
-    judged = judged_in(qrels, first, second)
-    found = compared(row(first, judged).values, row(second, judged).values, "MRR@10", 0)
+    judged = judgements_of_runs(qrels, first, second)
+    found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
     told = orjson.loads(orjson.dumps({**report(found), "queries": moves(found)}))
     assert told["means"]["MRR@10"]["first"] == 0.375
     assert told["means"]["MRR@10"]["second"] == 0.75
@@ -47,9 +48,9 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
     long = "[red]" + "q" * 90
     for path in files:
         path.write_text(path.read_text().replace("q1", long))
-    judged = judged_in(qrels, first, second)
-    found = compared(row(first, judged).values, row(second, judged).values, "MRR@10", 0)
-    text = printed(shown(found, str(first), "b" * 100))
+    judged = judgements_of_runs(qrels, first, second)
+    found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
+    text = printed(describe_comparison(found, str(first), "b" * 100))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "[red]" in text
     assert "better on 2 queries, worse on 0, equal on 2; sign test p = 0.5" in " ".join(text.split())
@@ -59,19 +60,10 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
     assert "q3" not in moved
 
 
-def test_a_name_is_a_row_or_a_file(files: tuple[Path, Path, Path]) -> None:
-    """What names a row is that, though a file has the name; what is neither is an error with the names there are."""
-    path = str(files[0])
-    assert is_run(path, ["hybrid"])
-    assert not is_run(path, [path])
-    with pytest.raises(ConfigError, match=r"--compare hybird: no such run file, nor one of hybrid, hybrid\+rerank"):
-        is_run("hybird", ["hybrid", "hybrid+rerank"])
-
-
 def against_itself(qrels: Path, first: Path, second: Path) -> None:
     """A run compared with itself, by the judgements of two."""
-    values = row(first, judged_in(qrels, first, second)).values
-    compared(values, values, "MRR@10", 0)
+    values = by_query(read_run(first), judgements_of_runs(qrels, first, second))
+    compare_values(values, values, "MRR@10", 0)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +82,4 @@ def test_a_line_of_no_run_is_named(files: tuple[Path, Path, Path]) -> None:
     """By its file."""
     files[1].write_text("q1 r 1\n")
     with pytest.raises(InputError, match=r"b\.run: line 1: expected"):
-        judged_in(files[2], files[0], files[1])
+        judgements_of_runs(files[2], files[0], files[1])

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli import console_server
-from flows.cli.console_server import MAX_BODY, Answers, ConsoleServer, page
+from flows.cli import console as console_server
+from flows.cli.console import MAX_BODY, Answers, ConsoleServer, page
 from flows.cli.query_client import Unanswered
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal

@@ -16,9 +16,9 @@ from opentelemetry.trace import NoOpTracer
 from rich.console import Console
 
 from bench.ports import free_port
-from flows.assembly.kafka_client import kafka_client
-from flows.cli.console import asking
-from flows.cli.progress import indexed
+from flows.assembly.delivery import kafka_client
+from flows.cli.console import searcher
+from flows.cli.ingestion import index_once
 from flows.cli.query_client import Unanswered
 from flows.process.embedded import embedded
 from operators.delivery.client import PlainRecord
@@ -74,7 +74,7 @@ def test_recipes_are_asked_side_by_side(kafka: KafkaSettings) -> None:
     """Both queries are there before either is answered, and the answers are in their order, whichever comes first."""
     tracer = TracerProvider().get_tracer("console")
     with answering(kafka, kafka.topics) as traces:
-        answers = asking(kafka, tracer, WITHIN)(SEARCHES)
+        answers = searcher(kafka, tracer, WITHIN)(SEARCHES)
     assert [{**answer, "query_id": ""} for answer in answers.results] == [
         {**search, "query_id": ""} for search in SEARCHES
     ]
@@ -86,10 +86,10 @@ def test_recipes_are_asked_side_by_side(kafka: KafkaSettings) -> None:
 def test_without_the_flow_it_is_late_and_not_for_ever(kafka: KafkaSettings) -> None:
     """An answer that does not come is another error than a broker that is away."""
     with pytest.raises(Unanswered, match=r"no answer to 2 queries in 0\.2 s: is the search flow running\?"):
-        asking(kafka, NoOpTracer(), 0.2)(SEARCHES)
+        searcher(kafka, NoOpTracer(), 0.2)(SEARCHES)
     away = KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_port()}")
     with pytest.raises(FatalDelivery, match=r"no Kafka broker answers") as caught:
-        asking(away, NoOpTracer())(SEARCHES)
+        searcher(away, NoOpTracer())(SEARCHES)
     assert not isinstance(caught.value, Unanswered)
 
 
@@ -113,7 +113,7 @@ def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
     documents = [{"id": name, "text": text} for name, text in TEXTS.items()]
     overrides = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
     with embedded(tmp_path / "index", overrides) as flow:
-        indexed(flow, "texts", lambda: documents, tmp_path / "index", Console(quiet=True))
+        index_once(flow, "texts", lambda: documents, tmp_path / "index", Console(quiet=True))
         config = tmp_path / "rankstream.yaml"
         kafka = {"bootstrap_servers": flow.settings.kafka.bootstrap_servers}
         config.write_bytes(orjson.dumps({"kafka": kafka, "qdrant": {"url": "http://127.0.0.1:9"}}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.console_server import Answers, page
+from flows.cli.console import Answers, page
 from tests.flows.cli.browsing import SEARCH, ask, post, serving
 
 

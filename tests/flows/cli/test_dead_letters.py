@@ -2,11 +2,11 @@
 
 from contextlib import closing
 
-from flows.assembly.kafka_client import kafka_client
-from flows.cli.dead_letters import dead_letters
+from flows.assembly.delivery import kafka_client
+from flows.cli.replay import dead_letters
 from operators.delivery.client import PlainRecord
 from operators.delivery.replay import Position
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.transactions import indexing
 

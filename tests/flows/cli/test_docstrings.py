@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from flows.cli.docstrings import SHORTEST, docstrings
+from flows.cli.demo import SHORTEST, docstrings
 from schemas.document import DocumentEvent
 
 EVENTS = {event["id"]: event for event in docstrings()}
@@ -75,7 +75,7 @@ def test_modules_that_do_things_when_imported_are_left_alone() -> None:
     """Nothing opens a browser, prints a poem, warns or needs a display."""
     code = """
 import sys
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 list(docstrings())
 print({"antigravity", "this", "tkinter"} & sys.modules.keys())
 """
@@ -87,7 +87,7 @@ def test_every_process_yields_the_same_bytes() -> None:
     """Neither the hash seed nor an earlier call changes the corpus or its order."""
     code = """
 import hashlib, orjson
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 print(*{hashlib.sha256(orjson.dumps(list(docstrings()))).hexdigest() for _ in range(2)})
 """
     first, second = _in_another_process(code, "1"), _in_another_process(code, "2")

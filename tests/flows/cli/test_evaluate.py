@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, judgements, table, variants
+from flows.cli.evaluate.command import table
+from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validated
 from schemas.query import QueryEvent
@@ -183,7 +184,7 @@ def judged(directory: Path, qrels: str) -> Any:
     (directory / "queries").write_text("\n".join(f'{{"query_id": "q{n}", "text": "t"}}' for n in (1, 2)))
     (directory / "documents").write_text("\n".join(f'{{"id": "{name}", "text": "t"}}' for name in "ab"))
     (directory / "qrels").write_text(qrels)
-    return judgements(*(directory / name for name in ("qrels", "queries", "documents")))
+    return read_judgements(*(directory / name for name in ("qrels", "queries", "documents")))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`evaluate` on recorded pools and run files, from its arguments to what it prints and writes."""
+"""`evaluate`, `tune` and `compare` on recorded pools and run files, from arguments to what they print and write."""
 
 from pathlib import Path
 from typing import Any
@@ -29,49 +29,51 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def evaluated(*arguments: str) -> str:
-    """What the command prints to standard output; it must succeed."""
-    done = CliRunner().invoke(command_line(), ["evaluate", "--qrels", "qrels", *arguments])
+def printed(command: str, *arguments: str) -> str:
+    """The standard output of the command; it must succeed."""
+    done = CliRunner().invoke(command_line(), [command, "--qrels", "qrels", *arguments])
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
 
-def objects(printed: str) -> list[dict[str, Any]]:
+def objects(text: str) -> list[dict[str, Any]]:
     """The lines as JSON."""
-    return [orjson.loads(line) for line in printed.splitlines()]
+    return [orjson.loads(line) for line in text.splitlines()]
 
 
 def test_pools_have_the_rows_of_a_flow(judged: Path) -> None:
     """One a recipe, with the figures, how many queries are judged, and how they are answered."""
     asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--recipe", "keyword")
-    rows = objects(evaluated(*asked, "--json"))
+    rows = objects(printed("evaluate", *asked, "--json"))
     assert [(row["recipe"], row["MRR@10"], row["judged"], row["answers"]) for row in rows] == [
         ("hybrid", 0.5, 8, {"ok": 8}),
         ("keyword", 1.0, 8, {"ok": 8}),
     ]
-    assert "8 queries are judged; 0 of their pools hold rerank scores" in " ".join(evaluated(*asked).split())
+    assert "8 queries are judged; 0 of their pools hold rerank scores" in " ".join(printed("evaluate", *asked).split())
 
 
-def test_rows_and_runs_are_compared(judged: Path) -> None:
-    """Two rows of one command, then the files that it wrote, give the same comparison; a terminal has its verdict."""
+def test_the_runs_of_rows_are_compared(judged: Path) -> None:
+    """The files that `evaluate` wrote have the figures of its rows; a terminal has the verdict."""
     asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--recipe", "keyword", "--run", "runs")
-    *_, of_rows = objects(evaluated(*asked, "--compare", "hybrid", "keyword", "--metric", "MRR@10", "--json"))
-    files = ("--compare", "runs/hybrid.run", "runs/keyword.run", "--metric", "MRR@10")
-    (of_files,) = objects(evaluated(*files, "--json"))
-    assert of_files == {**of_rows, "first": "runs/hybrid.run", "second": "runs/keyword.run"}
-    assert (of_rows["verdict"], of_rows["sign_test"]["wins"]) == ("better", 8)
-    assert "B is better: the interval of the difference in MRR@10 is above 0." in evaluated(*files)
+    rows = objects(printed("evaluate", *asked, "--json"))
+    files = ("runs/hybrid.run", "runs/keyword.run", "--metric", "MRR@10")
+    (compared,) = objects(printed("compare", *files, "--json"))
+    assert (compared["first"], compared["second"]) == files[:2]
+    for metric, means in compared["means"].items():
+        assert [means["first"], means["second"]] == [row[metric] for row in rows]
+    assert (compared["verdict"], compared["sign_test"]["wins"], len(compared["queries"])) == ("better", 8, 8)
+    assert "B is better: the interval of the difference in MRR@10 is above 0." in printed("compare", *files)
 
 
 def test_a_recipe_is_tuned_and_written(judged: Path) -> None:
     """The file configures the tuned recipe, and says on its first line what the held-out queries say."""
-    asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--tune", "fuse", "--metric", "MRR@10")
-    (tuned,) = objects(evaluated(*asked, "--write", "tuned.yaml", "--json"))
+    asked = ("fuse", "--pools", "pools.jsonl", "--recipe", "hybrid", "--metric", "MRR@10")
+    (tuned,) = objects(printed("tune", *asked, "--write", "tuned.yaml", "--json"))
     assert (tuned["verdict"], tuned["chosen_on"], tuned["judged_on"]) == ("better", 4, 4)
     configured = load(judged / "tuned.yaml", {"qdrant": {"url": "http://127.0.0.1:9"}})
     assert configured.recipes["hybrid"].definition == tuned["definition"]
     assert configured.recipes["hybrid"].hash != SHIPPED["hybrid"].hash
     assert (judged / "tuned.yaml").read_text().startswith("# hybrid: the tuned recipe is better")
-    assert "hybrid: the tuned recipe is better on the held-out queries" in evaluated(*asked)
+    assert "hybrid: the tuned recipe is better on the held-out queries" in printed("tune", *asked)
     # Of the same seed the same search.
-    assert objects(evaluated(*asked, "--json")) == [tuned]
+    assert objects(printed("tune", *asked, "--json")) == [tuned]

@@ -8,9 +8,11 @@ import orjson
 import pytest
 from rich.console import Console
 
-from flows.cli import evaluation, recipe_file, tuning
-from flows.cli.evaluation import Row, Variant
-from flows.cli.pool_ranking import PoolRanker, ReadPool
+from flows.cli.evaluate import evaluation, sources
+from flows.cli.evaluate import tune as recipe_file
+from flows.cli.evaluate import tune as tuning
+from flows.cli.evaluate.evaluation import Row, Variant
+from flows.cli.rank import PoolRanker, ReadPool
 from operators.evaluation.search_space import Wanted
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
@@ -39,18 +41,18 @@ class Set:
         asked = (orjson.dumps({"query_id": query, "text": text}) for query, (text, _) in QUERIES.items())
         self.queries.write_bytes(b"\n".join(asked))
         self.qrels.write_text("".join(f"{query} 0 {document} 1\n" for query, (_, document) in QUERIES.items()))
-        self.judged = evaluation.judgements(self.qrels, self.queries, self.documents)
+        self.judged = evaluation.read_judgements(self.qrels, self.queries, self.documents)
 
     def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> Row:
         """What the flow reaches by this recipe, with its model."""
-        with evaluation.searched(settings, self.documents, self.index, [recipe], QUIET) as running:
-            (row,) = evaluation.measured(running, self.queries, [Variant(recipe, True)], self.judged, runs)
+        with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET) as running:
+            (row,) = evaluation.measure(running, self.queries, [Variant(recipe, True)], self.judged, runs)
         return row
 
     def pools(self, settings: Settings, recipe: Recipe, ranker: PoolRanker) -> Sequence[ReadPool]:
         """What the flow records of it."""
-        with evaluation.searched(settings, self.documents, self.index, [recipe], QUIET, deep=True) as running:
-            return tuning.record(running, self.queries, recipe.name, self.judged, ranker)
+        with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET, deep=True) as running:
+            return sources.record_pools(running, self.queries, recipe.name, self.judged, ranker)
 
 
 def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
     pools = mine.pools(settings, hybrid, ranker)
     assert all(len(read.pool.rerank or {}) == len(TEXTS) for read in pools)
     wanted = [Wanted("score", "alpha", None, (0.05,))]
-    tuned = tuning.tune(ranker, hybrid, pools, wanted, mine.judged, tuning.Rules())
-    recipe_file.write(tmp_path / "tuned.yaml", {"hybrid": tuned.recipe}, [tuned.verdict()])
+    tuned = tuning.tune_recipe(ranker, hybrid, pools, wanted, mine.judged, tuning.Rules())
+    recipe_file.write_recipes(tmp_path / "tuned.yaml", {"hybrid": tuned.recipe}, [tuned.verdict()])
     configured = load(tmp_path / "tuned.yaml", needed)
     assert configured.recipes["hybrid"].hash == tuned.recipe.hash != hybrid.hash
     for each, by in ((settings, hybrid), (configured, configured.recipes["hybrid"])):

@@ -8,10 +8,10 @@ from typing import Any
 import kafka
 import pytest
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import Ingested, Rejection, ingest
 from operators.delivery.client import PlainRecord
-from schemas import dead_letter
+from schemas import headers as names
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.repeated import repeated
@@ -46,12 +46,12 @@ def applying(settings: KafkaSettings, rejected: frozenset[bytes] = frozenset()) 
 def letter(settings: KafkaSettings, record: Any) -> PlainRecord:
     """The dead letter of a document."""
     why = {
-        dead_letter.TOPIC: record.topic,
-        dead_letter.PARTITION: str(record.partition),
-        dead_letter.OFFSET: str(record.offset),
-        dead_letter.STAGE: "decode",
-        dead_letter.CLASS: "invalid",
-        dead_letter.MESSAGE: "text: missing",
+        names.TOPIC: record.topic,
+        names.PARTITION: str(record.partition),
+        names.OFFSET: str(record.offset),
+        names.STAGE: "decode",
+        names.CLASS: "invalid",
+        names.MESSAGE: "text: missing",
     }
     headers = (*record.headers, *((name, said.encode()) for name, said in why.items()))
     return PlainRecord(settings.topics.dead_letters, record.key, record.value, headers)

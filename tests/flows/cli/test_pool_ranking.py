@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.pool_ranking import PoolRanker
+from flows.cli.rank import PoolRanker
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes import SHIPPED
 from schemas.result import ResultEvent

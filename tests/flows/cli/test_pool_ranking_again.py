@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.cli.pool_ranking import PoolRanker, find
+from flows.cli.rank import PoolRanker, find_recipe
 from operators.clients.rerankers import RerankRequest
+from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Leg
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.stages import fuse, rank
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import by_rules
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
-from schemas.leg import LEGS as NAMES
 from schemas.recipes import SHIPPED, Recipe
+from schemas.result import LEGS as NAMES
 from schemas.result import ResultEvent
 from schemas.settings import load
 from schemas.settings.ranking import PROFILES
@@ -40,16 +40,16 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
     """By its name, shipped or of the configuration, or in a file, whose name it then has."""
     path = tmp_path / "mine.yaml"
     path.write_text("stages: [{rrf: {k: 60}}]\nmax_distance: 0\n")
-    assert find("rrf", SHIPPED) is SHIPPED["rrf"]
-    assert find(str(path), SHIPPED) == Recipe.parse("mine", {"stages": [{"rrf": {"k": 60}}], "max_distance": 0})
+    assert find_recipe("rrf", SHIPPED) is SHIPPED["rrf"]
+    assert find_recipe(str(path), SHIPPED) == Recipe.parse("mine", {"stages": [{"rrf": {"k": 60}}], "max_distance": 0})
     own = by("own", recipes={"own": {"stages": ["dbsf"]}})
     assert ranked(pool(recipe="rrf"), own)["provenance"]["recipe"] == "own"
     for wrong in ("nope", str(tmp_path / "nope.yaml"), str(tmp_path), "mine.json"):
         with pytest.raises(ConfigError, match=wrong):
-            find(wrong, SHIPPED)
+            find_recipe(wrong, SHIPPED)
     path.write_text("stages: [{rrf: {k: 1.0e+9}}]\n")
     with pytest.raises(ConfigError, match=rf"{path}: rrf\.k: .*1000000 or less is expected"):
-        find(str(path), SHIPPED)
+        find_recipe(str(path), SHIPPED)
 
 
 def test_a_given_recipe_ranks_what_was_overridden_for_another() -> None:

@@ -15,14 +15,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from flows.cli import collections, comparing, evaluate, evaluation, findings, index, output, progress, replaying, topics
-from flows.cli.answers import show
+from flows.cli import check, collections, ingestion, output, replay
+from flows.cli.check import Finding
 from flows.cli.demo import span_tree
-from flows.cli.evaluation import Row
-from flows.cli.findings import Finding
+from flows.cli.evaluate import command, compare, sources
+from flows.cli.evaluate.evaluation import Row
+from flows.cli.evaluate.tune import count_trials
 from flows.cli.ingestion import Ingested, Rejection
+from flows.cli.output import show
 from flows.cli.query_client import refused
-from flows.cli.tuning import counted
+from flows.cli.run import report
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.delivery import topics as kafka_topics
 from operators.delivery.kafka_python import KAFKA
@@ -117,7 +119,7 @@ def test_demo_shows_a_trace(shown: Shown) -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    index.report(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
+    report(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
     assert len(shown().splitlines()) == 2
 
 
@@ -126,11 +128,11 @@ def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) 
     """A file's name or a recipe's, on a terminal: beside what draws the bar, nothing of it is obeyed."""
     file = io.StringIO()
     console = type(output.stderr)(file=file, force_terminal=True, color_system=None, width=250)
-    monkeypatch.setattr(progress, "ingest", lambda *_: Ingested(0, []))
+    monkeypatch.setattr(ingestion, "ingest", lambda *_: Ingested(0, []))
     if bar == "indexing":
-        progress.fed(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
+        ingestion.ingest_with_bar(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
     else:
-        with counted(EVIL, console) as tried:
+        with count_trials(EVIL, console) as tried:
             tried()
     drawn = file.getvalue()
     assert TAME in drawn
@@ -142,7 +144,7 @@ def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) 
 def test_topics_shows_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Collections are named by servers and configurations."""
     monkeypatch.setattr(kafka_topics, "create", lambda _: [EVIL])
-    monkeypatch.setattr(topics, "ensure_collections", lambda *_, **__: Ensured([EVIL], [EVIL]))
+    monkeypatch.setattr(collections, "ensure_collections", lambda *_, **__: Ensured([EVIL], [EVIL]))
     tame(Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}})("topics").output)
 
 
@@ -159,23 +161,23 @@ def test_collections_shows_what_a_server_says(monkeypatch: pytest.MonkeyPatch, t
 
 def test_check_shows_a_finding(shown: Shown) -> None:
     """One line, whatever a server answered."""
-    findings.show(Finding("error", EVIL, EVIL, EVIL), as_json=False)
+    check.show(Finding("error", EVIL, EVIL, EVIL), as_json=False)
     assert len(shown().splitlines()) == 1
 
 
 def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
     """Names of recipes, ids of queries, and names of files."""
-    evaluate._print([evaluation.table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
+    sources.show([command.table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
     values = {"MRR@10": {EVIL: 0.5}}, {"MRR@10": {EVIL: 1.0}}
-    evaluate._print(comparing.shown(comparing.compared(*values, "MRR@10", 0), "a", "b"))
+    sources.show(compare.describe_comparison(compare.compare_values(*values, "MRR@10", 0), "a", "b"))
     shown()
 
 
 def test_replay_shows_dead_letters(shown: Shown) -> None:
     """What headers say of class, stage and place, what is wrong, and what was too large."""
     quoted = dict.fromkeys(("class", "stage", "place", "message"), EVIL)
-    output.out.print(replaying.table([{**quoted, "age_s": 0.0, "bytes": 2}]))
-    for line in replaying.Tally(refused={Position(EVIL, 0, 1): EVIL}).lines("sent"):
+    output.out.print(replay.table([{**quoted, "age_s": 0.0, "bytes": 2}]))
+    for line in replay.Tally(refused={Position(EVIL, 0, 1): EVIL}).lines("sent"):
         output.say(output.stderr, line)
     shown()
 

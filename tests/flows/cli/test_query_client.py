@@ -11,10 +11,10 @@ import confluent_kafka
 import orjson
 import pytest
 
-from flows.assembly.kafka_client import kafka_client
+from flows.assembly.delivery import kafka_client
 from flows.cli.query_client import Ends, QueryClient
 from operators.delivery.client import ConsumerRecord, PlainRecord
-from schemas import dead_letter
+from schemas import headers as names
 from schemas.errors import DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings, Topics
 from tests.repeated import repeated
@@ -46,11 +46,11 @@ def answering(settings: KafkaSettings) -> Iterator[list[int]]:
 def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRecord:
     """The dead letter of a query; `key` is the id of the query that it names."""
     why = {
-        dead_letter.TOPIC: topics.queries,
-        dead_letter.PARTITION: "0",
-        dead_letter.OFFSET: str(query.offset),
-        dead_letter.CLASS: "invalid",
-        dead_letter.MESSAGE: "limit: -1",
+        names.TOPIC: topics.queries,
+        names.PARTITION: "0",
+        names.OFFSET: str(query.offset),
+        names.CLASS: "invalid",
+        names.MESSAGE: "limit: -1",
     }
     headers = tuple((name, said.encode()) for name, said in why.items())
     return PlainRecord(topics.dead_letters, key, query.value or b"", headers)

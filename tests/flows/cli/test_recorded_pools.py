@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluation import Row, variants
-from flows.cli.pool_ranking import PoolRanker
-from flows.cli.recorded_pools import Recorded, ranked, recorded
+from flows.cli.evaluate.evaluation import Row, variants
+from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
+from flows.cli.rank import PoolRanker
 from schemas.errors import InputError
 
 RANKER = PoolRanker.of(None, None, explain=False)
@@ -35,12 +35,12 @@ def read(directory: Path, qrels: str, *lines: Any) -> Recorded:
     content = b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines)
     (directory / "pools.jsonl").write_bytes(content)
     (directory / "qrels.txt").write_text(qrels)
-    return recorded(directory / "pools.jsonl", directory / "qrels.txt", RANKER)
+    return read_pools(directory / "pools.jsonl", directory / "qrels.txt", RANKER)
 
 
 def rows(found: Recorded, *names: str, runs: Path | None = None) -> dict[str, Row]:
     """The rows of these recipes."""
-    return {row.name: row for row in ranked(found, RANKER, variants(names, stages=False), runs)}
+    return {row.name: row for row in rank_pools(found, RANKER, variants(names, stages=False), runs)}
 
 
 def test_pools_and_results_that_carry_them_are_judged(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from flows.cli.main import command_line
 from flows.cli.output import Terminal
-from flows.cli.replaying import Tally, moment, table
+from flows.cli.replay import Tally, moment, table
 from operators.delivery.error_codes import Refusal
 from operators.delivery.replay import Position, Skip
 from schemas.errors import DeadLetterClass

@@ -11,9 +11,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli import recipe_file
-from flows.cli.pool_ranking import PoolRanker
-from flows.cli.tuning import Rules, Tuned, fitting, parse, shown, tune
+from flows.cli.evaluate import tune as recipe_file
+from flows.cli.evaluate.tune import Rules, Tuned, describe_tuned, parse_wanted, recipes_with, tune_recipe
+from flows.cli.rank import PoolRanker
 from operators.evaluation.comparison import Verdict
 from operators.evaluation.halves import By
 from operators.evaluation.search_space import Wanted
@@ -47,7 +47,7 @@ def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rule
     """What is tuned where each query wants the document that stands behind it."""
     pools = [RANKER.read(pool(query, **more)) for query in wanting]
     judged = {query: {document: 1} for query, document in wanting.items()}
-    return tune(RANKER, SHIPPED[recipe], pools, wanted or (ALPHA,), judged, rules)
+    return tune_recipe(RANKER, SHIPPED[recipe], pools, wanted or (ALPHA,), judged, rules)
 
 
 def split(count: int, rules: Rules = RULES) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -71,21 +71,21 @@ def split(count: int, rules: Rules = RULES) -> tuple[tuple[str, ...], tuple[str,
 )
 def test_what_is_wanted_is_a_path_and_maybe_values(text: str, wanted: Wanted) -> None:
     """Values are JSON, so that commas and quotes in them are their own."""
-    assert parse(text) == wanted
+    assert parse_wanted(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "score.alpha=", "score.alpha= ", "score=1", ".alpha=1", "score.=1", "score.a."])
 def test_what_is_no_path_is_refused(text: str) -> None:
     """Values need a parameter, and no part of a path is empty."""
     with pytest.raises(typer.BadParameter, match=r"is not STAGE, STAGE\.PARAMETER or STAGE\.PARAMETER=VALUE,VALUE"):
-        parse(text)
+        parse_wanted(text)
 
 
 @pytest.mark.parametrize("values", ["x", "1,", "]", "[1", "NaN", "0.5;0.6", "'l2'"])
 def test_values_that_are_no_json_are_refused(values: str) -> None:
     """A list of JSON values or nothing."""
     with pytest.raises(typer.BadParameter, match=r"the values are not JSON: .*line 1 column"):
-        parse(f"score.alpha={values}")
+        parse_wanted(f"score.alpha={values}")
 
 
 def test_the_better_value_is_chosen_on_one_half_and_judged_on_the_other() -> None:
@@ -153,9 +153,11 @@ def test_the_models_weight_is_searched_by_recorded_scores() -> None:
 
 def test_pools_without_rerank_scores_are_counted() -> None:
     """A reranker that was late for some queries is said; a recipe without a model needs no scores."""
-    assert any("0 of 4 pools hold rerank scores" in str(part) for part in shown(tuned(dict.fromkeys("abcd", "v"))))
+    assert any(
+        "0 of 4 pools hold rerank scores" in str(part) for part in describe_tuned(tuned(dict.fromkeys("abcd", "v")))
+    )
     found = tuned(dict.fromkeys("abcd", "v"), Wanted("fuse"), recipe="signals")
-    assert not any("rerank scores" in str(part) for part in shown(found))
+    assert not any("rerank scores" in str(part) for part in describe_tuned(found))
 
 
 def test_without_a_better_value_the_recipe_stays() -> None:
@@ -170,7 +172,7 @@ def test_a_search_ends_at_its_trials() -> None:
     """The report says that it was not over."""
     found = tuned({f"q{number}": "k" for number in range(4)}, Wanted("all"), rules=replace(RULES, trials=3))
     assert (found.found.tried, found.report()["complete"]) == (3, False)
-    assert any("raise --trials" in str(part) for part in shown(found))
+    assert any("raise --trials" in str(part) for part in describe_tuned(found))
 
 
 def test_namespaces_can_be_held_out() -> None:
@@ -178,7 +180,7 @@ def test_namespaces_can_be_held_out() -> None:
     rules = replace(RULES, hold_out=By.NAMESPACES)
     pools = [RANKER.read(pool(f"{name}{number}", namespace=name)) for name in "abc" for number in range(3)]
     judged = {read.pool.query.query_id: {"v": 1} for read in pools}
-    first, second = tune(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, rules).halves
+    first, second = tune_recipe(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, rules).halves
     assert {query[0] for query in first}.isdisjoint(query[0] for query in second)
     with pytest.raises(ConfigError, match="tuning needs namespaces for two halves: 4 judged queries are not enough"):
         split(4, rules)
@@ -190,7 +192,7 @@ def test_queries_without_a_relevant_document_have_no_say() -> None:
     """They are neither tuned on nor held out: their figures are 0 whatever is chosen."""
     pools = [RANKER.read(pool(f"q{number}")) for number in range(6)]
     judged = {f"q{number}": {"v": int(number < 4)} for number in range(5)}
-    found = tune(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, RULES)
+    found = tune_recipe(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, RULES)
     assert sorted(found.halves.tuning + found.halves.held_out) == ["q0", "q1", "q2", "q3"]
 
 
@@ -207,16 +209,16 @@ def test_queries_without_a_relevant_document_have_no_say() -> None:
 def test_what_no_recipe_can_have_is_an_error(wanted: Wanted, said: str) -> None:
     """Before anything runs, by stage and parameter, as in a recipe of one's own."""
     with pytest.raises(ConfigError, match=said):
-        fitting([SHIPPED["hybrid"], SHIPPED["rrf"]], [wanted])
+        recipes_with([SHIPPED["hybrid"], SHIPPED["rrf"]], [wanted])
 
 
 def test_recipes_that_have_what_is_wanted_are_tuned() -> None:
     """Of several recipes those that have all stages; `fuse` is in each that has numbers to fuse by."""
     recipes = [SHIPPED[name] for name in ("hybrid", "rrf", "vector", "composite")]
-    assert [each.name for each in fitting(recipes, [ALPHA])] == ["hybrid", "composite"]
-    assert [each.name for each in fitting(recipes, [Wanted("fuse")])] == ["hybrid", "rrf", "composite"]
+    assert [each.name for each in recipes_with(recipes, [ALPHA])] == ["hybrid", "composite"]
+    assert [each.name for each in recipes_with(recipes, [Wanted("fuse")])] == ["hybrid", "rrf", "composite"]
     with pytest.raises(ConfigError, match="no recipe has the stages rrf, score"):
-        fitting(recipes, [ALPHA, Wanted("rrf", "k", None, (1,))])
+        recipes_with(recipes, [ALPHA, Wanted("rrf", "k", None, (1,))])
 
 
 def test_a_pool_is_ranked_anew_each_time() -> None:
@@ -235,7 +237,7 @@ def test_what_was_tuned_can_be_printed() -> None:
     report = orjson.loads(orjson.dumps(found.report()))
     assert report["values"] == {"score.alpha": 0.25}
     assert [move["query_id"] for move in report["held_out"]] == list(found.halves.held_out)
-    text = printed(shown(found))
+    text = printed(describe_tuned(found))
     for part in ("hybrid: score.alpha 0.25", "of 2 settings on 10 queries", "10 held-out queries", "+0.500 to +0.500"):
         assert part in text
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -246,7 +248,7 @@ def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
     wanting = {f"q{number}": "k" for number in range(6)}
     found = tuned(wanting, Wanted("score"), ALPHA, Wanted("rerank"))
     path = tmp_path / "tuned.yaml"
-    recipe_file.write(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])
+    recipe_file.write_recipes(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])
     settings = load(path, ELSEWHERE)
     assert settings.recipes["hybrid"].hash == found.recipe.hash != SHIPPED["hybrid"].hash
     assert settings.recipes["signals"].hash == SHIPPED["signals"].hash
@@ -254,12 +256,12 @@ def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
     assert [hit["id"] for hit in by_file(pool("q"))["results"]] == ["k", "v"]
     assert path.read_text().startswith("# hybrid: the tuned recipe is better")
     with pytest.raises(FileExistsError):
-        recipe_file.write(path, {}, [])
+        recipe_file.write_recipes(path, {}, [])
 
 
 def test_a_bound_on_distance_is_written(tmp_path: Path) -> None:
     """What a recipe has beside its stages, and parameters of any kind, come back."""
     stages = ["linear", {"keyword_boost": {"enabled": True, "stop_words": ["ü", "no"]}}]
     recipe = Recipe.parse("mine", {"stages": stages, "max_distance": 0.5})
-    recipe_file.write(tmp_path / "r.yaml", {"mine": recipe}, [])
+    recipe_file.write_recipes(tmp_path / "r.yaml", {"mine": recipe}, [])
     assert load(tmp_path / "r.yaml", ELSEWHERE).recipes["mine"] == recipe

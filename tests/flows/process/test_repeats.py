@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.process.repeats import INTERVAL, KINDS, Repeats
+from flows.process.logs import INTERVAL, KINDS, Repeats
 
 
 class Clock:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.access.policy import Asked, identify, judge
-from schemas.denial import Denial, DenialCode
 from schemas.errors import DeadLetterClass, InputError
+from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, Denied, FirewallSettings, IdentitySettings, SourcePolicy
 
 ASKED = Asked("web", "docs", "notes", "acme", "read", "deep")

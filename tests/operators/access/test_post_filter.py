@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operators.access.firewall import AccessFilter
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Leg
-from schemas.leg import KEYWORD, VECTOR
+from schemas.result import KEYWORD, VECTOR
 from tests.operators.ranking.pools import leg
 from tests.operators.samples import query
 

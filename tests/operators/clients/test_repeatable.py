@@ -16,7 +16,7 @@ from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.errors import BackendUnavailable
 from schemas.settings import load
 from tests.operators.clients.http.closing import Close, Closing

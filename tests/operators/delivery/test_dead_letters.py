@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Rejected
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record
 

@@ -13,7 +13,7 @@ from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import Letter, replayed
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Rejected
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery
 from tests.operators.samples import message, output_record, trace, way_out
 

@@ -16,7 +16,7 @@ from bench.kafka.listeners import unsigned_token
 from bench.ports import free_port
 from operators.delivery.credentials import TokenSource
 from schemas.errors import ConfigError, RankstreamError, RetriableDelivery
-from schemas.settings.security import SaslSettings
+from schemas.settings.delivery import SaslSettings
 from tests.kafka.issuer import Issuer
 
 SECRET = "canary:client secret/ä"
@@ -185,7 +185,7 @@ def test_no_log_has_the_query_of_an_issuer(issuer: Issuer) -> None:
 from flows.process import logs
 from operators.delivery.credentials import TokenSource
 from schemas.settings import TelemetrySettings
-from schemas.settings.security import SaslSettings
+from schemas.settings.delivery import SaslSettings
 for level in ("info", "debug"):
     logs.configure(TelemetrySettings(log_level=level))
     sasl = SaslSettings(mechanism="OAUTHBEARER", token_url="{issuer.url}?key=canary", client_id="c", client_secret="s")

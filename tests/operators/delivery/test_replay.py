@@ -12,7 +12,7 @@ from operators.delivery.output_record import OutputRecord as ProducerRecord
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record
 

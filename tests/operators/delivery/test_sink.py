@@ -18,7 +18,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.sink import Delivery, DeliverySink, compact
 from operators.delivery.tracker import Commit
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.bootstrap import Interval, interval
+from operators.evaluation.comparison import Interval, interval
 
 differences = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
 

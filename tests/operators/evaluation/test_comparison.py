@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.evaluation.bootstrap import Interval
-from operators.evaluation.comparison import Move, Verdict, compare
+from operators.evaluation.comparison import Interval, Move, Verdict, compare
 from operators.evaluation.metrics import by_query, evaluate
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.evaluation.search_space import ALL, FUSE, Even, Factor, Listed, Wanted, changed, dimensions
+from operators.evaluation.search_space import ALL, FUSE, Even, Factor, Listed, Wanted, dimensions, with_setting
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 
@@ -117,15 +117,15 @@ def test_a_stage_that_the_recipe_lacks_has_no_names() -> None:
 def test_a_setting_changes_the_recipe() -> None:
     """By paths; keys of a mapping are merged into it, and nothing else changes."""
     setting = {"score.weights.keyword": 3.0, "score.weights.vector": 1.0, "rerank.weight": 0.5}
-    assert changed(TWO_LEGS, setting).definition["stages"] == [
+    assert with_setting(TWO_LEGS, setting).definition["stages"] == [
         {"score": {"weights": {"vector": 1.0, "mine": 0.5, "keyword": 3.0}}},
         {"rerank": {"weight": 0.5}},
     ]
-    whole = changed(TWO_LEGS, {"score.weights.keyword": 3.0, "score.weights": {}})
+    whole = with_setting(TWO_LEGS, {"score.weights.keyword": 3.0, "score.weights": {}})
     assert whole.written["score"] == {"weights": {"keyword": 3.0}}
-    assert changed(TWO_LEGS, {}) == TWO_LEGS
+    assert with_setting(TWO_LEGS, {}) == TWO_LEGS
     with pytest.raises(RecipeError, match="alpha and weights are both given"):
-        changed(TWO_LEGS, {"score.alpha": 0.5})
+        with_setting(TWO_LEGS, {"score.alpha": 0.5})
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def alone(name: str) -> Recipe:
 def refused(recipe: Recipe, setting: dict[str, Any]) -> str:
     """Why the recipe can't have this setting; empty if it can."""
     try:
-        changed(recipe, setting)
+        with_setting(recipe, setting)
     except RecipeError as error:
         return str(error)
     return ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.sign_test import sign_test
+from operators.evaluation.comparison import sign_test
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.trec import parse_qrels, parse_run, run_lines
+from operators.evaluation.metrics import parse_qrels, parse_run, run_lines
 from schemas.errors import DeadLetterClass, InputError
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.document import DocumentInFlight
-from operators.query.destinations import Destinations
+from operators.query.collection import Destinations
 from tests.operators.samples import DIMENSION, message
 
 

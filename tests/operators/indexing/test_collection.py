@@ -15,7 +15,7 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration, ensure, indexes
 from operators.indexing.document import DocumentInFlight, payload, point
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, SUBJECT, TOKEN_IDS
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from operators.clients.qdrant.bm25 import Bm25
 from operators.indexing.document import deleted, newest, not_newer, payload, point
 from operators.indexing.watermark import watermark
-from operators.query.embedding import Embedding
-from operators.ranking.dedupe import fingerprint
+from operators.query.backend_answers import Embedding
+from operators.ranking.content import fingerprint
 from schemas.document import WORDS
 from schemas.settings.qdrant import Vectors
 from tests.operators.indexing.documents import document

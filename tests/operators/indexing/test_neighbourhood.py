@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from operators.indexing.neighbourhood import Member, Place, joined, place, touched, windows
-from schemas.settings.context import ContextSettings
+from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
 

@@ -7,7 +7,7 @@ import pytest
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.indexing.suitability import absent, problems, searchable, vectors
 from schemas.settings import QdrantSettings
-from schemas.settings.context import ContextSettings
+from schemas.settings.qdrant import ContextSettings
 
 SETTINGS = QdrantSettings(url="http://qdrant", dimension=4)
 WANTED = vectors(SETTINGS)

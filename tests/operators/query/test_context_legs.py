@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.query.capabilities import Capabilities
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
+from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search_bodies import Search, Searches
-from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import parse
+from operators.query.terms import SparseVector
 from operators.ranking.candidate import Leg
 from operators.ranking.fusion import score
 from operators.ranking.run import Facts, Run

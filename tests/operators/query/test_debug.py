@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from operators.query.answer import Answer, CachedAnswer, Page
-from operators.query.debug import debug
 from operators.query.in_flight import InFlight, Step
+from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.plan import Planner
+from operators.query.result import debug
 from schemas.recipes.fusion import DecayTier
 from schemas.result import Debug, RetrievalStage
 from schemas.settings import DecaySettings, PolicySettings, SourcePolicy

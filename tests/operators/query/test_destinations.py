@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.query.destinations import Destinations
+from operators.query.collection import Destinations
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import QdrantSettings
 

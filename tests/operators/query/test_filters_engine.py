@@ -14,8 +14,8 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.filters import condition
+from schemas.fields import unix_seconds
 from schemas.filters import AnyFilter, Filter
-from schemas.timestamp import unix_seconds
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
 

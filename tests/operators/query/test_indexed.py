@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.filters import condition, count, placed
-from operators.query.indexed import Ask, answers, asks, unanswered
+from operators.query.filters import Ask, answers, asks, condition, count, placed, unanswered
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, AnyOf, Eq, Exists, Prefix
 from schemas.query import QueryEvent

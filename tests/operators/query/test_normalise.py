@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
 from operators.caching.keys import exact_key, state
+from operators.query.collection import Destinations
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.destinations import Destinations
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner
-from schemas.denial import DenialCode
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import Recipe
+from schemas.result import DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy, load
 from schemas.settings.policies import IdentitySettings
 from schemas.settings.ranking import PROFILES

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.query.cursor import After
-from operators.query.paging import OrderValue, Turn, turn, wanted
+from operators.query.paging import LookupPage, OrderValue, find_page, records_to_ask
 
 START = After(None, 0)
 Record = tuple[float, int]
@@ -27,13 +27,13 @@ def scroll(records: Sequence[Record], after: After, limit: int, *, descending: b
 
 def page(records: Sequence[Record], after: After, limit: int, *, descending: bool) -> tuple[list[Record], After | None]:
     """One page, and where the next begins."""
-    found = scroll(records, after, wanted(after, limit), descending=descending)
-    this = turn([value for value, _ in found], after, limit)
+    found = scroll(records, after, records_to_ask(after, limit), descending=descending)
+    this = find_page([value for value, _ in found], after, limit)
     assert len(this.ends) == this.last - this.first
     return found[this.first : this.last], following(this)
 
 
-def following(this: Turn) -> After | None:
+def following(this: LookupPage) -> After | None:
     """Where the page after this one begins."""
     return this.ends[-1] if this.more else None
 
@@ -102,19 +102,19 @@ def test_turns_by_hand(
     values: list[OrderValue], after: After, limit: int, expected: tuple[int, int, After | None]
 ) -> None:
     """A next page begins at the last value given, behind as many of it as were given, and only if there is one."""
-    this = turn(values, after, limit)
+    this = find_page(values, after, limit)
     assert (this.first, this.last, following(this)) == expected
 
 
 def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
     """After each of its records a page knows where one that ends there goes on."""
-    assert turn([5, 5, 4, 4, 3], After(5, 1), 3).ends == [After(5, 2), After(4, 1), After(4, 2)]
+    assert find_page([5, 5, 4, 4, 3], After(5, 1), 3).ends == [After(5, 2), After(4, 1), After(4, 2)]
 
 
 @given(st.integers(0, 100), st.integers(1, 200))
 def test_one_more_than_the_page_is_asked_for(seen: int, limit: int) -> None:
     """What was given at the first value, the page, and one record that tells whether there is another page."""
-    assert wanted(After(1, seen), limit) == seen + limit + 1
+    assert records_to_ask(After(1, seen), limit) == seen + limit + 1
 
 
 @given(st.lists(VALUES, min_size=1, max_size=40), st.integers(1, 8))

@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.caching.keys import state
+from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores
 from operators.query.result import pool
 from operators.ranking.candidate import Leg
 from operators.stages.fuse import fused
 from schemas.errors import Reason
-from schemas.leg import KEYWORD, VECTOR
+from schemas.fields import unix_seconds
 from schemas.pool import CandidatePool
-from schemas.result import LegStatus
-from schemas.timestamp import unix_seconds
+from schemas.result import KEYWORD, VECTOR, LegStatus
 from tests.operators.ranking.pools import keyword, leg, structured, vector
 from tests.operators.samples import CURSORS, bound, query
 from tests.operators.stages.test_publish import DENIAL, found, published

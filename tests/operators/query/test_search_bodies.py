@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.query.capabilities import Capabilities
-from operators.query.destinations import Destinations
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
+from operators.query.collection import Capabilities, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches, Unfinished
-from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import parse
+from operators.query.terms import SparseVector
 from schemas.errors import Reason
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, decoder, message

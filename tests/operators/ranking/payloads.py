@@ -11,14 +11,13 @@ import numpy as np
 import orjson
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.dedupe import content, fingerprint
+from operators.ranking.content import content, fingerprint
 from operators.ranking.pipeline import Ranked, first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.document import CONTENT
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.pools import DAY, NOW, leg, recipe
 
 Score = Callable[[Random], float]

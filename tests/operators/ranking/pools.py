@@ -10,9 +10,8 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.pipeline import Ranked, Vectors, first_phase, second_phase
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanation, ScoreExplanations
 from schemas.document import CONTENT
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import Recipe
-from schemas.result import LegStatus
+from schemas.result import KEYWORD, STRUCTURED, VECTOR, LegStatus
 
 NOW = 1_700_000_000.0
 """2023-11-14T22:13:20Z."""

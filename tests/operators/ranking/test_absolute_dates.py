@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
+from operators.ranking.run import TemporalExpression
+from operators.ranking.temporal import temporal_expression
 
 TODAY = date(2024, 5, 20)
 YEAR_1, YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.blend import weighted
+from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.run import Run
 from schemas.recipes.fusion import Weighted
@@ -34,7 +34,7 @@ DEFAULTS = {"keyword": 0.30, "vector": 0.55, "recency": 0.10, "priority": 0.05}
 def blend(found: Sequence[Leg], **more: Any) -> list[Candidate]:
     """The blend at NOW, or with other facts, and these parameters."""
     facts = {name: more.pop(name) for name in ("now", "cycle") if name in more}
-    return weighted(found, Weighted(**more), run(**facts))
+    return rank_by_blend(found, Weighted(**more), run(**facts))
 
 
 def alone(signal: str, **more: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_each_signal_alone(signal: str, expected: dict[str, float]) -> None:
 def test_the_default_weights_are_the_published_ones() -> None:
     """Keyword .30, vector .55, recency .10, priority .05, graph none; half-lives 7 days and 50 cycles."""
     of = run(explain=True)
-    weighted(LEGS, Weighted(), of)
+    rank_by_blend(LEGS, Weighted(), of)
     shares = explanation(of, "a").stages[0]["values"]["weights"]
     assert shares == pytest.approx(DEFAULTS, rel=1e-12)
     assert math.fsum(shares.values()) == pytest.approx(1.0, rel=1e-15)
@@ -121,7 +121,7 @@ def by_names(names: set[str]) -> str:
 def test_weights_of_zero_leave_a_sum_of_one(off: set[str]) -> None:
     """Whichever weights are 0, what is best in all the other signals has 1; with none left, 0."""
     legs, stage, of = perfect(unweighed=off, lost=set())
-    found = dict(scores(weighted(legs, stage, of)))
+    found = dict(scores(rank_by_blend(legs, stage, of)))
     assert found["a"] == pytest.approx(0.0 if off == set(SIGNALS) else 1.0, rel=1e-12)
 
 
@@ -129,7 +129,7 @@ def test_weights_of_zero_leave_a_sum_of_one(off: set[str]) -> None:
 def test_losses_leave_a_sum_of_one(off: set[str]) -> None:
     """Whichever of legs and clock are lost, and of priority and graph unweighed, the rest sums to 1."""
     legs, stage, of = perfect(unweighed=off & {"priority", "graph"}, lost=off - {"priority", "graph"})
-    found = dict(scores(weighted(legs, stage, of)))
+    found = dict(scores(rank_by_blend(legs, stage, of)))
     assert found["a"] == pytest.approx(0.0 if off == set(SIGNALS) else 1.0, rel=1e-12)
 
 
@@ -137,7 +137,7 @@ def test_losses_leave_a_sum_of_one(off: set[str]) -> None:
 def test_each_weight_is_divided_by_the_sum_of_the_active(off: set[str]) -> None:
     """The explanation's weights are those of the active signals, each over their sum, the graph's included."""
     legs, stage, of = perfect(unweighed=off & {"priority", "graph"}, lost=off - {"priority", "graph"})
-    weighted(legs, stage, of)
+    rank_by_blend(legs, stage, of)
     active = {name: weight for name, weight in WEIGHTS.items() if name not in off}
     expected = {name: weight / sum(active.values()) for name, weight in active.items()}
     assert explanation(of, "a").stages[0]["values"]["weights"] == pytest.approx(expected, rel=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.blend import weighted
+from operators.ranking.blend import rank_by_blend
 from operators.ranking.run import Run
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Weighted
@@ -23,7 +23,7 @@ OFF: Mapping[str, Any] = {f"{name}_weight": 0.0 for name in SIGNALS}
 def recency(payload: Mapping[str, Any], of: Run | None = None, **parameters: Any) -> float:
     """The recency signal of a document with this payload, alone."""
     found = [vector(("a", 0.5), payloads={"a": payload})]
-    return weighted(found, Weighted(**RECENCY, **parameters), of or run())[0].score
+    return rank_by_blend(found, Weighted(**RECENCY, **parameters), of or run())[0].score
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_future_stamp_counts_as_now_and_is_warned_of() -> None:
     of = run()
     payloads = {"a": {"created_at": NOW + DAY}, "b": {"created_at": NOW}, "c": {"created_at": NOW - 7 * DAY}}
     found = [vector(("c", 0.5), ("b", 0.5), ("a", 0.5), payloads=payloads)]
-    assert scores(weighted(found, Weighted(**RECENCY), of)) == [("a", 1.0), ("b", 1.0), ("c", pytest.approx(0.5))]
+    assert scores(rank_by_blend(found, Weighted(**RECENCY), of)) == [("a", 1.0), ("b", 1.0), ("c", pytest.approx(0.5))]
     assert of.ahead == {"a"}
     assert len(of.warnings()) == 1
     assert "1 " in of.warnings()[0]
@@ -138,7 +138,7 @@ def test_without_a_clock_recency_is_off() -> None:
     of = run(now=None)
     found = [vector(("a", 0.8), payloads={"a": {"created_at": NOW, "cycle": 1, "priority": "P1"}}), keyword()]
     # .55 * .8 + .05 * 1 over .90
-    assert weighted(found, Weighted(), of)[0].score == pytest.approx(0.49 / 0.90, rel=1e-12)
+    assert rank_by_blend(found, Weighted(), of)[0].score == pytest.approx(0.49 / 0.90, rel=1e-12)
     assert of.warnings() == []
 
 
@@ -162,21 +162,21 @@ DATED: Mapping[str, Mapping[str, Any]] = {
 def test_all_signals_off_is_newest_first_at_zero() -> None:
     """Without any weight the newest goes first, the undated last, equal times by id, and every score is 0."""
     found = [vector(("d", 0.9), ("b", 0.8), ("a", 0.1), payloads=DATED), keyword(("c", 1.0), payloads=DATED)]
-    blended = weighted(found, Weighted(**OFF), run())
+    blended = rank_by_blend(found, Weighted(**OFF), run())
     assert scores(blended) == [("c", 0.0), ("a", 0.0), ("d", 0.0), ("b", 0.0)]
 
 
 def test_all_signals_off_obeys_the_limit() -> None:
     """The limit keeps the newest."""
     found = [vector(("d", 0.9), ("c", 0.1), payloads=DATED)]
-    assert ids(weighted(found, Weighted(**OFF, limit=1), run())) == ["c"]
+    assert ids(rank_by_blend(found, Weighted(**OFF, limit=1), run())) == ["c"]
 
 
 def test_nothing_to_ask_by_is_scored_by_the_signals_left() -> None:
     """Of documents that no query led to, recency and priority decide, their weights shared."""
     week: dict[str, Any] = {"created_at": NOW - 7 * DAY}
     payloads = {"a": week, "b": {**week, "priority": "P1"}, "c": {}}
-    blended = weighted([structured("a", "b", "c", payloads=payloads)], Weighted(), run())
+    blended = rank_by_blend([structured("a", "b", "c", payloads=payloads)], Weighted(), run())
     # .10 and .05 become 2/3 and 1/3: b 2/3 * .5 + 1/3 = 2/3, a 2/3 * .5 = 1/3
     assert ids(blended) == ["b", "a", "c"]
     assert [one.score for one in blended] == pytest.approx([2 / 3, 1 / 3, 0.0], rel=1e-12)
@@ -188,7 +188,7 @@ def test_ties_go_by_the_documents_own_id() -> None:
     hits = [(point, 0.5) for point in payloads]
     for order in itertools.permutations(hits):
         found = [vector(*order[:2], payloads=payloads), structured(*(point for point, _ in order), payloads=payloads)]
-        blended = weighted(found, Weighted(**{**OFF, "priority_weight": 1.0}), run())
+        blended = rank_by_blend(found, Weighted(**{**OFF, "priority_weight": 1.0}), run())
         assert ids(blended) == ["p4", "p2", "p3", "p1"]
 
 
@@ -196,7 +196,7 @@ def test_ties_go_by_the_documents_own_id() -> None:
 def test_ties_go_by_the_points_id_where_the_payload_names_none(own: object) -> None:
     """What isn't a string is no id of a document."""
     payloads = {point: {"id": own} for point in "cab"}
-    blended = weighted([vector(("c", 0.5), ("a", 0.5), ("b", 0.5), payloads=payloads)], Weighted(), run())
+    blended = rank_by_blend([vector(("c", 0.5), ("a", 0.5), ("b", 0.5), payloads=payloads)], Weighted(), run())
     assert ids(blended) == ["a", "b", "c"]
 
 
@@ -213,6 +213,6 @@ def test_no_payload_breaks_the_blend(payloads: list[dict[str, Any]], cycle: int 
     """Whatever stands in a payload, scores are finite, from 0 to 1 where no edge is, and nothing is raised."""
     given_ = {str(place): one for place, one in enumerate(payloads)}
     found = [vector(*((point, 0.5) for point in given_), payloads=given_)]
-    blended = weighted(found, Weighted(graph_weight=0.2), run(cycle=cycle))
+    blended = rank_by_blend(found, Weighted(graph_weight=0.2), run(cycle=cycle))
     assert len(blended) == len(payloads)
     assert all(0 <= one.score <= 1 for one in blended)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import COMBINATIONS, score
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Score
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.pools import finite, hits, ids, keyword, recipe, run, scores, structured, vector
 
 MEANS = ["arithmetic", "geometric", "harmonic"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.quality import quality
+from operators.ranking.composite import quality
 from schemas.recipes.stages import Composite
 from tests.operators.ranking.odd import NO_NUMBERS, NO_STAMPS, WILD_NUMBERS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import NOW, candidate, run

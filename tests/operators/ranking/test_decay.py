@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
-from operators.ranking.decay import decayed
+from operators.ranking.decay import rank_by_decay
 from schemas.errors import InputError
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes.fusion import Decay, DecayTier
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import any_finite, hits, ids, keyword, leg, run, scores, structured, vector
 
@@ -22,7 +22,7 @@ STEP = Decay(enabled=True, mode="step", step_threshold_days=30)
 def one(cosine: float, stage: Decay = ON, created_at: object = None, **facts: Any) -> float:
     """The score of the only document, which the vector leg returned with this cosine."""
     found = [vector(("a", cosine), payloads={"a": {"created_at": created_at}})]
-    return decayed(found, stage, run(**facts))[0].score
+    return rank_by_decay(found, stage, run(**facts))[0].score
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_without_a_cosine_the_bound_counts(found: list[Leg], cosine: float) -> N
     """A candidate that the vector leg didn't return has that leg's smallest cosine, and .5 where it was not asked:
     .7 of it + .3 * .5 at one half-life, and the cosine alone where decay is off.
     """
-    assert dict(scores(decayed(found, ON, run())))["a"] == pytest.approx(0.7 * cosine + 0.15)
-    assert dict(scores(decayed(found, Decay(), run())))["a"] == cosine
-    assert dict(scores(decayed(found, STEP, run())))["a"] == pytest.approx(0.7 * cosine + 0.3)
+    assert dict(scores(rank_by_decay(found, ON, run())))["a"] == pytest.approx(0.7 * cosine + 0.15)
+    assert dict(scores(rank_by_decay(found, Decay(), run())))["a"] == cosine
+    assert dict(scores(rank_by_decay(found, STEP, run())))["a"] == pytest.approx(0.7 * cosine + 0.3)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_without_a_cosine_the_bound_counts(found: list[Leg], cosine: float) -> N
 def test_a_number_counts_in_place_of_the_bound(found: list[Leg], neutral: float) -> None:
     """With the source's .5, or another number, no candidate's cosine depends on the leg."""
     stage = Decay(enabled=True, neutral=neutral)
-    assert dict(scores(decayed(found, stage, run())))["a"] == pytest.approx(0.7 * neutral + 0.15)
+    assert dict(scores(rank_by_decay(found, stage, run())))["a"] == pytest.approx(0.7 * neutral + 0.15)
 
 
 def test_the_newest_do_not_bury_the_answer() -> None:
@@ -114,21 +114,24 @@ def test_the_newest_do_not_bury_the_answer() -> None:
     newest = [(f"new-{number}", 0.5) for number in range(20)]
     dated = {"answer": {"created_at": ago(90)}, "last": {}, **{id_: {"created_at": ago(0)} for id_, _ in newest}}
     found = [vector(("answer", 0.9), ("last", 0.1), payloads=dated), keyword(("answer", 7.0), *newest, payloads=dated)]
-    ranked = scores(decayed(found, ON, run()))
+    ranked = scores(rank_by_decay(found, ON, run()))
     assert ranked[0][0] == "answer"
     assert [score for _, score in ranked[:2]] == pytest.approx([0.63 + 0.3 * 2 ** (-90 / 7), 0.37])
-    assert ids(decayed(found, Decay(enabled=True, neutral=0.5), run())).index("answer") == 20
+    assert ids(rank_by_decay(found, Decay(enabled=True, neutral=0.5), run())).index("answer") == 20
 
 
 def test_the_vector_legs_cosine_goes_before_the_neutral_one() -> None:
     """A document of all legs is there once, with its cosine; what other legs scored counts for nothing."""
     found = [structured("b", "a"), keyword(("a", 30.0), ("b", 20.0)), vector(("a", 0.2))]
-    assert scores(decayed(found, Decay(neutral=0.5), run())) == [("b", 0.5), ("a", 0.2)]
+    assert scores(rank_by_decay(found, Decay(neutral=0.5), run())) == [("b", 0.5), ("a", 0.2)]
 
 
 def test_an_id_that_the_vector_leg_repeats_counts_at_its_first_rank() -> None:
     """The cosine of a repeated id is its first."""
-    assert scores(decayed([vector(("a", 0.9), ("b", 0.5), ("a", 0.1))], Decay(), run())) == [("a", 0.9), ("b", 0.5)]
+    assert scores(rank_by_decay([vector(("a", 0.9), ("b", 0.5), ("a", 0.1))], Decay(), run())) == [
+        ("a", 0.9),
+        ("b", 0.5),
+    ]
 
 
 @pytest.mark.parametrize("stamp", NO_STAMPS, ids=named)
@@ -141,14 +144,14 @@ def test_an_undated_document_weighs_nothing_or_a_step(stamp: object) -> None:
 def test_only_the_creation_counts() -> None:
     """A change or an access of today is no date of the document."""
     found = [vector(("a", 0.8), payloads={"a": {"updated_at": ago(0), "accessed_at": ago(0)}})]
-    assert decayed(found, ON, run())[0].score == pytest.approx(0.56)
+    assert rank_by_decay(found, ON, run())[0].score == pytest.approx(0.56)
 
 
 def test_the_future_counts_as_now_with_a_warning() -> None:
     """A stamp after now has age 0, and the answer says that there was one."""
     noting = run()
     found = [vector(("a", 0.8), payloads={"a": {"created_at": ago(-30)}})]
-    assert decayed(found, ON, noting)[0].score == pytest.approx(0.86)
+    assert rank_by_decay(found, ON, noting)[0].score == pytest.approx(0.86)
     assert len(noting.warnings()) == 1
 
 
@@ -172,13 +175,13 @@ def test_the_year_1_weighs_nothing(half_life: float) -> None:
 def test_off_is_the_cosine_alone(stage: Decay, facts: dict[str, Any]) -> None:
     """Without a tier that turns it on, and in a profile that has none, age counts for nothing and needs no clock."""
     found = [vector(("a", 0.8), ("b", 0.7), payloads={"a": {"created_at": YEAR_1}, "b": {"created_at": ago(0)}})]
-    assert scores(decayed(found, stage, run(now=None, **facts))) == [("a", 0.8), ("b", 0.7)]
+    assert scores(rank_by_decay(found, stage, run(now=None, **facts))) == [("a", 0.8), ("b", 0.7)]
 
 
 def test_decay_needs_a_clock() -> None:
     """Decay that is on without a now is an error that names both `now` and the stage."""
     with pytest.raises(InputError, match=r"^now: .*stage decay "):
-        decayed([vector(("a", 0.8))], ON, run(now=None))
+        rank_by_decay([vector(("a", 0.8))], ON, run(now=None))
 
 
 def test_a_more_specific_tier_decides() -> None:
@@ -202,38 +205,42 @@ def test_the_profiles_half_life_is_in_place_of_none() -> None:
 def test_ties_go_by_the_words_then_by_id(order: tuple[int, ...]) -> None:
     """Of equal scores the better BM25 goes first, then the id, whatever legs they came from and in whatever order."""
     found = [vector(("m", 0.5)), keyword(("z", 3.0), ("n", 1.0), ("b", 1.0)), structured("k", "a")]
-    ranked = decayed([found[place] for place in order], Decay(), run())
+    ranked = rank_by_decay([found[place] for place in order], Decay(), run())
     assert scores(ranked) == [(id_, 0.5) for id_ in ["z", "b", "n", "a", "k", "m"]]
 
 
 def test_a_better_score_goes_before_better_words() -> None:
     """BM25 only tells equal scores apart, and an id that the keyword leg repeats counts at its first rank."""
     found = [vector(("a", 0.5), ("b", 0.4), ("c", 0.4)), keyword(("b", 9.0), ("c", 7.0), ("b", 1.0))]
-    assert ids(decayed(found, Decay(), run())) == ["a", "b", "c"]
+    assert ids(rank_by_decay(found, Decay(), run())) == ["a", "b", "c"]
 
 
 def test_ties_go_by_the_documents_own_id() -> None:
     """Where the payload tells the document's id, that one decides, not the point's."""
     named = {"x": {"id": "2"}, "y": {"id": "10"}, "z": {"id": "1"}}
-    assert ids(decayed([vector(("x", 0.5), ("y", 0.5), ("z", 0.5), payloads=named)], Decay(), run())) == ["z", "y", "x"]
+    assert ids(rank_by_decay([vector(("x", 0.5), ("y", 0.5), ("z", 0.5), payloads=named)], Decay(), run())) == [
+        "z",
+        "y",
+        "x",
+    ]
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(2, "ab"), (1, "a"), (9, "abc"), (0, "abc"), (-3, "abc")])
 def test_the_limit(limit: int, kept: str) -> None:
     """At most `limit` are left, the best; 0 or less is all."""
-    assert ids(decayed([vector(("a", 0.9), ("b", 0.8), ("c", 0.7))], Decay(limit=limit), run())) == list(kept)
+    assert ids(rank_by_decay([vector(("a", 0.9), ("b", 0.8), ("c", 0.7))], Decay(limit=limit), run())) == list(kept)
 
 
 def test_the_legs_are_meaning_and_words() -> None:
     """The stage asks the structured leg only where there is nothing to ask the others by, and ranks any leg's offer."""
     assert ON.legs == (VECTOR, KEYWORD)
     assert ON.unasked == (STRUCTURED,)
-    assert ids(decayed([structured("b"), leg("other", ("a", 1.0))], Decay(), run())) == ["a", "b"]
+    assert ids(rank_by_decay([structured("b"), leg("other", ("a", 1.0))], Decay(), run())) == ["a", "b"]
 
 
 def test_nothing_is_ranked_as_nothing() -> None:
     """No legs and empty legs give an empty list."""
-    assert decayed([], ON, run()) == decayed([vector(), keyword(), structured()], ON, run()) == []
+    assert rank_by_decay([], ON, run()) == rank_by_decay([vector(), keyword(), structured()], ON, run()) == []
 
 
 @given(
@@ -250,7 +257,7 @@ def test_any_payload_has_a_score_within_zero_and_one(
     values = [score for score, _ in pool]
     found = [vector(*zip(names, values, strict=True), payloads={name: pool[int(name)][1] for name in names})]
     stage = Decay(enabled=True, mode=mode, half_life_days=half_life, step_threshold_days=threshold)
-    ranked = decayed(found, stage, run())
+    ranked = rank_by_decay(found, stage, run())
     assert sorted(ids(ranked)) == sorted(names)
     assert all(math.isfinite(each.score) and 0 <= each.score <= 1 for each in ranked)
     assert [each.score for each in ranked] == sorted((each.score for each in ranked), reverse=True)
@@ -261,7 +268,7 @@ def test_the_bound_puts_nobody_before_a_cosine_that_is_as_new(
     cosines: list[tuple[str, float]], words: list[tuple[str, float]]
 ) -> None:
     """Of documents of one age none that the vector leg left out scores more than one that it returned."""
-    found = scores(decayed([vector(*cosines), keyword(*words)], ON, run()))
+    found = scores(rank_by_decay([vector(*cosines), keyword(*words)], ON, run()))
     with_cosine = {id_ for id_, _ in cosines}
     least = min((score for id_, score in found if id_ in with_cosine), default=math.inf)
     assert all(score <= least for id_, score in found if id_ not in with_cosine)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.dedupe import dedupe, fingerprint
+from operators.ranking.content import dedupe, fingerprint
 from schemas.document import CONTENT
 from schemas.recipes.stages import Dedupe
 from tests.operators.ranking.odd import NO_NUMBERS, payloads

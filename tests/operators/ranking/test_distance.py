@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.distance import pipeline
+from operators.ranking.distance import rank_by_distance
 from operators.ranking.run import Facts
 from schemas.errors import InputError
-from schemas.recipes.parameters import DistanceStage
-from schemas.recipes.stages import ImportanceBoost, KeywordBoost, WeibullDecay
+from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, WeibullDecay
 from tests.operators.ranking.odd import NO_STAMPS, YEAR_1, ago, named, payloads
 from tests.operators.ranking.pools import (
     NOW,
@@ -38,7 +37,7 @@ NAMES = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 
 def moved(pool: list[Candidate], *stages: DistanceStage, **facts: Any) -> list[tuple[str, object]]:
     """What these stages make of a pool, scores with a tolerance."""
-    return [(id_, pytest.approx(score)) for id_, score in scores(pipeline(pool, stages, 0, run(**facts)))]
+    return [(id_, pytest.approx(score)) for id_, score in scores(rank_by_distance(pool, stages, 0, run(**facts)))]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_an_undated_document_counts_as_new(stamp: object) -> None:
 def test_the_future_counts_as_new_with_a_warning() -> None:
     """A stamp after now is of age 0, and the answer says that there was one."""
     noting = run()
-    found = pipeline([candidate("a", 0.6, created_at=ago(-400))], [WEIBULL], 0, noting)
+    found = rank_by_distance([candidate("a", 0.6, created_at=ago(-400))], [WEIBULL], 0, noting)
     assert found[0].score == pytest.approx(0.6)
     assert len(noting.warnings()) == 1
 
@@ -88,7 +87,7 @@ def test_the_future_counts_as_new_with_a_warning() -> None:
 def test_the_year_1_is_at_the_floor_or_above(k: float, scale: float) -> None:
     """The oldest stamp that there is decays by at most 1 / floor with every k and lambda, and raises with none."""
     stage = WeibullDecay.model_validate({"enabled": True, "k": k, "lambda": scale})
-    (found,) = pipeline([candidate("a", 0.5, created_at=YEAR_1)], [stage], 0, run())
+    (found,) = rank_by_distance([candidate("a", 0.5, created_at=YEAR_1)], [stage], 0, run())
     assert 1 - 0.5 / 0.3 <= found.score <= 0.5
     if k > 1:
         assert found.score == pytest.approx(1 - 0.5 / 0.3)
@@ -191,7 +190,7 @@ def test_scores_may_be_negative() -> None:
 def test_decay_needs_a_clock_and_the_others_dont() -> None:
     """Only `weibull_decay` asks for a now, and names it and itself where there is none."""
     with pytest.raises(InputError, match=r"^now: .*stage weibull_decay "):
-        pipeline([candidate("a", 0.6)], [WEIBULL], 0, run(now=None))
+        rank_by_distance([candidate("a", 0.6)], [WEIBULL], 0, run(now=None))
     assert moved([candidate("a", 0.6)], KEYWORD, IMPORTANCE, now=None, text="fox") == [("a", 0.6)]
 
 
@@ -234,7 +233,9 @@ def test_any_payload_has_a_finite_distance(
     pool: list[tuple[float, dict[str, Any]]], stages: list[DistanceStage], text: str, most: float
 ) -> None:
     """Whatever scores and fields hold: finite, nearest first, at most 1, within the limit, nothing made up or lost."""
-    found = pipeline([Candidate(str(place), *each) for place, each in enumerate(pool)], stages, most, run(text=text))
+    found = rank_by_distance(
+        [Candidate(str(place), *each) for place, each in enumerate(pool)], stages, most, run(text=text)
+    )
     values = [each.score for each in found]
     assert all(math.isfinite(value) and value <= 1 for value in values)
     assert values == sorted(values, reverse=True)
@@ -256,7 +257,11 @@ def test_the_order_of_arrival_moves_no_score(
     places = list(range(len(pool)))
     shuffled = luck.sample(places, len(places))
     found, again = (
-        dict(scores(pipeline([Candidate(str(at), *pool[at]) for at in order], stages, most, run(text="high fox"))))
+        dict(
+            scores(
+                rank_by_distance([Candidate(str(at), *pool[at]) for at in order], stages, most, run(text="high fox"))
+            )
+        )
         for order in (places, shuffled)
     )
     assert found == again
@@ -267,6 +272,6 @@ def test_age_never_brings_a_document_nearer(score: float, one: float, other: flo
     """Of two documents that differ in age alone, the older is as near or farther."""
     young, old = sorted((one, other))
     (newer,), (older,) = (
-        pipeline([candidate("a", score, created_at=ago(age))], [stage], 0, run()) for age in (young, old)
+        rank_by_distance([candidate("a", score, created_at=ago(age))], [stage], 0, run()) for age in (young, old)
     )
     assert older.score <= newer.score

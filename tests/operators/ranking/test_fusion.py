@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.candidate import Candidate, Leg, best_first, in_order
+from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order
 from operators.ranking.fusion import rrf, score
-from schemas.leg import KEYWORD, STRUCTURED, VECTOR
 from schemas.recipes import RecipeError
 from schemas.recipes.fusion import Rrf, Score
+from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from tests.operators.ranking.pools import (
     any_finite,
     explanation,
@@ -228,7 +228,7 @@ def test_a_repeated_id_takes_no_part_in_the_legs_minimum() -> None:
 
 def test_a_leg_knows_each_ids_place() -> None:
     """A leg names each id's rank from 0 and raw score; a repeated id's first ones."""
-    assert keyword(("b", 7.0), ("a", 3.0), ("b", 1.0)).places() == {"b": (0, 7.0), "a": (1, 3.0)}
+    assert keyword(("b", 7.0), ("a", 3.0), ("b", 1.0)).ranks() == {"b": (0, 7.0), "a": (1, 3.0)}
 
 
 @pytest.mark.parametrize("fuse", [by_rank, by_score])
@@ -240,7 +240,7 @@ def test_a_payload_comes_from_the_first_leg_that_has_it(fuse: Any) -> None:
 
 def test_other_legs_come_after_by_name() -> None:
     """Ties are broken in the order vector, keyword, structured, then the others by name."""
-    assert [one.name for one in in_order(FIVE)] == [VECTOR, KEYWORD, STRUCTURED, "apple", "zebra"]
+    assert [one.name for one in in_tie_order(FIVE)] == [VECTOR, KEYWORD, STRUCTURED, "apple", "zebra"]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=12))

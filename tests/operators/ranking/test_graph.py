@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.blend import weighted
+from operators.ranking.blend import boosts, edges, rank_by_blend
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.graph import boosts, edges
 from schemas.recipes.fusion import Weighted
 from tests.operators.ranking.pools import NOW, explanation, ids, keyword, run, scores, vector
 
@@ -139,7 +138,7 @@ def test_the_blend_with_its_neighbours_by_hand() -> None:
     """The graph's weight is divided by the sum as every other, and the better of both semantic values travels."""
     # Weights .30 .55 .15 sum to 1. a .55*.2 + .15*(.8 * max(1, .6) * .5 = .4) = .17
     # b .30*1 + .55*.6 + .15*(.8 * max(0, .2) * .5 = .08) = .642
-    blended = weighted(PAIR, Weighted(**GRAPH), run())
+    blended = rank_by_blend(PAIR, Weighted(**GRAPH), run())
     assert ids(blended) == ["b", "a"]
     assert [one.score for one in blended] == pytest.approx([0.642, 0.17], rel=1e-12)
 
@@ -148,7 +147,7 @@ def test_an_unbounded_boost_is_added_as_it_is() -> None:
     """Weights above 1 lend more than 1; the signal isn't cut down to it."""
     heavy = {"a": {"edges": [{"to": "b", "weight": 10.0}]}}
     of = run(explain=True)
-    weighted([vector(("a", 0.2), ("b", 0.6), payloads=heavy)], Weighted(**GRAPH), of)
+    rank_by_blend([vector(("a", 0.2), ("b", 0.6), payloads=heavy)], Weighted(**GRAPH), of)
     assert explanation(of, "a").stages[0]["values"]["signals"]["graph"] == pytest.approx(3.0, rel=1e-12)
 
 
@@ -159,14 +158,14 @@ def test_only_what_matches_the_query_travels() -> None:
         "b": {"created_at": NOW, "priority": "P1"},
     }
     of = run(explain=True)
-    weighted([vector(("a", 0.5), ("b", -0.9), payloads=payloads)], Weighted(graph_weight=0.2), of)
+    rank_by_blend([vector(("a", 0.5), ("b", -0.9), payloads=payloads)], Weighted(graph_weight=0.2), of)
     assert explanation(of, "a").stages[0]["values"]["signals"]["graph"] == 0.0
 
 
 def test_no_candidate_is_added() -> None:
     """A neighbour that no leg returned stays out, however heavy its edge."""
     payloads = {"a": {"edges": [{"to": "x", "weight": 9.0}]}}
-    assert ids(weighted([vector(("a", 0.5), payloads=payloads)], Weighted(graph_weight=0.5), run())) == ["a"]
+    assert ids(rank_by_blend([vector(("a", 0.5), payloads=payloads)], Weighted(graph_weight=0.5), run())) == ["a"]
 
 
 class Untouchable(Mapping[str, Any]):
@@ -192,17 +191,17 @@ def untouchable() -> list[Leg]:
 
 def test_without_a_weight_no_edge_is_read() -> None:
     """At weight 0, the default, payloads aren't asked for their edges, by the recipe either; at any other they are."""
-    assert ids(weighted(untouchable(), Weighted(), run())) == ["b", "a"]
+    assert ids(rank_by_blend(untouchable(), Weighted(), run())) == ["b", "a"]
     assert "edges" not in Weighted().reads
     with pytest.raises(AssertionError, match="an edge was read"):
-        weighted(untouchable(), Weighted(graph_weight=1e-9), run())
+        rank_by_blend(untouchable(), Weighted(graph_weight=1e-9), run())
     assert "edges" in Weighted(graph_weight=1e-9).reads
 
 
 def backends(found: Sequence[Leg], **parameters: Any) -> list[str]:
     """What the blend says took part."""
     of = run()
-    weighted(found, Weighted(**parameters), of)
+    rank_by_blend(found, Weighted(**parameters), of)
     return of.backends
 
 
@@ -228,5 +227,5 @@ def test_a_boost_that_is_lost_in_rounding_changed_nothing() -> None:
     found = [vector(("a", 0.2), ("b", 0.6), payloads=faint)]
     without = [vector(("a", 0.2), ("b", 0.6))]
     stage = Weighted(graph_weight=0.1)
-    assert scores(weighted(found, stage, run())) == scores(weighted(without, stage, run()))
+    assert scores(rank_by_blend(found, stage, run())) == scores(rank_by_blend(without, stage, run()))
     assert backends(found, graph_weight=0.1) == []

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.run import Facts, ModelScores
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, by_model, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.keywords import STOP_WORDS, keywords, words
+from operators.ranking.content import STOP_WORDS, keywords, words
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
-from operators.ranking.linear import bound, linear
+from operators.ranking.fusion import bound, linear
 from operators.ranking.run import Facts
-from schemas.leg import KEYWORD, VECTOR
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Linear
+from schemas.result import KEYWORD, VECTOR
 from tests.operators.ranking.odd import ago
 from tests.operators.ranking.pools import (
     NOW,

@@ -1,6 +1,6 @@
 """`max_distance`: what is too far is out, before the stages on distance and behind them, and without any."""
 
-from operators.ranking.distance import pipeline
+from operators.ranking.distance import rank_by_distance
 from operators.ranking.run import Facts
 from schemas.recipes.stages import ImportanceBoost, WeibullDecay
 from tests.operators.ranking.odd import YEAR_1
@@ -12,26 +12,26 @@ IMPORTANCE = ImportanceBoost(enabled=True)
 def test_max_distance_holds_on_the_fused_distance() -> None:
     """What was too far when the stages began stays out, however near they would bring it; at the limit it stays in."""
     pool = [candidate(id_, score, importance=5) for id_, score in (("a", 0.75), ("b", 0.5), ("c", 0.4375))]
-    assert ids(pipeline(pool, [ImportanceBoost(enabled=True, weight=1.0)], 0.5, run())) == ["a", "b"]
+    assert ids(rank_by_distance(pool, [ImportanceBoost(enabled=True, weight=1.0)], 0.5, run())) == ["a", "b"]
 
 
 def test_max_distance_holds_on_the_final_distance() -> None:
     """What the stages move too far goes; at the limit it stays in: .25 / .5 = .5 is, .3125 / .5 isn't."""
     pool = [candidate(id_, score, created_at=YEAR_1) for id_, score in (("a", 0.75), ("b", 0.6875))]
     stage = WeibullDecay(enabled=True, floor=0.5)
-    assert scores(pipeline([*pool, candidate("c", 0.625)], [stage], 0.5, run())) == [("c", 0.625), ("a", 0.5)]
+    assert scores(rank_by_distance([*pool, candidate("c", 0.625)], [stage], 0.5, run())) == [("c", 0.625), ("a", 0.5)]
 
 
 def test_max_distance_between_stages_is_not_asked_for() -> None:
     """Only the first and the last distance count: .5 / .5 = 1 is too far, and * .15 isn't any more."""
     stages = (WeibullDecay(enabled=True, floor=0.5), ImportanceBoost(enabled=True, weight=0.85))
     pool = [candidate("a", 0.5, created_at=YEAR_1, importance=5)]
-    assert scores(pipeline(pool, stages, 0.5, run())) == near(a=0.85)
+    assert scores(rank_by_distance(pool, stages, 0.5, run())) == near(a=0.85)
 
 
 def test_a_max_distance_of_zero_is_off() -> None:
     """0 keeps everything, at any distance."""
-    assert scores(pipeline([candidate("a", 0.6), candidate("b", -40.0)], [IMPORTANCE], 0, run())) == near(
+    assert scores(rank_by_distance([candidate("a", 0.6), candidate("b", -40.0)], [IMPORTANCE], 0, run())) == near(
         a=0.6, b=-40.0
     )
 
@@ -40,7 +40,7 @@ def test_max_distance_holds_without_a_stage() -> None:
     """Where no stage runs what is too far is out, too, and nothing else changes: neither an order nor a score."""
     pool = [candidate("a", 0.75), candidate("b", 0.25), candidate("c", 0.5), candidate("d", 7.0)]
     of = run(explain=True)
-    assert scores(pipeline(pool, (), 0.5, of)) == [("a", 0.75), ("c", 0.5), ("d", 7.0)]
+    assert scores(rank_by_distance(pool, (), 0.5, of)) == [("a", 0.75), ("c", 0.5), ("d", 7.0)]
     assert not of.reranked
     assert of.explanations is not None
     assert of.explanations.by_id == {}
@@ -48,8 +48,8 @@ def test_max_distance_holds_without_a_stage() -> None:
 
 def test_max_distance_drops_a_score_below_zero() -> None:
     """A distance may be above 1: -.5 is 1.5, farther than 1 and nearer than 2."""
-    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 1.0, run())) == ["a"]
-    assert ids(pipeline([candidate("a", 0.0), candidate("b", -0.5)], (), 2.0, run())) == ["a", "b"]
+    assert ids(rank_by_distance([candidate("a", 0.0), candidate("b", -0.5)], (), 1.0, run())) == ["a"]
+    assert ids(rank_by_distance([candidate("a", 0.0), candidate("b", -0.5)], (), 2.0, run())) == ["a", "b"]
 
 
 def test_max_distance_is_measured_where_the_stages_stand() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import dbsf, score
 from operators.ranking.normalise import NORMALISERS
-from schemas.leg import KEYWORD, STRUCTURED
-from schemas.query import MAX_FLOAT32
+from schemas.fields import MAX_FLOAT32
 from schemas.recipes.fusion import Dbsf, Score
+from schemas.result import KEYWORD, STRUCTURED
 from tests.operators.ranking.pools import any_finite, finite, ids, keyword, run, scores, structured, vector
 
 LARGEST = MAX_FLOAT32

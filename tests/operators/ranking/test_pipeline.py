@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from operators.ranking.candidate import Leg
-from operators.ranking.dedupe import fingerprint
+from operators.ranking.content import fingerprint
 from operators.ranking.pipeline import Ranked
-from operators.ranking.run import Facts
-from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
+from operators.ranking.run import Facts, TemporalExpression
+from operators.ranking.temporal import temporal_expression
 from schemas.document import CONTENT
 from schemas.errors import DeadLetterClass, InputError
-from schemas.leg import LEGS
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.recipe import STAGES
+from schemas.result import LEGS
 from tests.operators.ranking.payloads import (
     RECIPES,
     TERMS,
@@ -164,7 +164,7 @@ def test_reflections_only_are_all_reflections_by_their_cosine(name: str) -> None
         }
         assert set(ids(ranked.candidates)) == there
         if name != "graph":
-            assert all(legs[0].places()[id_][1] == score for id_, score in scores(ranked.candidates))
+            assert all(legs[0].ranks()[id_][1] == score for id_, score in scores(ranked.candidates))
 
 
 LANGUAGES = {

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
+from operators.ranking.run import TemporalExpression
+from operators.ranking.temporal import temporal_expression
 
 NOW = datetime(2024, 5, 20, 15, 30, tzinfo=UTC).timestamp()
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from operators.ranking.blend import weighted
+from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
-from operators.ranking.run import Facts, ModelScores
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive, naive_recipes
@@ -163,7 +162,7 @@ def both_blends(chance: random.Random) -> Blends:
     parameters = some_blend(chance)
     now, cycle = chance.choice([NOW, NOW, None]), chance.choice([None, None, 100, 0])
     of = run(now=now, cycle=cycle)
-    ours = weighted(legs, Weighted(**parameters), of)
+    ours = rank_by_blend(legs, Weighted(**parameters), of)
     theirs, changed = naive.blend(
         legs,
         {name: parameters[f"{name}_weight"] for name in SIGNALS},
@@ -234,9 +233,9 @@ def test_a_better_signal_never_hurts(signal: str) -> None:
             for name in ("vector", "keyword")
         ]
         id_ = chance.choice([*legs[0].ids, *legs[1].ids])
-        before = dict(scores(weighted(legs, Weighted(**weights), run())))
+        before = dict(scores(rank_by_blend(legs, Weighted(**weights), run())))
         better(chance, signal, id_, payloads, legs)
-        after = dict(scores(weighted(legs, Weighted(**weights), run())))
+        after = dict(scores(rank_by_blend(legs, Weighted(**weights), run())))
         # As far as floats can tell scores apart.
         assert after[id_] >= before[id_] * (1 - 1e-12)
         lifted = {edge["to"] for edge in payloads[id_]["edges"]}
@@ -256,7 +255,7 @@ def test_ties_of_the_blend_stand_by_id_in_every_order_of_arrival(alike: int) -> 
         for _ in range(6):
             hits = sorted(chance.sample(sorted(values.items()), len(IDS)), key=lambda hit: -hit[1])
             legs = [leg(name, *hits, payloads=payloads) for name in chance.sample(["vector", "keyword"], 2)]
-            seen.add(tuple(scores(weighted(legs, Weighted(graph_weight=0.2), run()))))
+            seen.add(tuple(scores(rank_by_blend(legs, Weighted(graph_weight=0.2), run()))))
         assert len(seen) == 1
 
 
@@ -269,7 +268,7 @@ def test_ties_of_a_fusion_stand_by_leg_and_rank(fuse: Callable[[list[Leg]], list
         legs = [some_leg(chance, name, {}) for name in names]
         places: dict[str, tuple[int, int]] = {}
         for number, one in enumerate(legs):
-            for id_, (place, _) in one.places().items():
+            for id_, (place, _) in one.ranks().items():
                 places.setdefault(id_, (number, place))
         fused = fuse(chance.sample(legs, len(legs)))
         assert scores(fused) == scores(fuse(legs))

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.feedback import feedback
+from operators.ranking.head import feedback, smoothing
 from operators.ranking.run import Run
-from operators.ranking.smoothing import smoothing
-from schemas.recipes.similarity import Feedback, SimilarityStage, Smoothing
+from schemas.recipes.stages import Feedback, SimilarityStage, Smoothing
 from tests.operators.ranking.pools import run
 
 SQUARE = {"a": [3, 0], "b": [0, 2], "c": [1, 1], "d": [-1, 0]}

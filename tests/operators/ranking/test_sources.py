@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
-from operators.evaluation import bootstrap, comparison, halves, metrics, search, sign_test
-from operators.ranking import candidate, decay, distance, keywords, linear, pipeline, quality, reflections, temporal
+from operators.evaluation import comparison, halves, metrics, search
+from operators.evaluation import comparison as bootstrap
+from operators.evaluation import comparison as sign_test
+from operators.ranking import candidate, decay, distance, pipeline, reflections, temporal
+from operators.ranking import composite as quality
+from operators.ranking import content as keywords
+from operators.ranking import fusion as linear
 from operators.ranking.candidate import Candidate
 from operators.ranking.normalise import NORMALISERS
 from operators.ranking.run import Facts, Run, ScoreExplanations
@@ -17,9 +22,16 @@ FORMULAS: set[Callable[..., Any]] = {
     *pipeline._LATER.values(),
     *distance._FACTORS.values(),
     *NORMALISERS.values(),
-    *(candidate.best_first, candidate.best_first_by_id, decay.resolve, decay.weight, distance.pipeline, distance.pick),
+    *(
+        candidate.best_first,
+        candidate.best_first_by_id,
+        decay.resolve,
+        decay.weight,
+        distance.rank_by_distance,
+        distance.pick,
+    ),
     *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, temporal.proximity),
-    *(pipeline.in_order, pipeline.first_phase, pipeline.second_phase),
+    *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
     *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare),

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.run import Facts
-from operators.ranking.temporal import proximity, temporal
-from operators.ranking.temporal_expressions import TemporalExpression, temporal_expression
+from operators.ranking.run import Facts, TemporalExpression
+from operators.ranking.temporal import proximity, temporal, temporal_expression
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal

@@ -10,12 +10,12 @@ from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.catalogue import Catalogue
-from operators.query.capabilities import Capabilities
+from operators.query.collection import Capabilities
 from operators.query.field_map import FieldMap
-from operators.query.indexed import Ask
+from operators.query.filters import Ask
 from operators.stages.admit import admit
-from schemas.denial import Denial, DenialCode
 from schemas.errors import InputError, Reason
+from schemas.result import Denial, DenialCode
 from schemas.settings import FirewallSettings, QdrantSettings, load
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.runtime.flowing import items

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from operators.clients.qdrant.term_idf import TermIdf
 from operators.clients.rerankers import Capacity, Reads
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.query.search_bodies import Searches

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.query.destinations import Destinations
+from operators.query.collection import Destinations
 from operators.query.message import Message
 from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError

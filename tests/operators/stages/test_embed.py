@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from operators.clients.embedders.cached import CachedEmbeddings
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.runtime.dispatcher import Bounds, Finished

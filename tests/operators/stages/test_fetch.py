@@ -16,10 +16,10 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.ranking.candidate import Candidate, union
-from operators.ranking.dedupe import fingerprint
+from operators.ranking.content import fingerprint
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.stages.fetch import Fetching
 from operators.stages.retrieve import retrieved

@@ -15,10 +15,10 @@ from operators.caching.answer_cache import AnswerCache
 from operators.caching.exact_cache import ExactCache
 from operators.caching.keys import state
 from operators.caching.semantic_cache import SemanticCache
-from operators.query.answer import Answer, Page
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
-from operators.ranking.temporal_expressions import TemporalExpression
+from operators.query.outcome import Answer, Page
+from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from schemas.errors import Reason
 from tests.operators.samples import DIMENSION, answers, query

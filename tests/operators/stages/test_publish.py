@@ -10,17 +10,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from operators.delivery.output_record import OutputRecord
+from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores
 from operators.query.result import result_id, status_of
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked
 from operators.stages.publish import Publisher
-from schemas.denial import Denial, DenialCode
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
-from schemas.result import ResultEvent, Status
+from schemas.result import Denial, DenialCode, ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
 from tests.operators.samples import CURSORS, origin, query, way_out
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
 from schemas.errors import InputError, Reason
-from schemas.leg import KEYWORD, VECTOR
-from schemas.result import LegStatus
+from schemas.result import KEYWORD, VECTOR, LegStatus
 from tests.operators.ranking.pools import keyword, vector
 from tests.operators.samples import decoder, message
 from tests.operators.stages.test_publish import found, published

@@ -14,7 +14,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.result import result_id
 from operators.stages.publish import Finaliser, publish
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import answers, message, origin, query, way_out
 from tests.operators.stages.test_publish import PUBLISHER, event_of, found

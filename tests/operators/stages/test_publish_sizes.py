@@ -10,7 +10,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.trace import Headers
 from operators.stages.publish import Publisher
-from schemas import dead_letter as names
+from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import decoder, message, way_out
 from tests.operators.stages.test_publish import both, event_of, found, written

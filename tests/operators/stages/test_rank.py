@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores
 from operators.stages.fuse import fused
 from operators.stages.rank import ranked
 from tests.operators.ranking.pools import structured, vector

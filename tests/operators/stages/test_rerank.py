@@ -11,10 +11,9 @@ import pytest
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.score_cache import ScoreCache
 from operators.clients.rerankers.verdict_cache import VerdictCache
-from operators.query.capabilities import Capabilities
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding, Scores
+from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import Scores
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run

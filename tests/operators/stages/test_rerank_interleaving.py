@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
-from operators.query.rerank_scores import PartialScores, Scores
+from operators.query.backend_answers import PartialScores, Scores
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup

@@ -8,9 +8,9 @@ import pytest
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.selection import ChatSelector
+from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.query.rerank_scores import Scores
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread

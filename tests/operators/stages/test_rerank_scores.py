@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from operators.query.backend_answers import RerankScores, Scores
 from operators.query.in_flight import InFlight
-from operators.query.rerank_scores import RerankScores, Scores
 from operators.ranking.candidate import Candidate
 from tests.operators.ranking.pools import scores
 from tests.operators.stages.test_rerank_pick import FUSED, query

@@ -9,12 +9,11 @@ import numpy as np
 import orjson
 
 from operators.clients.qdrant.term_idf import TermIdf
-from operators.query.embedding import Embedding
-from operators.query.hits import Hits
+from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search, Searches
-from operators.query.sparse_vector import SparseVector
 from operators.query.syntax.expression import parse
+from operators.query.terms import SparseVector
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished

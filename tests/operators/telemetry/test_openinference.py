@@ -2,8 +2,8 @@
 
 import pytest
 
+from operators.query.backend_answers import RerankScores
 from operators.query.outcome import Outcome
-from operators.query.rerank_scores import RerankScores
 from operators.ranking.candidate import Candidate
 from operators.telemetry import openinference
 from operators.telemetry.openinference import DOCUMENTS

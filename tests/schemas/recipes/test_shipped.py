@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from schemas.recipes import DEFAULT, SHIPPED
-from schemas.recipes.parameters import DistanceStage
+from schemas.recipes.stages import DistanceStage
 
 TABLE: Final[Mapping[str, list[str]]] = {
     "hybrid": ["score", "dedupe", "rerank"],

@@ -7,7 +7,7 @@ import yaml
 
 from flows.cli.config import lines
 from schemas.settings import load
-from schemas.settings.effective import Value, effective
+from schemas.settings.reading import Value, effective
 
 
 @pytest.fixture

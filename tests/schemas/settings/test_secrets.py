@@ -12,7 +12,7 @@ import yaml
 from flows.cli.config import lines
 from schemas.errors import ConfigError
 from schemas.settings import EmbedderSettings, Settings, load
-from schemas.settings.effective import effective
+from schemas.settings.reading import effective
 
 CANARY = "sk-canary-5e1f0c8e2b46"
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}

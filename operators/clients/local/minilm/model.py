@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from operators.clients.local import inference
 from operators.clients.local.minilm import graph, weights
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import ConfigError
 
 

@@ -13,7 +13,7 @@ from operators.clients.embedders.openai import OpenAIEmbedder
 from operators.clients.embedders.tei import TeiEmbedder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 

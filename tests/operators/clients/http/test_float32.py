@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.http import float32
-from schemas.query import MAX_FLOAT32
+from schemas.fields import MAX_FLOAT32
 
 NUMBERS = st.lists(st.floats() | st.integers(-(2**63), 2**64 - 1))
 

@@ -16,7 +16,7 @@ from bench import random_bert
 from operators.clients.local import inference
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import Capacity, Reranker, RerankRequest
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
 WORDS = random_bert.words(300)

@@ -18,7 +18,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.apart import Apart
 from operators.stages.retrieve import Retriever
 from schemas.errors import BackendError
-from schemas.leg import KEYWORD
+from schemas.result import KEYWORD
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION, SIGNALS, query

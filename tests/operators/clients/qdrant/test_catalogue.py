@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.clients.qdrant.catalogue import Catalogue
-from operators.query.capabilities import MOST, Capabilities
+from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from flows.assembly.clients import qdrant
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from schemas.settings import load
 from tests.operators.clients.http.closing import Close, Closing

@@ -10,7 +10,7 @@ from aiohttp import web
 from flows.assembly.clients import qdrant
 from operators.clients.http.breaker import OPENS_AFTER
 from operators.clients.qdrant.client import QdrantClient
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.errors import BackendBadResponse, BackendUnavailable
 from schemas.settings import load
 from tests.operators.clients.http.serving import answering, json_response

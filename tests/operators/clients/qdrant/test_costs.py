@@ -15,10 +15,10 @@ from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.clients.qdrant.term_idf import BOUNDED, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
-from operators.query.corpus import COUNTED, Corpus, counted, weighed
 from operators.query.search_bodies import Search
 from operators.query.syntax.expression import MOST_OPEN, parse
 from operators.query.syntax.keyword_filter import open_endings
+from operators.query.terms import COUNTED, Corpus, counted, weighed
 from operators.runtime.turns import Turns
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, Reason

@@ -17,10 +17,9 @@ from operators.clients.qdrant.ordered import looked_up
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
-from operators.query.capabilities import Capabilities
+from operators.query.collection import Capabilities, Destinations
 from operators.query.cursor import After, Cursor
-from operators.query.destinations import Destinations
-from operators.query.paging import by_id, turn
+from operators.query.paging import by_id, find_page
 from operators.query.search_bodies import Search, Searches
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
@@ -67,7 +66,7 @@ async def pages(
         assert search.most == able.most
         answer = await looked_up(client, "documents", search, 30)
         assert not isinstance(answer, BackendError)
-        page = turn(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
+        page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append(answer.hits.ids[page.first : page.last])
         following = page.ends[-1] if page.more else None
     return found

@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from tests.operators.clients.qdrant.recording import recorded
 from tests.operators.clients.qdrant.transports import Faulty, Watched, answering, qdrant

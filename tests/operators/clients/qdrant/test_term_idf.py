@@ -15,7 +15,7 @@ from operators.clients.qdrant.counts import REST, TIME_TO_LIVE
 from operators.clients.qdrant.term_idf import PER_SHARD, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration
-from operators.query.corpus import rarity
+from operators.query.terms import rarity
 from schemas.document import TERMS
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.sharded import Ranking, Searched, settings

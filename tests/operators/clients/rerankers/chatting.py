@@ -10,7 +10,7 @@ from operators.clients.chat import ChatModel
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.selection import ChatSelector
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.chat.servers import HEADERS, Make, openai
 from tests.operators.clients.http.serving import Handler, answering, backend

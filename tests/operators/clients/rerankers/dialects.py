@@ -15,7 +15,7 @@ from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
 from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
 from operators.clients.rerankers.vllm import VllmPairReranker
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.clients.rerankers.servers import (

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import FRAME, LEAST, Candidates, room
 from operators.clients.rerankers.numbered import CAPACITY
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from operators.ranking.candidate import Candidate
-from operators.ranking.relevance import rerank
+from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import Waiting

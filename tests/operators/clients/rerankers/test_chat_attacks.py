@@ -11,7 +11,7 @@ from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.numbered import numbered
 from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.selection import ChatSelector
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.chat.servers import OpenAI
 from tests.operators.clients.rerankers.attacks import ATTACKS

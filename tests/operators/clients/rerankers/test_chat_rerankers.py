@@ -9,7 +9,7 @@ from operators.clients.rerankers import selection as picker
 from operators.clients.rerankers.numbered import numbered
 from operators.clients.rerankers.orderer import Orderer
 from operators.clients.rerankers.selection import ChatSelector
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.chat.servers import (
     HEADERS,

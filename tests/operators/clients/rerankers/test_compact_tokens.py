@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.docstrings import docstrings
+from flows.cli.demo import docstrings
 from operators.clients.local.minilm.model import MiniLM
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.rerankers.token_index import Datatype, Document, Index, identity
 

@@ -15,7 +15,7 @@ from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.indexing.document import point
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.settings.qdrant import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document

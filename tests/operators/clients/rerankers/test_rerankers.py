@@ -9,7 +9,7 @@ import pytest
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity
-from operators.query.rerank_scores import Scores
+from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.serving import answering, backend
 from tests.operators.clients.rerankers.dialects import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.rerankers.token_vectors import TokenVectors
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout
 from tests.operators.clients.rerankers.token_index import DIMENSION
 from tests.operators.clients.rerankers.word_vectors import WORDS, WordVectors

@@ -17,7 +17,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.max_sim import DECIMALS
 from operators.indexing.collection import configuration, indexes
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.clients.qdrant.answers import Kept
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.clients.rerankers.token_index import DIMENSION, request, unit_rows
 

@@ -14,7 +14,7 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
-from operators.query.hits import Hits
+from operators.query.backend_answers import Hits
 from operators.query.search_bodies import ENDINGS
 from operators.query.syntax.expression import Expression, Parsed
 from operators.query.syntax.keyword_filter import conditions, open_endings

@@ -11,7 +11,7 @@ import pytest
 from operators.clients.embedders import Embedder
 from operators.clients.local.minilm import weights
 from operators.clients.local.minilm.model import MiniLM
-from operators.query.embedding import Embedding
+from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 from tests.operators.delivery.scripted import until
 

@@ -1,0 +1,61 @@
+"""`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from flows.assembly.clients import InProcess
+from flows.cli.check import Section, show
+from flows.cli.check.kafka import kafka
+from flows.cli.check.qdrant import qdrant
+from flows.cli.check.servers import clock, embedder, reranker
+from flows.cli.output import Config, Json
+from flows.process import logs
+from schemas.settings import load
+
+
+class Part(StrEnum):
+    """Parts that can be checked alone."""
+
+    KAFKA = "kafka"
+    QDRANT = "qdrant"
+    EMBEDDER = "embedder"
+    RERANKER = "reranker"
+    CLOCK = "clock"
+
+
+SECTIONS: Final[Mapping[Part, Section]] = {
+    Part.KAFKA: kafka,
+    Part.QDRANT: qdrant,
+    Part.EMBEDDER: embedder,
+    Part.RERANKER: reranker,
+    Part.CLOCK: clock,
+}
+
+
+def check(
+    config: Config = None,
+    parts: Annotated[
+        list[Part] | None, typer.Option("--part", help="Check this part alone; may be repeated. Default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check Kafka, Qdrant's collections, the embedder, the reranker and the clocks. Exit code 1 if there is an error.
+
+    Each line is ok, a warning or an error, and says what to do. Nothing is changed.
+    """
+    settings = load(config)
+    # Each finding says what they log.
+    logs.configure(settings.telemetry, clients=False)
+    in_process = InProcess(settings)
+    failed = False
+    try:
+        for part in parts or Part:
+            for finding in SECTIONS[part](settings, in_process):
+                show(finding, as_json=as_json)
+                failed = failed or finding.level == "error"
+    finally:
+        in_process.close()
+    raise typer.Exit(1 if failed else 0)

@@ -1,0 +1,102 @@
+"""The findings of `rankstream check` about Kafka: broker, topics and their settings, consumer groups, transactions."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from flows.assembly.clients import InProcess
+from flows.assembly.delivery import kafka_client
+from flows.cli.check import Finding, Level
+from operators.delivery import groups, topics
+from operators.delivery.topics import MAX
+from schemas.errors import DeliveryError
+from schemas.settings import KafkaSettings, Settings
+
+_PROBE: Final = "check"
+"""End of a transactional id that no replica has."""
+
+
+def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
+    """The findings about the broker, and about all that the flows need of it."""
+    section = settings.kafka
+    try:
+        described = topics.described(section)
+    except DeliveryError as error:
+        remedy = "Start Kafka, or correct the section kafka: bootstrap_servers, security_protocol, tls and sasl."
+        yield Finding("error", "kafka", str(error), remedy)
+        return
+    yield Finding("ok", "kafka", f"{section.bootstrap_servers} answers")
+    if missing := [name for name, config in described.items() if config is None]:
+        what = f"topics that do not exist: {', '.join(missing)}"
+        yield Finding("error", "kafka topics", what, "Run rankstream topics, or correct kafka.topics.")
+    else:
+        yield Finding("ok", "kafka topics", "all of them are there")
+    yield from _sizes(section, described)
+    yield from _watermarks(section, described)
+    queries, documents = (
+        name if described[name] is not None else None for name in (section.topics.queries, section.topics.documents)
+    )
+    yield _group(section, queries, "rankstream run", "error")
+    # The credentials of the search flow need not be those of the indexing flow.
+    yield _group(section.indexing, documents, "rankstream index", "warning")
+    yield from _transactions(settings)
+
+
+Described = Mapping[str, Mapping[str, str] | None]
+
+
+def _sizes(section: KafkaSettings, described: Described) -> Iterator[Finding]:
+    letters = section.topics.dead_letters
+    room = described.get(letters)
+    for name in (section.topics.queries, section.topics.documents):
+        config = described.get(name)
+        if room is None or config is None:
+            continue
+        wanted = topics.room_wanted(int(config[MAX]))
+        if int(room[MAX]) < wanted:
+            what = f"{MAX} is {room[MAX]}: a dead letter of the largest message of {name} is kept without the message"
+            yield Finding("warning", f"kafka {letters}", what, f"Set {MAX} of {letters} to {wanted} or more.")
+
+
+def _watermarks(section: KafkaSettings, described: Described) -> Iterator[Finding]:
+    name = section.topics.watermarks
+    config = described.get(name)
+    if config is not None and "compact" not in config["cleanup.policy"]:
+        what = (
+            "it is not compacted: watermarks are lost after the retention, and a replica reads all of them at its start"
+        )
+        yield Finding("warning", f"kafka {name}", what, f"Set cleanup.policy of {name} to compact.")
+
+
+def _group(section: KafkaSettings, topic: str | None, command: str, refused: Level) -> Finding:
+    subject = f"kafka group {section.group_id}"
+    allow = f"Allow rankstream to read the group {section.group_id} and its topic, or correct kafka.group_id."
+    try:
+        group = groups.described(section)
+        lag = groups.lag(kafka_client(section), topic) if topic is not None else 0
+    except DeliveryError as error:
+        return Finding(refused, subject, f"{command} cannot join it: {error}", allow)
+    if not group.readable:
+        return Finding(refused, subject, f"{command} cannot join it: the broker lets it be described only", allow)
+    members = f"{group.members} {'member' if group.members == 1 else 'members'}"
+    if topic is None:
+        return Finding("ok", subject, members)
+    what = f"{members}, lag {lag} on {topic}"
+    if lag and not group.members:
+        return Finding("warning", subject, f"{what}: nobody reads it", f"Start {command}.")
+    return Finding("ok", subject, what)
+
+
+def _transactions(settings: Settings) -> Iterator[Finding]:
+    section, delivery = settings.kafka, settings.delivery
+    if delivery.mode != "exactly_once":
+        what = "delivery.mode is at_least_once: after a crash some queries are answered twice"
+        yield Finding("warning", "kafka transactions", what, "Set delivery.mode to exactly_once where that hurts.")
+        return
+    transactional_id = f"{section.group_id}-{_PROBE}"
+    try:
+        kafka_client(section).transactional_producer(transactional_id, topics.DEFAULT_MAX).close()
+    except DeliveryError as error:
+        remedy = f"Allow the transactional ids {section.group_id}-*, or set delivery.mode to at_least_once."
+        yield Finding("error", "kafka transactions", f"{transactional_id} cannot begin: {error}", remedy)
+    else:
+        yield Finding("ok", "kafka transactions", "a transactional producer can be initialised")

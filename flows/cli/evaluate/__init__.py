@@ -1,0 +1,1 @@
+"""Evaluation of recipes on judged queries: `evaluate` measures, `tune` searches parameters, `compare` compares runs."""

@@ -1,0 +1,56 @@
+"""`rankstream evaluate`: how good recipes are on judged queries, through the real flow or on recorded pools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from flows.cli.evaluate.evaluation import Row, variants
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.output import Json, emit, say, stderr
+from flows.process import logs
+from schemas.settings import TelemetrySettings
+from schemas.texts import printable
+
+
+def evaluate(
+    qrels: Qrels,
+    queries: Queries = None,
+    documents: Documents = None,
+    pools: Pools = None,
+    config: Models = None,
+    recipe: Recipes = None,
+    stages: Annotated[bool, typer.Option("--stages", help="Add a row for each stage of a recipe.")] = False,
+    index_dir: IndexDir = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run", help="Directory for run files in TREC format, which `compare` takes.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure recipes on judged queries.
+
+    The queries run through the real flow (--queries, with --documents, --config, or both), or recorded pools are ranked
+    (--pools). Each recipe is measured without its model, and with it if it has one.
+    """
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    rows = []
+    with given.open(variants(recipe or given.known, given.known, stages=stages), run_dir) as source:
+        for row in source.rows:
+            rows.append(row)
+            if as_json:
+                emit({"recipe": row.name, **row.figures, "judged": len(source.judged), "answers": row.answered})
+            else:
+                say(stderr, f"{row.name}: done")
+    if not as_json:
+        show([table(rows), source.note])
+
+
+def table(rows: list[Row]) -> Table:
+    """The figures, a row a recipe."""
+    shown = Table("recipe", *rows[0].figures, "answers")
+    for make_row in rows:
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(make_row.answered.items()))
+        shown.add_row(printable(make_row.name), *(f"{figure:.3f}" for figure in make_row.figures.values()), answers)
+    return shown

@@ -1,0 +1,143 @@
+"""`rankstream compare`: two run files, by means with intervals, the sign test, and the queries that moved most."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+
+from flows.cli.evaluate.evaluation import Judgements, read_qrels, select_judged
+from flows.cli.evaluate.sources import Qrels, show
+from flows.cli.output import Json, emit
+from flows.process import logs
+from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict
+from operators.evaluation.comparison import compare as compare_systems
+from operators.evaluation.metrics import TABLE, by_query, parse_run
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings import TelemetrySettings
+from schemas.texts import printable
+
+MOVES: Final = 10
+"""Queries that are shown; JSON has all."""
+
+_SAID: Final = {
+    Verdict.BETTER: ("B is better", "is above"),
+    Verdict.WORSE: ("B is worse", "is below"),
+    Verdict.UNDECIDED: ("Neither is shown to be better", "contains"),
+}
+
+
+def _metric(name: str) -> str:
+    if name not in TABLE:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(TABLE)}")
+    return name
+
+
+Metric = Annotated[str, typer.Option(parser=_metric, help="Metric that decides.")]
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Run file in TREC format.")],
+    second: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Another one, which may be better.")],
+    qrels: Qrels,
+    metric: Metric = "nDCG@10",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare two run files query by query: those that --run of `evaluate` writes, or another system's."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    judged = judgements_of_runs(qrels, first, second)
+    values = [by_query(read_run(path), judged) for path in (first, second)]
+    comparison = compare_values(values[0], values[1], metric, seed)
+    if as_json:
+        emit({"first": str(first), "second": str(second), **report(comparison), "queries": moves(comparison)})
+    else:
+        show(describe_comparison(comparison, str(first), str(second)))
+
+
+def read_run(path: Path) -> dict[str, list[str]]:
+    """A TREC run: query -> documents, best first. Raises InputError naming the wrong line."""
+    with path.open(encoding="utf-8") as lines:
+        try:
+            return parse_run(lines)
+        except InputError as error:
+            raise InputError(error.kind, f"{path}: {error}") from error
+
+
+def judgements_of_runs(qrels: Path, *paths: Path) -> Judgements:
+    """The judgements of queries that are in one of the runs; a query that a run lacks counts 0 there.
+
+    Raises InputError if there are none.
+    """
+    return select_judged(read_qrels(qrels), {query for path in paths for query in read_run(path)}, qrels, *paths)
+
+
+def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
+    """The comparison of two systems on the same judged queries. Raises InputError without a relevant document."""
+    if not first[metric]:
+        raise InputError(DeadLetterClass.INVALID, "no query that is judged has a relevant document")
+    return compare_systems(first, second, metric, seed)
+
+
+def report(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as JSON, without the queries."""
+    means = {
+        metric: {
+            "first": each.first,
+            "second": each.second,
+            "difference": each.difference,
+            "low": each.interval.low,
+            "high": each.interval.high,
+        }
+        for metric, each in comparison.means.items()
+    }
+    return {
+        "metric": comparison.metric,
+        "verdict": comparison.verdict,
+        "means": means,
+        "confidence": CONFIDENCE,
+        "sign_test": comparison.signs._asdict(),
+    }
+
+
+def moves(comparison: Comparison) -> list[dict[str, Any]]:
+    """Every query's values as JSON, the greatest change first."""
+    return [{"query_id": move.query, "first": move.first, "second": move.second} for move in comparison.moves]
+
+
+def means_table(comparison: Comparison, first: str, second: str, title: str) -> Table:
+    """Each metric of both, and the difference with its interval."""
+    describe_comparison = Table(
+        "metric", first, second, "difference", f"{CONFIDENCE:.0%} interval", title=title, title_justify="left"
+    )
+    for metric, (before, after, difference, (low, high)) in comparison.means.items():
+        cells = (f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
+        describe_comparison.add_row(metric, *cells)
+    return describe_comparison
+
+
+def signs(comparison: Comparison, second: str) -> str:
+    """The sign test, as a line."""
+    wins, losses, ties, p = comparison.signs
+    counted = f"{second} is better on {wins} queries, worse on {losses}, equal on {ties}"
+    return f"{comparison.metric}: {counted}; sign test p = {p:.2g}"
+
+
+def describe_comparison(comparison: Comparison, first: str, second: str) -> Iterator[RenderableType]:
+    """The comparison of two systems of these names, for a terminal of 80 columns."""
+    yield f"A: {first}\nB: {second}"
+    yield means_table(comparison, "A", "B", f"{len(comparison.moves)} judged queries")
+    yield signs(comparison, "B")
+    said, where = _SAID[comparison.verdict]
+    yield f"{said}: the interval of the difference in {comparison.metric} {where} 0."
+    moved = [move for move in comparison.moves if move.first != move.second]
+    if moved:
+        table = Table(title=f"Queries whose {comparison.metric} moved most", title_justify="left")
+        table.add_column("query", overflow="fold")
+        for name in ("A", "B", "difference"):
+            table.add_column(name, justify="right")
+        for query, before, after in moved[:MOVES]:
+            table.add_row(printable(query), f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}")
+        yield table

@@ -1,0 +1,226 @@
+"""Evaluation: documents indexed embedded, queries through the real flow, figures for what came back."""
+
+import contextlib
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from flows.assembly.query import selects
+from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
+from flows.cli.query_client import QueryClient
+from flows.cli.rank import find_recipe
+from flows.process.embedded import Embedded, configured, embedded
+from operators.evaluation.comparison import ByQuery
+from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.query import QueryEvent
+from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
+from schemas.recipes.stages import Rerank
+from schemas.settings import Settings
+from schemas.settings.ranking import PROFILES
+
+TIMEOUT_MS: Final = 60_000
+DEPTH: Final = 100
+"""Results asked for a query."""
+
+ANSWER_TIMEOUT: Final = 120.0
+
+MOST_RERANKED: Final = 1000
+"""Candidates that are reranked where all are to be: the most that a profile can say."""
+
+Judgements = Mapping[str, Mapping[str, int]]
+
+_EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to rank, and its figures."""
+
+    name: str
+    figures: Mapping[str, float]
+    answered: Mapping[str, int]
+    values: ByQuery = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to rank: a recipe, with or without its model."""
+
+    recipe: Recipe
+    rerank: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in tables and runs."""
+        return f"{self.recipe.name}+rerank" if self.rerank else self.recipe.name
+
+
+def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
+
+    Raises InputError for a line that isn't an object with a `query_id`.
+    """
+    for number, query in numbered_jsonl(path):
+        if not isinstance(query.get("query_id"), str):
+            raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
+        event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
+        metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
+        yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+
+
+def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, stages: bool) -> list[Variant]:
+    """Recipes without and with their model, known ones or YAML files; with `stages` first their beginnings.
+
+    Raises ConfigError.
+    """
+    found: dict[str, Variant] = {}
+    for recipe in (find_recipe(name, known) for name in names):
+        for beginning in _beginnings(recipe) if stages else ():
+            like = found.get(beginning.name)
+            if like is not None and like.recipe.hash != beginning.hash:
+                beginning = replace(beginning, name=f"{recipe.name}: {beginning.name}")
+            found.setdefault(beginning.name, Variant(beginning, False))
+        model = [Variant(recipe, True)] if recipe.reranking is not None or recipe.picking is not None else []
+        for variant in (Variant(recipe, False), *model):
+            if variant.name in found and found[variant.name].recipe.hash != recipe.hash:
+                raise ConfigError(f"two recipes are called {recipe.name}")
+            found[variant.name] = variant
+    return list(found.values())
+
+
+def _beginnings(recipe: Recipe) -> Iterator[Recipe]:
+    running = [stage.name for stage in recipe.running if not isinstance(stage, Rerank)]
+    for count in range(1, len(running)):
+        listed = [{name: dict(recipe.written[name])} for name in running[:count]]
+        yield Recipe.parse(" > ".join(running[:count]), {"stages": listed, MAX_DISTANCE: recipe.max_distance})
+
+
+@contextlib.contextmanager
+def run_flow(
+    settings: Settings | None,
+    documents: Path | None,
+    index: Path | None,
+    recipes: Iterable[Recipe],
+    console: Console,
+    *,
+    deep: bool = False,
+) -> Iterator[Embedded]:
+    """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
+
+    It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
+    the documents for the next time. `deep`: what is reranked at all is reranked to the last candidate. Raises
+    ConfigError, InputError, DeliveryError and BackendError.
+    """
+    profiles = settings.profiles if settings is not None else PROFILES
+    if deep and not (settings is not None and selects(settings.rerank)):
+        all_of_them = {"rerank_top": MOST_RERANKED}
+        profiles = {
+            name: profile.model_copy(update=all_of_them) if profile.rerank_top else profile
+            for name, profile in profiles.items()
+        }
+    with contextlib.ExitStack() as stack:
+        directory = None
+        if documents is not None:
+            directory = index if index is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if settings is not None:
+            known = {**settings.recipes, **{recipe.name: recipe for recipe in recipes}}
+            asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
+            running = stack.enter_context(configured(asked, directory))
+        else:
+            assert directory is not None
+            definitions = {recipe.name: recipe.definition for recipe in recipes}
+            overrides = {
+                "recipes": definitions,
+                "profiles": {name: each.model_dump() for name, each in profiles.items()},
+            }
+            running = stack.enter_context(embedded(directory, overrides))
+        if documents is not None and directory is not None:
+            index_once(running, documents.name, partial(read_jsonl, documents), directory, console)
+        stack.enter_context(running.searching())
+        yield running
+
+
+def read_judgements(qrels: Path, queries: Path, documents: Path | None) -> Judgements:
+    """The judgements in a TREC file about these queries.
+
+    Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
+    figure would be 0.
+    """
+    every = read_qrels(qrels)
+    judged = select_judged(every, {event["query_id"] for event in events(queries)}, qrels, queries)
+    if documents is not None:
+        check_documents(judged, (str(document.get("id")) for document in read_jsonl(documents)), qrels, documents)
+    return judged
+
+
+def read_qrels(path: Path) -> Judgements:
+    """The judgements in a TREC file. Raises InputError naming the wrong line."""
+    with path.open(encoding="utf-8") as lines:
+        try:
+            return parse_qrels(lines)
+        except InputError as error:
+            raise InputError(error.kind, f"{path}: {error}") from error
+
+
+def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *asked: Path) -> Judgements:
+    """The judgements of these queries, which were read from the files `asked`. Raises InputError for none."""
+    found = {query: grades for query, grades in judged.items() if query in queries}
+    if not found:
+        raise _foreign(qrels, "queries", judged, *asked)
+    return found
+
+
+def check_documents(judged: Judgements, documents: Iterable[str], qrels: Path, file: Path) -> None:
+    """Raise InputError if none of these documents, which were read from `file`, is relevant to a query."""
+    relevant = {document for grades in judged.values() for document, grade in grades.items() if grade > 0}
+    if relevant.isdisjoint(documents):
+        raise _foreign(qrels, "relevant documents", relevant, file)
+
+
+def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path) -> InputError:
+    example = f", such as {min(judged)}," if judged else ""
+    where = " or ".join(map(str, files))
+    return InputError(DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}")
+
+
+def measure(
+    running: Embedded,
+    queries: Path,
+    variants: Iterable[Variant],
+    judged: Judgements,
+    runs: Path | None,
+) -> Iterator[Row]:
+    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs."""
+    for variant in variants:
+        ranked: dict[str, list[tuple[str, float]]] = {}
+        answered: Counter[str] = Counter()
+        with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
+            asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
+            for result in query_client.ask(asked, ANSWER_TIMEOUT):
+                ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
+                answered[result["status"]] += 1
+        yield make_row(variant.name, ranked, answered, judged, runs)
+
+
+def make_row(
+    name: str,
+    ranked: Mapping[str, Sequence[tuple[str, float]]],
+    answered: Mapping[str, int],
+    judged: Judgements,
+    runs: Path | None,
+) -> Row:
+    """The figures of what was ranked in one way: query -> documents and their scores, best first."""
+    if runs is not None:
+        runs.mkdir(parents=True, exist_ok=True)
+        with (runs / f"{name}.run").open("w", encoding="utf-8") as out:
+            for query in sorted(ranked):
+                out.writelines(run_lines(query, ranked[query], name))
+    order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
+    return Row(name, evaluate(order, judged), answered, by_query(order, judged))

@@ -1,0 +1,275 @@
+"""Sources of rankings: queries that run through the real flow, or recorded pools, which need no index.
+
+A pool is what production saw; other recipes rank it, and judgements of its query say how well.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+import orjson
+import typer
+from rich.console import RenderableType
+
+from flows.cli.evaluate.evaluation import (
+    ANSWER_TIMEOUT,
+    DEPTH,
+    Judgements,
+    Row,
+    Variant,
+    check_documents,
+    events,
+    make_row,
+    measure,
+    read_judgements,
+    read_qrels,
+    run_flow,
+    select_judged,
+)
+from flows.cli.output import out, stderr
+from flows.cli.query_client import QueryClient
+from flows.cli.rank import PoolRanker, ReadPool
+from flows.process.embedded import Embedded
+from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import Settings, load
+
+Qrels = Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Relevance judgements in TREC format (qrels).")]
+Queries = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Lines file of queries, to run.")]
+Documents = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="JSON Lines file of documents, which are indexed in this process. Default: the configured index is"
+        " searched as it is.",
+    ),
+]
+Pools = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.",
+    ),
+]
+Models = Annotated[
+    Path | None,
+    typer.Option(
+        help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
+        " Kafka isn't used. Default: the models and recipes that are shipped."
+    ),
+]
+Recipes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Recipe: a name or a YAML file; may be repeated. Default: all shipped recipes, and those of --config."
+    ),
+]
+IndexDir = Annotated[Path | None, typer.Option("--index", help="Directory for the index. Default: a temporary one.")]
+
+_UNANSWERED: Final = 8
+"""Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows and pools of the judged queries, from the flow, or from a file of recorded pools."""
+
+    judged: Judgements
+    ranker: PoolRanker
+    rows: Iterator[Row]
+    pools: Callable[[Recipe], Iterable[ReadPool]]
+    note: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """The files of a command, and its configuration."""
+
+    qrels: Path
+    queries: Path | None
+    documents: Path | None
+    pools: Path | None
+    settings: Settings | None
+    index: Path | None
+
+    @classmethod
+    def check(
+        cls,
+        qrels: Path,
+        queries: Path | None,
+        documents: Path | None,
+        pools: Path | None,
+        config: Path | None,
+        index: Path | None,
+    ) -> Self:
+        """The files of the options. Raises ConfigError, and typer.BadParameter if some lack or contradict each other."""
+        searched = {"--queries": queries, "--documents": documents, "--index": index}
+        if pools is not None and (more := [name for name, value in searched.items() if value is not None]):
+            raise typer.BadParameter(f"not with {', '.join(more)}: they hold what was found", param_hint="--pools")
+        if pools is None and queries is None:
+            raise typer.BadParameter("nothing to measure: give --queries or --pools")
+        if pools is None and documents is None and config is None:
+            raise typer.BadParameter("nothing to search: give --documents, or --config with an index")
+        if index is not None and documents is None:
+            raise typer.BadParameter("it keeps the index of --documents", param_hint="--index")
+        return cls(qrels, queries, documents, pools, load(config) if config is not None else None, index)
+
+    @property
+    def known(self) -> Mapping[str, Recipe]:
+        """The recipes that have a name."""
+        return self.settings.recipes if self.settings is not None else SHIPPED
+
+    @contextlib.contextmanager
+    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
+        """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
+
+        Raises ConfigError, InputError, DeliveryError and BackendError.
+        """
+        ranker = PoolRanker.of(self.settings, None, explain=False)
+        if self.pools is not None:
+            yield self._recorded(read_pools(self.pools, self.qrels, ranker), ranker, variants, run_dir)
+            return
+        queries = self.queries
+        assert queries is not None
+        judged = read_judgements(self.qrels, queries, self.documents)
+        recipes = [variant.recipe for variant in variants]
+        with run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
+            yield Source(
+                judged,
+                ranker,
+                measure(running, queries, variants, judged, run_dir),
+                lambda recipe: record_pools(running, queries, recipe.name, judged, ranker),
+                f"{len(judged)} queries are judged",
+            )
+
+    @staticmethod
+    def _recorded(
+        recorded: "Recorded", ranker: PoolRanker, variants: Sequence[Variant], run_dir: Path | None
+    ) -> Source:
+        note = f"{len(recorded.judged)} queries are judged; {recorded.reranked} of their pools hold rerank scores"
+        if recorded.unrecorded:
+            note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
+        return Source(
+            recorded.judged,
+            ranker,
+            rank_pools(recorded, ranker, variants, run_dir),
+            lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
+            note,
+        )
+
+
+def show(parts: Iterable[RenderableType]) -> None:
+    """Print the parts of a report."""
+    for part in parts:
+        out.print(part)
+
+
+def record_pools(
+    running: Embedded, queries: Path, recipe: str, judged: Collection[str], ranker: PoolRanker
+) -> list[ReadPool]:
+    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
+    pools = []
+    with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
+        every = events(queries, recipe=recipe, rerank=True, record=True)
+        asked = (event for event in every if event["query_id"] in judged)
+        for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
+            if "pool" not in result:
+                raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
+            # A pool is large: ranking doesn't need it as JSON, too.
+            pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+    return pools
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The pools of judged queries, by query, and the judgements of these queries.
+
+    `unrecorded`: judged queries whose results carry no pool; they don't count.
+    """
+
+    pools: Mapping[str, ReadPool]
+    judged: Judgements
+    unrecorded: int = 0
+
+    @property
+    def reranked(self) -> int:
+        """The number of pools with rerank scores."""
+        return sum(read.pool.rerank is not None for read in self.pools.values())
+
+
+def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
+    """Read a JSON Lines file of pools, or of results that carry them, and the judgements about their queries.
+
+    Raises InputError for a line that is neither, for two different pools of a query, and for judgements that find none
+    of the queries, or none of the pools' documents, relevant.
+    """
+    every = read_qrels(qrels)
+    pools: dict[str, ReadPool] = {}
+    lines: dict[str, int] = {}
+    without: set[str] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                read = ranker.read(line)
+            except InputError as error:
+                if (query := _unrecorded(line, error)) is None:
+                    raise InputError(error.kind, f"{path}:{number}: {error}") from error
+                without.add(query)
+                continue
+            query = read.pool.query.query_id
+            if query not in every:
+                continue
+            if query in pools and pools[query].pool != read.pool:
+                twice = f"{path}:{number}: query {query} has another pool in line {lines[query]}"
+                raise InputError(DeadLetterClass.INVALID, twice)
+            # A pool is large: what is ranked and judged doesn't need it as JSON, too.
+            pools[query], lines[query] = read._replace(document={}), number
+    judged = select_judged(every, pools.keys(), qrels, path)
+    offered = (hit.id for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
+    check_documents(judged, offered, qrels, path)
+    return Recorded(pools, judged, len(without & every.keys() - pools.keys()))
+
+
+def rank_pools(
+    read_pools: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None
+) -> Iterator[Row]:
+    """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
+
+    Without any recorded rerank score no way has a model. Raises InputError naming the query.
+    """
+    for variant in variants:
+        if variant.rerank and not read_pools.reranked:
+            continue
+        by_recipe = replace(ranker, recipe=variant.recipe)
+        found: dict[str, list[tuple[str, float]]] = {}
+        answered: Counter[str] = Counter()
+        for query, read in read_pools.pools.items():
+            try:
+                status, order = by_recipe.order(with_rerank(read, rerank=variant.rerank))
+            except InputError as error:
+                raise InputError(error.kind, f"query {query}, recipe {variant.recipe.name}: {error}") from error
+            found[query] = order[:DEPTH]
+            answered[status.value] += 1
+        yield make_row(variant.name, found, answered, read_pools.judged, runs)
+
+
+def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:
+    """The pool, as if its query had asked for a reranker, or for none."""
+    query = read.pool.query.model_copy(update={"rerank": rerank})
+    return read._replace(pool=read.pool.model_copy(update={"query": query}))
+
+
+def _unrecorded(line: bytes, error: InputError) -> str | None:
+    """The query of a result that carries no pool; None for any other line that can't be read."""
+    if error.field != "pool":
+        return None
+    result = orjson.loads(line)
+    query = result.get("query_id")
+    return query if "result_id" in result and isinstance(query, str) else None

@@ -1,0 +1,323 @@
+"""`rankstream tune`: a recipe's parameters chosen on one half of the judged queries, and judged on the other.
+
+The pools are recorded once; every setting then ranks them offline, with the rerank scores that are recorded in them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+import yaml
+from rich.console import Console, RenderableType
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from flows.cli.evaluate.compare import Metric, means_table, moves, report, signs
+from flows.cli.evaluate.evaluation import Judgements, variants
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.output import Json, emit, say, stderr
+from flows.cli.rank import PoolRanker, ReadPool, find_recipe
+from flows.process import logs
+from operators.evaluation.comparison import Comparison, Verdict, compare
+from operators.evaluation.halves import By, Halves, JudgedQuery, halves
+from operators.evaluation.metrics import TABLE, by_query, mean, relevant
+from operators.evaluation.search import Found, coordinate_search, exhaustive
+from operators.evaluation.search_space import Dimension, Setting, Wanted, dimensions, with_setting
+from operators.ranking.content import content, fingerprint
+from schemas.document import CONTENT
+from schemas.errors import ConfigError
+from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
+from schemas.settings import TelemetrySettings
+from schemas.texts import nfkc, printable
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of tuning: the metric to maximise, the held-out half, the seed, and the greatest number of trials."""
+
+    metric: str = "nDCG@10"
+    hold_out: By = By.QUERIES
+    seed: int = 0
+    trials: int = 300
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A tuned recipe: what was found on the tuning half, and what recipe and tuned recipe reach on the other.
+
+    `own` is what the recipe reached on the tuning half; `reranked` counts the pools of both that hold rerank scores.
+    """
+
+    recipe: Recipe
+    rules: Rules
+    found: Found
+    own: float
+    halves: Halves
+    comparison: Comparison
+    reranked: int
+
+    def report(self) -> dict[str, Any]:
+        """As JSON."""
+        compared = report(self.comparison)
+        return {
+            "recipe": self.recipe.name,
+            "values": dict(self.found.setting),
+            "tried": self.found.tried,
+            "complete": self.found.complete,
+            "hold_out": self.rules.hold_out,
+            "seed": self.rules.seed,
+            "chosen_on": len(self.halves.tuning),
+            "judged_on": len(self.comparison.moves),
+            "reranked": self.reranked,
+            "chosen": {"before": self.own, "after": self.found.figure},
+            "before": {metric: each.first for metric, each in self.comparison.means.items()},
+            "after": {metric: each.second for metric, each in self.comparison.means.items()},
+            **{name: compared[name] for name in ("metric", "verdict", "means", "confidence", "sign_test")},
+            "definition": self.recipe.definition,
+            "held_out": moves(self.comparison),
+        }
+
+    def verdict(self) -> str:
+        """The verdict of the held-out half, in a sentence."""
+        metric = self.rules.metric
+        difference, (low, high) = self.comparison.means[metric][2:]
+        measured = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        if not self.found.setting:
+            return f"{self.recipe.name}: no value that was tried is better than the recipe's own."
+        if self.comparison.verdict is Verdict.BETTER:
+            return f"{self.recipe.name}: the tuned recipe is better on the held-out queries ({measured})."
+        if self.comparison.verdict is Verdict.WORSE or difference <= 0:
+            return f"{self.recipe.name}: the tuned recipe is NOT better on the held-out queries ({measured})."
+        return f"{self.recipe.name}: the tuned recipe is not shown to be better on the held-out queries ({measured})."
+
+
+def parse_wanted(text: str) -> Wanted:
+    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5,0.8`, whose values are JSON.
+
+    Raises BadParameter.
+    """
+    path, equals, listed = text.partition("=")
+    stage, *rest = path.strip().split(".", 2)
+    if not all((stage, *rest)) or (equals and not (rest and listed.strip())):
+        said = "is not STAGE, STAGE.PARAMETER or STAGE.PARAMETER=VALUE,VALUE"
+        raise typer.BadParameter(f"{text!r} {said}")
+    values = None
+    if equals:
+        try:
+            values = tuple(orjson.loads(f"[{listed}]"))
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r}: the values are not JSON: {error}") from error
+    parameter, key = (*rest, None, None)[:2]
+    return Wanted(stage, parameter, key, values)
+
+
+def tune(
+    wanted: Annotated[
+        list[Wanted],
+        typer.Argument(
+            parser=parse_wanted,
+            metavar="STAGE[.PARAMETER[=V,V]]...",
+            help="What to tune, together: stages (or fuse, or all), parameters, or their values to try.",
+        ),
+    ],
+    qrels: Qrels,
+    queries: Queries = None,
+    documents: Documents = None,
+    pools: Pools = None,
+    config: Models = None,
+    recipe: Recipes = None,
+    write: Annotated[
+        Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
+    ] = None,
+    metric: Metric = "nDCG@10",
+    hold_out: Annotated[
+        By, typer.Option(help="The other half: of the queries of each namespace, or of the namespaces.")
+    ] = By.QUERIES,
+    trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
+    index_dir: IndexDir = None,
+    as_json: Json = False,
+) -> None:
+    """Tune parameters of recipes on one half of the judged queries, and report on the other half.
+
+    The queries run once through the real flow (--queries, with --documents, --config, or both), or recorded pools are
+    ranked (--pools). Recipes without one of the stages are left out.
+    """
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    if write is not None and write.exists():
+        raise typer.BadParameter(f"{write} exists", param_hint="--write")
+    given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    recipes = recipes_with([find_recipe(name, given.known) for name in recipe or given.known], wanted)
+    rules = Rules(metric, hold_out, seed, trials)
+    found = []
+    with given.open(variants(recipe or given.known, given.known, stages=False), deep=True) as source:
+        for each in recipes:
+            recorded = source.pools(each)
+            with count_trials(each.name, stderr) as tried:
+                tuned = tune_recipe(source.ranker, each, recorded, wanted, source.judged, rules, tried)
+            found.append(tuned)
+            if as_json:
+                emit(tuned.report())
+            else:
+                show(describe_tuned(tuned))
+    if write is not None:
+        write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
+        say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
+    if not as_json:
+        show([source.note])
+
+
+def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
+    """The dimensions of this recipe; of two with one path, the one with listed values.
+
+    Raises RecipeError for what the recipe can't have.
+    """
+    found: dict[str, Dimension] = {}
+    for each in wanted:
+        for dimension in dimensions(recipe, each):
+            if dimension.listed or dimension.path not in found:
+                found[dimension.path] = dimension
+    for path, dimension in found.items():
+        for value in getattr(dimension.scale, "values", ()) if dimension.listed else ():
+            with_setting(recipe, {path: value})
+    return list(found.values())
+
+
+def recipes_with(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]:
+    """The recipes that have the stages of all that is wanted. Raises ConfigError if none has."""
+    found, wrong = [], []
+    for recipe in recipes:
+        if all(each.names(recipe) for each in wanted):
+            try:
+                search_space(recipe, wanted)
+            except RecipeError as error:
+                wrong.append(error)
+            else:
+                found.append(recipe)
+    if found:
+        return found
+    if wrong:
+        raise ConfigError(str(wrong[0])) from wrong[0]
+    raise ConfigError(f"no recipe has the stages {', '.join(sorted({each.stage for each in wanted}))}")
+
+
+def tune_recipe(
+    ranker: PoolRanker,
+    recipe: Recipe,
+    pools: Iterable[ReadPool],
+    wanted: Sequence[Wanted],
+    judged: Judgements,
+    rules: Rules,
+    tried: Callable[[], None] = lambda: None,
+) -> Tuned:
+    """The setting with the best metric on the tuning half, judged on the other.
+
+    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
+    called for each setting. Raises ConfigError for what the recipe can't have, and for fewer queries than halves.
+    """
+    graded = relevant(judged)
+    read = {each.pool.query.query_id: _with_fingerprints(each) for each in pools if each.pool.query.query_id in graded}
+    split = halves(map(_judged_query, read.values()), rules.hold_out, rules.seed)
+    if not (split.tuning and split.held_out):
+        raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
+    search = search_space(recipe, wanted)
+    metric = TABLE[rules.metric]
+
+    def figure(setting: Setting) -> float:
+        by = replace(ranker, recipe=with_setting(recipe, setting))
+        tried()
+        return mean([metric(_order(by, read[query]), graded[query]) for query in split.tuning])
+
+    def possible(setting: Setting) -> float | None:
+        try:
+            return figure(setting)
+        except RecipeError:
+            return None
+
+    try:
+        own = figure({})
+        listed = all(dimension.listed for dimension in search)
+        found = exhaustive(search, figure) if listed else coordinate_search(search, possible, rules.trials, rules.seed)
+        if found is None:
+            raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
+        tuned = with_setting(recipe, found.setting)
+    except RecipeError as error:
+        raise ConfigError(str(error)) from error
+    held_out = {query: graded[query] for query in split.held_out}
+    before, after = (
+        by_query({query: _order(replace(ranker, recipe=each), read[query]) for query in held_out}, held_out)
+        for each in (recipe, tuned)
+    )
+    comparison = compare(before, after, rules.metric, rules.seed)
+    reranked = sum(each.pool.rerank is not None for each in read.values())
+    return Tuned(tuned, rules, found, own, split, comparison, reranked)
+
+
+@contextmanager
+def count_trials(name: str, console: Console) -> Iterator[Callable[[], None]]:
+    """Gives what to call for each setting tried: a line on a terminal counts them."""
+    columns = (TextColumn("tuning {task.description}: {task.completed} settings", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(printable(name), total=None)
+        yield lambda: progress.advance(task)
+
+
+def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
+    """The result of tuning, for a terminal of 80 columns."""
+    found, rules, comparison = tuned.found, tuned.rules, tuned.comparison
+    values = ", ".join(f"{path} {orjson.dumps(value).decode()}" for path, value in found.setting.items())
+    ended = "" if found.complete else "; the search was not over: raise --trials"
+    yield f"{tuned.recipe.name}: {values or 'as it is'}"
+    yield (
+        f"chosen of {found.tried} settings on {len(tuned.halves.tuning)} queries:"
+        f" {rules.metric} {tuned.own:.3f} -> {found.figure:.3f}{ended}"
+    )
+    asked = len(tuned.halves.tuning) + len(tuned.halves.held_out)
+    if tuned.recipe.reranking is not None and tuned.reranked < asked:
+        yield f"{tuned.reranked} of {asked} pools hold rerank scores; the others are ranked without the model"
+    yield means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
+    yield signs(comparison, "tuned")
+    yield tuned.verdict()
+
+
+def _order(ranker: PoolRanker, read: ReadPool) -> list[str]:
+    return [document for document, _ in ranker.order(read).ranked]
+
+
+def _with_fingerprints(read: ReadPool) -> ReadPool:
+    """The pool with fingerprints of its contents, which recorded payloads lack: `dedupe` then reads no texts."""
+    legs = [
+        leg.model_copy(
+            update={
+                "hits": [
+                    hit.model_copy(update={"payload": {CONTENT: fingerprint(content(hit.payload)), **hit.payload}})
+                    for hit in leg.hits
+                ]
+            }
+        )
+        for leg in read.pool.legs
+    ]
+    return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
+
+
+def _judged_query(read: ReadPool) -> JudgedQuery:
+    query = read.pool.query
+    words = nfkc(query.text).casefold().split() if query.text else []
+    return JudgedQuery(query.query_id, query.namespace or "", " ".join(words) or f"\n{query.query_id}")
+
+
+def write_recipes(path: Path, recipes: Mapping[str, Recipe], comments: Iterable[str]) -> None:
+    """Write the recipes under their names, below the comments, a line each. Raises OSError if the file exists."""
+    section = {"recipes": {name: _shortest_definition(recipe) for name, recipe in recipes.items()}}
+    with path.open("x", encoding="utf-8") as out:
+        out.writelines(f"# {line}\n" for line in comments)
+        yaml.safe_dump(section, out, sort_keys=False, allow_unicode=True)
+
+
+def _shortest_definition(recipe: Recipe) -> dict[str, Any]:
+    """As one would write it: a stage without parameters is its name, and a bound that is off is left out."""
+    stages = [{name: dict(parameters)} if parameters else name for name, parameters in recipe.written.items()]
+    return {"stages": stages, **({MAX_DISTANCE: recipe.max_distance} if recipe.max_distance else {})}

@@ -1,0 +1,64 @@
+"""Answers of backends: embeddings of texts, hits of a search, and a reranker's scores of a query's candidates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.errors import BackendError
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """One text's vector and, from a model that gives them, its token vectors.
+
+    `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
+    `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
+    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in.
+    """
+
+    vector: NDArray[np.float32]
+    tokens: NDArray[np.float32] | None = None
+    token_ids: tuple[int, ...] = ()
+    directed: bool = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look at the vector once: a query's legs ask several times."""
+        object.__setattr__(self, "directed", bool(self.vector.any()))
+
+
+Scores = Mapping[str, float]
+"""Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
+
+
+class PartialScores(dict[str, float]):
+    """Scores of which those of `unread`, a point id, and of the candidates behind it are `lost`."""
+
+    def __init__(self, scores: Scores, unread: str, lost: BackendError) -> None:
+        super().__init__(scores)
+        self.unread = unread
+        self.lost = lost
+
+
+class RerankScores(NamedTuple):
+    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best."""
+
+    model: str
+    scores: Scores
+    read: int
+    selects: bool = False
+
+
+class Hits(NamedTuple):
+    """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for, and
+    the points' versions where the answer says them.
+
+    Columns, because an object a hit costs more than everything else that is done with it.
+    """
+
+    ids: list[str]
+    scores: list[float]
+    payloads: list[Mapping[str, Any]]
+    versions: Sequence[int] = ()

@@ -1,0 +1,63 @@
+"""Terms of the keyword leg: sparse vectors, and the rarity of terms where Qdrant's own count isn't to be used."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """A sparse vector: ascending term ids without repeats, and a weight each."""
+
+    indices: list[int]
+    values: list[float]
+
+
+NOTHING: Final[Mapping[str, Any]] = {"must": [{"has_id": []}]}
+"""The filter that no document matches: over no documents, Qdrant's IDF of every term is ln 2."""
+
+COUNTED: Final = 128
+"""Terms of a search that are counted at most: each is one exact count, and a query of 8 KB has some 1,800."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The documents that `where` matches, None is all; `namespace` is the tenant that asks.
+
+    `watermark` is how far they are indexed, None if that isn't known.
+    """
+
+    where: Mapping[str, Any] | None
+    watermark: tuple[str, ...] | None
+    namespace: str = ""
+
+
+def counted(body: Mapping[str, Any]) -> Sequence[int]:
+    """The terms of a search that are counted: all, or COUNTED of them.
+
+    These are the ones of the smallest ids, which are hashes: a sample without regard to what the words are, and the
+    same on each page and in each replica, unlike the terms whose counts a cache knows.
+    """
+    indices: Sequence[int] = body["query"]["indices"]
+    return indices if len(indices) <= COUNTED else sorted(indices)[:COUNTED]
+
+
+def weighed(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str, Any]:
+    """A search by terms with each weighed by its rarity, and not by Qdrant's count of it.
+
+    A term whose rarity isn't known has the mean of the others', which is what a sample says of it.
+    """
+    terms = body["query"]
+    mean = math.fsum(rarities.values()) / len(rarities)
+    rarity = (rarities.get(term, mean) for term in terms["indices"])
+    # Qdrant's factor can't be left out; over no documents it is the same for all terms, and is divided out.
+    values = [value * each / math.log(2) for value, each in zip(terms["values"], rarity, strict=True)]
+    return {**body, "query": {**terms, "values": values}, "params": {"idf": {"corpus": NOTHING}}}
+
+
+def rarity(documents: int, frequency: int) -> float:
+    """BM25's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
+    # Documents written between two counts are in one of them only.
+    frequency = min(frequency, documents)
+    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

@@ -1,0 +1,160 @@
+"""The content of documents: its fingerprint, by which duplicates are dropped, and its keywords.
+
+Keywords are case-folded NFKC, of two characters or more; scripts that write no spaces give character bigrams instead. A
+single Han character or Hangul syllable is a keyword, too.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
+from typing import Final
+
+from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.fusion import truncate
+from operators.ranking.run import Run
+from schemas.document import COLUMNS, CONTENT
+from schemas.recipes.stages import Dedupe
+from schemas.texts import nfkc
+
+
+def fingerprint(text: str) -> int | None:
+    """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
+
+    Indexing stores it in each payload, so that ranking reads no texts.
+    """
+    content = " ".join(nfkc(text).casefold().split())
+    if not content:
+        return None
+    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def content(payload: Payload) -> str:
+    """The text columns that the payload has, joined as the index joins them."""
+    texts = [value for value in map(payload.get, COLUMNS) if value and isinstance(value, str)]
+    return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
+    """Drop each candidate that has the content of an earlier one; a candidate without content is never a duplicate.
+
+    Contents are compared by the fingerprint in the payload, or by that of its text where there is none.
+    Source: memini's `search.Dedup`.
+    """
+    contents = [candidate.payload.get(CONTENT) for candidate in candidates]
+    if set(map(type, contents)) - {int}:
+        contents = [
+            found if type(found) is int else fingerprint(content(candidate.payload))
+            for candidate, found in zip(candidates, contents, strict=True)
+        ]
+    kept = list(candidates)
+    if len(set(contents)) < len(contents):
+        first = {found: place for place, found in reversed(list(enumerate(contents)))}
+        kept = [
+            each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
+        ]
+    kept = truncate(kept, stage.limit)
+    run.explain(stage, kept, (candidate.score for candidate in kept), {})
+    return kept
+
+
+SHORTEST: Final = 2
+
+# Thai, Lao, Myanmar, Khmer, kana, Han: scripts that put no space between words.
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003fffd"
+)
+_RUNS: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_ASCII_WORD: Final = re.compile("[a-z0-9]+")
+_WITHOUT_SPACES: Final = re.compile(f"[{_UNSPACED}]")
+_WORD_ALONE: Final = re.compile(
+    "[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd\uac00-\ud7a3]"
+)
+"""Han and Hangul."""
+
+_ENGLISH: Final = (
+    "ago am an as at be buy by do get give he if in is it last ll made me my no of on or re so to up us ve we "
+    "about above after again against all also and any are aren because been before being below between both "
+    "but can cannot could couldn did didn does doesn doing don down during each few for from further had hadn "
+    "has hasn have haven having her here hers herself him himself his how into isn its itself just let may "
+    "might mightn more most must mustn myself need needn nor not now off once only other our ours ourselves "
+    "out over own same shall shan she should shouldn some such than that the their theirs them themselves then "
+    "there these they this those through too under until very was wasn were weren what when where which while "
+    "who whom whose why will with won would wouldn you your yours yourself yourselves "
+)
+STOP_WORDS: Final = frozenset(_ENGLISH.split())
+"""English function words, and words that questions about one's own past have. Single letters are no keywords."""
+
+
+_SCRIPTS: Final = (0x300, 0x1F000)
+"""The range of code points with the marks of scripts in use."""
+
+
+def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[str]:
+    """The distinct keywords of a query, without stop words.
+
+    Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
+    """
+    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
+
+
+def overlap(asked: Collection[str], text: str) -> float:
+    """The share of the asked keywords that are words of the text; 0 where nothing is asked.
+
+    Source: MemPalace's `reranker.keyword_overlap`; unlike it, a part of a word doesn't count.
+    """
+    folded = _fold(text)
+    # Most texts hold few of the keywords even as parts of words: such texts need no splitting into words.
+    within = [word for word in asked if word in folded]
+    return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
+
+
+def words(text: str) -> frozenset[str]:
+    """The distinct words of a text, and its bigrams where it is written without spaces."""
+    return frozenset(word for word in _words(_fold(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
+
+
+@lru_cache(maxsize=64)
+def _fold_stop_words(stop_words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_fold(word) for word in stop_words)
+
+
+def _words(folded: str) -> set[str]:
+    """The words of a folded text; those shorter than SHORTEST may be among them."""
+    if folded.isascii():
+        return set(_ASCII_WORD.findall(folded))
+    found = set(_word().findall(folded))
+    if not _WITHOUT_SPACES.search(folded):
+        return found
+    apart: set[str] = set()
+    for word in found:
+        for run in _RUNS.findall(word):
+            if _WITHOUT_SPACES.match(run):
+                apart.update((run[at : at + 2] for at in range(len(run) - 1)) if len(run) > 1 else run)
+            else:
+                apart.add(run)
+    return apart
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # Case folding can undo a composition, so the result is normalised again.
+    return nfkc(nfkc(text).casefold())
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    # Without their marks Hindi and vowelled Arabic words would be split into letters, and `\w` matches no marks.
+    return re.compile(f"[^\\W_](?:[^\\W_]|[{''.join(_marks())}])*")
+
+
+def _marks() -> Iterator[str]:
+    points = (point for point in range(*_SCRIPTS) if unicodedata.category(chr(point)).startswith("M"))
+    for _, group in groupby(enumerate(points), key=lambda pair: pair[1] - pair[0]):
+        run = [point for _, point in group]
+        yield f"{chr(run[0])}-{chr(run[-1])}"

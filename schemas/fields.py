@@ -1,0 +1,124 @@
+"""The types of fields that several events have, and readers for those that name a query's caller.
+
+Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an offset.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+)
+
+SCHEMA_VERSION: Final = 1
+MAX_METADATA_BYTES: Final = 4096
+
+MAX_FLOAT32: Final = (2 - 2**-23) * 2.0**127
+"""The largest number that a vector of the index can contain."""
+
+
+def _integer(value: object) -> object:
+    # True and 1.0 equal 1 in Python, but are no version.
+    if type(value) is not int:
+        raise ValueError("an integer is expected")
+    return value
+
+
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_integer)]
+"""The version of an event: the integer 1."""
+
+Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536, fail_fast=True)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+
+
+def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
+        raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
+
+
+def missing_if_empty(value: str | None) -> str | None:
+    """The value; None for the empty string."""
+    return value or None
+
+
+MaybeName = Annotated[Annotated[str, StringConstraints(max_length=256)] | None, AfterValidator(missing_if_empty)]
+"""A name; the empty string counts as missing."""
+
+
+class Strict(BaseModel):
+    """A part of an event: an unknown field is an error, no value is converted, and values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+_YEAR_1: Final = datetime.min.replace(tzinfo=UTC).timestamp()
+_YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
+
+
+def unix_seconds(value: object) -> float:
+    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds.
+
+    Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("not an RFC 3339 time") from None
+        if moment.tzinfo is None:
+            raise ValueError("a time needs an offset, such as Z or +02:00")
+        seconds = moment.timestamp()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = value
+    else:
+        raise ValueError("a time is an RFC 3339 string or Unix seconds")
+    # An offset can move a time out of the years that its digits name; NaN fails both comparisons.
+    if not _YEAR_1 <= seconds < _YEAR_10000:
+        raise ValueError("a time outside the years 1 to 9999")
+    return float(seconds)
+
+
+def rfc3339(seconds: float) -> str:
+    """Format Unix seconds as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Timestamp = Annotated[float, BeforeValidator(unix_seconds, json_schema_input_type=str | float), Field()]
+"""A field that accepts both forms and holds Unix seconds."""
+
+
+_STRICT: Final = ConfigDict(strict=True)
+_QUERY_ID: Final[TypeAdapter[str]] = TypeAdapter(QueryId, config=_STRICT)
+_METADATA: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(Metadata, config=_STRICT)
+
+
+def query_id(value: object) -> str | None:
+    """The value, if it is a `query_id`."""
+    try:
+        return _QUERY_ID.validate_python(value)
+    except ValueError:
+        return None
+
+
+def metadata(value: object) -> dict[str, Any] | None:
+    """The value, if it is `metadata` that JSON carries unchanged."""
+    try:
+        valid = _METADATA.validate_python(value)
+        # NaN is written as null; what is no JSON, as an integer of 65 bits, is a TypeError.
+        return valid if orjson.loads(orjson.dumps(valid)) == valid else None
+    except (ValueError, TypeError, RecursionError):
+        return None
