@@ -90,7 +90,7 @@ def plot(title: str, measured: Sequence[dict[str, Any]], path: Path) -> None:
 def _warm_up(running: Embedded, variant: Variant) -> None:
     """Let the flow answer once: it loads its model then."""
     query = {"query_id": "warm-up", "text": "warm up", "recipe": variant.recipe.name, "rerank": variant.rerank}
-    with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
+    with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
         list(query_client.ask([query], _TIMEOUT))
 
 

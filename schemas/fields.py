@@ -41,13 +41,13 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
-def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _check_size(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if (size := len(orjson.dumps(metadata))) > MAX_METADATA_BYTES:
         raise ValueError(f"{size} bytes of JSON, at most {MAX_METADATA_BYTES}")
     return metadata
 
 
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_check_size)]
 
 
 def missing_if_empty(value: str | None) -> str | None:

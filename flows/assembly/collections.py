@@ -35,7 +35,7 @@ def ensure_collections(settings: Settings, in_process: InProcess, *, writes: boo
     """
     from operators.indexing.collection import ensure
 
-    with _asking(settings, in_process) as ask:
+    with _open_client(settings, in_process) as ask:
         ensured: Ensured = ask(lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes), _TIMEOUT)
         return ensured
 
@@ -48,7 +48,7 @@ def survey_collections(settings: Settings, in_process: InProcess, timeout: float
     from operators.indexing.collection import wanted
     from operators.indexing.survey import survey
 
-    with _asking(settings, in_process) as ask:
+    with _open_client(settings, in_process) as ask:
         surveyed: list[Surveyed] = ask(
             lambda client: survey(
                 replace(client, backend=client.backend.endpoint), settings.qdrant, wanted(settings.qdrant), timeout
@@ -62,14 +62,14 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
     from operators.indexing.collection import take
 
-    with _asking(settings, in_process) as ask:
+    with _open_client(settings, in_process) as ask:
         for step in steps:
             ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING), _BUILDING)
             yield step
 
 
 @contextmanager
-def _asking(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
+def _open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
     calls = EventLoopThread(Wakeup())
     client = clients.qdrant(settings, lambda: in_process.engine, in_process.metrics("indexing"))
     try:

@@ -36,7 +36,7 @@ def kafka_client(settings: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClie
     return Librdkafka(settings)
 
 
-def reached(settings: KafkaSettings) -> KafkaClient:
+def connect(settings: KafkaSettings) -> KafkaClient:
     """The client for a command, which can't wait until there is a broker. Raises FatalDelivery if none answers."""
     reach(settings.bootstrap_servers)
     return kafka_client(settings)

@@ -35,7 +35,7 @@ class CollectionLog:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._vectors = vectors(settings.qdrant)
-        self._told: dict[str, set[str]] = {}
+        self._logged: dict[str, set[str]] = {}
 
     def seen(self, collection: str, info: CollectionInfo | None) -> None:
         """Take note of what Qdrant says that a collection is; None: it isn't there."""
@@ -46,13 +46,13 @@ class CollectionLog:
         else:
             mixed = hides and mixed_contexts(self._settings.qdrant.vectors, info)
             found = list(problems(self._vectors, info, late_interaction=late_interaction, mixed=mixed))
-        told = self._told.get(collection, set())
-        self._told[collection] = {problem.what for problem in found}
+        before = self._logged.get(collection, set())
+        self._logged[collection] = {problem.what for problem in found}
         for problem in found:
-            if problem.what not in told:
+            if problem.what not in before:
                 why = {"reason": problem.what, "remedy": problem.remedy}
                 log.warning("collection does not fit the configuration", collection=collection, **why)
-        if told and not found:
+        if before and not found:
             log.info("collection fits the configuration now", collection=collection)
 
 

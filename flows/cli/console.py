@@ -19,7 +19,7 @@ import typer
 from opentelemetry.trace import Tracer, format_trace_id
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flows.assembly.delivery import reached
+from flows.assembly.delivery import connect
 from flows.cli.output import Config, out, say
 from flows.cli.query_client import Event, QueryClient, Unanswered
 from flows.process import logs
@@ -185,9 +185,9 @@ class _Handler(BoundedHandler):
 
     def do_POST(self) -> None:  # noqa: N802  the name is the library's
         """A search."""
-        told = self.headers.get("content-length", "")
+        stated = self.headers.get("content-length", "")
         # Python takes no number of thousands of digits.
-        length = int(told[:20]) if told.isascii() and told.isdigit() else None
+        length = int(stated[:20]) if stated.isascii() and stated.isdigit() else None
         if length is None:
             self._answer(Reply.error(HTTPStatus.LENGTH_REQUIRED, "Content-Length: the number of bytes is expected"))
         elif length > MAX_BODY:
@@ -280,7 +280,7 @@ def console(
     logs.configure(settings.telemetry)
     tracer = tracer_provider().get_tracer("rankstream.console")
     with ConsoleServer(port, choices(settings), searcher(settings.kafka, tracer)) as server:
-        reached(settings.kafka)
+        connect(settings.kafka)
         StopSignals(server.shutdown)
         say(out, f"console: http://127.0.0.1:{server.port}")
         server.serve_forever()
@@ -306,7 +306,7 @@ def searcher(
         # A client that was kept would have to read all that others were answered in the meantime, too.
         with (
             tracer.start_as_current_span("search") as span,
-            QueryClient.connected(reached(settings), settings.topics, tracer) as query_client,
+            QueryClient.connect(connect(settings), settings.topics, tracer) as query_client,
         ):
             found = {result["query_id"]: result for result in query_client.ask(events, timeout)}
         context = span.get_span_context()

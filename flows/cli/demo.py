@@ -196,8 +196,8 @@ def demonstrate(
     with embedded(directory, provider=provider) as running:
         index_once(running, corpus.name, corpus.documents, directory, console)
         kafka = running.settings.kafka
-        asking = QueryClient.connected(running.kafka, kafka.topics, provider.get_tracer("producer"))
-        with running.searching(), asking as query_client:
+        connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
+        with running.searching(), connection as query_client:
             for number, text in enumerate(queries, 1):
                 spans.clear()
                 event = {"query_id": f"demo-{number}", "text": text, "limit": limit}
@@ -209,7 +209,7 @@ def demonstrate(
                 StopSignals(stopped.set)
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
-                say(console, _command(_described(running.settings, directory), corpus))
+                say(console, _command(_write_config(running.settings, directory), corpus))
                 stopped.wait()
     console.print(span_tree(spans.get_finished_spans()))
 
@@ -256,7 +256,7 @@ def demo(
     raise typer.Exit(1 if failed else 0)
 
 
-def _described(settings: Settings, directory: Path) -> Path:
+def _write_config(settings: Settings, directory: Path) -> Path:
     """A configuration file with which other commands reach the demo while it runs."""
     config = directory / _CONFIG
     kafka = {"bootstrap_servers": settings.kafka.bootstrap_servers, "client": "librdkafka"}

@@ -189,7 +189,7 @@ def ingest_with_bar(
 
     Raises FatalDelivery if nothing happens to them for `timeout` seconds.
     """
-    told = time.monotonic()
+    said = time.monotonic()
     columns = (
         TextColumn("indexing {task.description}", markup=False),
         BarColumn(),
@@ -200,9 +200,9 @@ def ingest_with_bar(
         task = bar.add_task(printable(name), total=total)
 
         def moved(done: int, produced: int) -> None:
-            nonlocal told
-            if not console.is_terminal and time.monotonic() - told > _QUIET:
-                told = time.monotonic()
+            nonlocal said
+            if not console.is_terminal and time.monotonic() - said > _QUIET:
+                said = time.monotonic()
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 

@@ -87,34 +87,34 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
     """The results, as wide as the terminal."""
     legs = [leg["name"] for leg in result["legs"]]
-    shown = Table(title=printable(query), title_justify="left", expand=True)
+    table = Table(title=printable(query), title_justify="left", expand=True)
     names = [printable(hit["id"]) for hit in result["results"]]
-    shown.add_column("", min_width=2)
-    shown.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
+    table.add_column("", min_width=2)
+    table.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
-        shown.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
+        table.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
     # What is left of the line.
-    shown.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result["results"]:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
         snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
-        shown.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet))
+        table.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     if "denied" in result:
         why = result["denied"]["reason"]
-    shown.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
-    shown.caption_justify = "left"
-    return shown
+    table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
+    table.caption_justify = "left"
+    return table
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:
     """The explanation of a score: the legs, and the stages from the first to the last, whose output is the score."""
-    told = hit["explanation"]
+    explanation = hit["explanation"]
     tree = Tree(printable(f"{hit['rank']}. {hit['id']}: {hit['score']:.4f}"), highlight=False)
-    for name, leg in told["legs"].items():
+    for name, leg in explanation["legs"].items():
         parts = [f"{part} {leg[part]:.4f}" for part in ("score", "normalised", "weight", "contribution") if part in leg]
         tree.add(printable(f"leg {name}: rank {leg['rank']}, {', '.join(parts)}"))
-    for stage in told["stages"]:
+    for stage in explanation["stages"]:
         came = "" if stage["input"] is None else f"{stage['input']:.4f} -> "
         branch = tree.add(printable(f"stage {stage['stage']}: {came}{stage['output']:.4f}"))
         for kind in ("parameters", "values"):
@@ -125,15 +125,15 @@ def explanation_tree(hit: Mapping[str, Any]) -> Tree:
 
 def debug_table(debug: Mapping[str, Any]) -> Table:
     """The stages that the query passed."""
-    shown = Table(title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
-    shown.add_column("stage")
-    shown.add_column("candidates", justify="right")
-    shown.add_column("ms", justify="right")
+    table = Table(title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
+    table.add_column("stage")
+    table.add_column("candidates", justify="right")
+    table.add_column("ms", justify="right")
     counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
     for name in debug["stages_hit"]:
         time = f"{taken[name]:.1f}" if name in taken else ""
-        shown.add_row(printable(name), str(counts.get(name, "")), time)
-    return shown
+        table.add_row(printable(name), str(counts.get(name, "")), time)
+    return table
 
 
 def _lines(values: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from flows.assembly.delivery import reached
+from flows.assembly.delivery import connect
 from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, say, show
 from flows.cli.query_client import QueryClient
 from flows.process import logs
@@ -92,7 +92,7 @@ def query(
     }
     event |= {name: value for name, value in given.items() if value is not None}
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
-    with QueryClient.connected(reached(kafka), kafka.topics, tracer) as query_client:
+    with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)
     show(result, text or "", as_json)
     if not as_json:

@@ -60,7 +60,7 @@ class QueryClient:
 
     @classmethod
     @contextmanager
-    def connected(cls, client: KafkaClient, topics: Topics, tracer: Tracer | None = None) -> Iterator[Self]:
+    def connect(cls, client: KafkaClient, topics: Topics, tracer: Tracer | None = None) -> Iterator[Self]:
         """A query client that reads from the present end of results and dead letters. Raises DeliveryError."""
         with (
             closing(client.bounded_reader(topics.results, from_end=True)) as reader,
@@ -104,10 +104,10 @@ class QueryClient:
                     letters.pop(query_id, None)
                     heard = time.monotonic()
                     yield result
-            refused = [letter for letter in self._refused() if letter["query_id"] in waiting]
-            if refused:
+            refusal = [letter for letter in self._refusals() if letter["query_id"] in waiting]
+            if refusal:
                 ends = self._written()
-                for letter in refused:
+                for letter in refusal:
                     letters.setdefault(letter["query_id"], (ends, letter))
             if waiting and not letters and time.monotonic() - heard > timeout:
                 raise Unanswered(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
@@ -134,14 +134,14 @@ class QueryClient:
             if record.value is not None:
                 yield orjson.loads(record.value)
 
-    def _refused(self) -> Iterator[dict[str, Any]]:
+    def _refusals(self) -> Iterator[dict[str, Any]]:
         for record in self._letters.poll(0.0):
             letter = Letter.read(record.key, record.value, record.headers or (), 0)
             if letter is not None and letter.place.topic == self._queries and letter.key is not None:
-                yield refused(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
+                yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 
 
-def refused(query_id: str, kind: str, reason: str) -> dict[str, Any]:
+def refusal(query_id: str, kind: str, reason: str) -> dict[str, Any]:
     """The refusal of a query whose answer is a dead letter, in the shape of a result."""
     nothing: dict[str, list[Any]] = {"results": [], "legs": [], "degraded": [], "warnings": []}
     error = {"class": kind, "field": None, "reason": reason}

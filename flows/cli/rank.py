@@ -98,7 +98,7 @@ class PoolRanker:
         """One pool, written as JSON, or the result that carries it. Raises InputError."""
         document = json_object(line, MAX_LINE)
         if "result_id" in document:
-            document = _carried(document)
+            document = _pool_of(document)
         elif document.keys().isdisjoint({"query", "legs"}):
             raise InputError(DeadLetterClass.INVALID, "neither a candidate pool nor a result that carries one")
         if isinstance(asked := document.get("query"), dict):
@@ -111,7 +111,7 @@ class PoolRanker:
         pool, event = read.pool, read.pool.query
         if self.explain:
             event = event.model_copy(update={"explain": True})
-        asked, outcome = self._ranked(event, pool)
+        asked, outcome = self._rank(event, pool)
         provenance = {
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
@@ -126,11 +126,11 @@ class PoolRanker:
 
     def order(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
-        asked, outcome = self._ranked(read.pool.query, read.pool)
+        asked, outcome = self._rank(read.pool.query, read.pool)
         ranked = [(candidate.document, candidate.score) for candidate in outcome.candidates]
         return RankedPool(status_of(asked, outcome), ranked)
 
-    def _ranked(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
+    def _rank(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
         outcome = Outcome()
         canonical = self._canonical(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
@@ -183,7 +183,7 @@ class PoolRanker:
         return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)
 
 
-def _carried(result: Mapping[str, Any]) -> dict[str, Any]:
+def _pool_of(result: Mapping[str, Any]) -> dict[str, Any]:
     pool = result.get("pool")
     if not isinstance(pool, dict):
         raise invalid("pool", "missing: the query of this result must ask with record: true", None)

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flows.assembly.delivery import reached
+from flows.assembly.delivery import connect
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
@@ -47,22 +47,22 @@ def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]
     """
     begins, ends = reader.positions(), reader.ends()
 
-    def tell(reached: Mapping[int, int]) -> None:
-        read = sum(min(reached[number], end) - begins[number] for number, end in ends.items())
+    def tell(connect: Mapping[int, int]) -> None:
+        read = sum(min(connect[number], end) - begins[number] for number, end in ends.items())
         moved(read, sum(ends.values()) - sum(begins.values()))
 
-    reached = dict(begins)
-    while any(reached[number] < end for number, end in ends.items()):
+    connect = dict(begins)
+    while any(connect[number] < end for number, end in ends.items()):
         for record in reader.poll(_POLL):
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
                 yield None if headers is None else Letter.read(record.key, record.value, headers, timestamp_ms)
-                reached[number] = record.offset + 1
-                tell(reached)
+                connect[number] = record.offset + 1
+                tell(connect)
         # A transaction's end is an offset without a record: only the position says that it is behind.
-        reached = reader.positions()
-        tell(reached)
+        connect = reader.positions()
+        tell(connect)
 
 
 Original = Callable[[Letter], Letter]
@@ -233,17 +233,17 @@ def rehearse(
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Table:
     """The rows of a rehearsal for a terminal of 80 columns or more."""
-    shown = Table(expand=True)
-    shown.add_column("rejected", overflow="fold", max_width=_NAME_WIDTH)
-    shown.add_column("place", overflow="fold", max_width=_NAME_WIDTH)
-    shown.add_column("age", justify="right", no_wrap=True)
-    shown.add_column("bytes", justify="right", no_wrap=True)
-    shown.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1, min_width=_MESSAGE_WIDTH)
+    table = Table(expand=True)
+    table.add_column("rejected", overflow="fold", max_width=_NAME_WIDTH)
+    table.add_column("place", overflow="fold", max_width=_NAME_WIDTH)
+    table.add_column("age", justify="right", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1, min_width=_MESSAGE_WIDTH)
     for row in rows:
         # What came with a message may be anything.
         kind, stage, place, message = (printable(row[name]) for name in ("class", "stage", "place", "message"))
-        shown.add_row(f"{kind}\n{stage}", place, _age(row["age_s"]), str(row["bytes"]), message)
-    return shown
+        table.add_row(f"{kind}\n{stage}", place, _age(row["age_s"]), str(row["bytes"]), message)
+    return table
 
 
 def _age(seconds: float) -> str:
@@ -315,7 +315,7 @@ def replay(
     settings = load(config)
     logs.configure(settings.telemetry)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
-    client, topics, tally = reached(settings.kafka), settings.kafka.topics, Tally()
+    client, topics, tally = connect(settings.kafka), settings.kafka.topics, Tally()
     try:
         if dry_run:
             rows = rehearse(client, topics, wanted, limit, stderr, tally)

@@ -63,9 +63,9 @@ def _kind(record: logging.LogRecord) -> Hashable:
     if record.levelno < logging.WARNING:
         return None
     if isinstance(record.msg, dict):
-        told = record.msg
-        words = told.get("event"), _NUMBER.sub("0", str(told.get("reason")))
-        return (record.name, *words) if "retry_in_s" in told else None
+        event = record.msg
+        words = event.get("event"), _NUMBER.sub("0", str(event.get("reason")))
+        return (record.name, *words) if "retry_in_s" in event else None
     if record.name.partition(".")[0] not in _CLIENTS:
         return None
     if record.name.startswith(_CONNECTIONS):
@@ -126,11 +126,11 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     met.
     """
 
-    def named(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    def add_replica(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         return event if replica is None else {"replica": replica, **event}
 
     shared: list[Processor] = [
-        named,
+        add_replica,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),

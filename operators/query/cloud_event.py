@@ -94,7 +94,7 @@ def from_headers(headers: Headers) -> CloudEvent:
             attributes[attribute] = value.decode()
         except UnicodeDecodeError:
             raise invalid(lower, "not UTF-8", value) from None
-    return _checked(Mode.BINARY, attributes)
+    return _check(Mode.BINARY, attributes)
 
 
 def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
@@ -105,7 +105,7 @@ def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
     attributes = {
         name: value for name, value in envelope.items() if value is not None and name not in ("data", "data_base64")
     }
-    event = _checked(Mode.STRUCTURED, attributes)
+    event = _check(Mode.STRUCTURED, attributes)
     encoded = envelope.get("data_base64")
     if encoded is None:
         if "data" not in envelope:
@@ -119,7 +119,7 @@ def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
         raise invalid("data_base64", "not base64", encoded) from None
 
 
-def _checked(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
+def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
     def field(name: str) -> str:
         return _header(name) if mode is Mode.BINARY else name
 

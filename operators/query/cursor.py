@@ -83,7 +83,7 @@ class CursorCodec:
         Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite. Raises
         ValueError for any other.
         """
-        kind, count, value = _packed(cursor.position)
+        kind, count, value = _pack(cursor.position)
         state = cursor.state
         if len(cursor.query) != _DIGEST or (state is not None and len(state) != _DIGEST):
             raise ValueError("a cursor's query and state have 16 bytes")
@@ -96,7 +96,7 @@ class CursorCodec:
         except struct.error:
             raise ValueError("a cursor's count has 32 bits and no sign") from None
         body = head + value + (state or b"")
-        return _spelled(body + self._tag(body))
+        return _spell(body + self._tag(body))
 
     def read(self, text: str) -> Cursor:
         """The cursor that `write` spelled so; raises InputError of class `cursor_invalid` for every other text."""
@@ -106,14 +106,14 @@ class CursorCodec:
             content = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
         except ValueError:
             raise _invalid("not URL-safe base64", text) from None
-        if _spelled(content) != text:
+        if _spell(content) != text:
             raise _invalid("not the one spelling of its bytes", text)
         if content[:1] != bytes([_VERSION]):
             raise _invalid("of no known version", text)
         body, tag = content[:-_TAG], content[-_TAG:]
         if not hmac.compare_digest(tag, self._tag(body)):
             raise _invalid("changed, or signed with another secret", text)
-        cursor = _parsed(body)
+        cursor = _parse(body)
         if cursor is None:
             raise _invalid("of a form that no cursor has", text)
         return cursor
@@ -122,7 +122,7 @@ class CursorCodec:
         return hmac.digest(self._key, body, "sha256")[:_TAG]
 
 
-def _packed(position: Offset | After) -> tuple[int, int, bytes]:
+def _pack(position: Offset | After) -> tuple[int, int, bytes]:
     if isinstance(position, Offset):
         if not 0 < position.depth < 2**16:
             raise ValueError("a cursor's depth has 16 bits, and is not 0")
@@ -139,7 +139,7 @@ def _packed(position: Offset | After) -> tuple[int, int, bytes]:
         raise ValueError("a cursor's integer has 64 bits") from None
 
 
-def _parsed(body: bytes) -> Cursor | None:
+def _parse(body: bytes) -> Cursor | None:
     """The cursor of a body, or None. Without a secret anyone can tag any body, so all of it is checked."""
     if len(body) < _HEAD.size:
         return None
@@ -172,7 +172,7 @@ def _is_time(now: float) -> bool:
     return True
 
 
-def _spelled(content: bytes) -> str:
+def _spell(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
 
 

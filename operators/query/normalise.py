@@ -64,7 +64,7 @@ class Normaliser:
             raise invalid("reply_to", "not a topic that this source may choose", event.reply_to)
         warnings: list[str] = []
         query = canonical(event, source, self.defaults.destination, self.defaults.namespace, sent)
-        denial = judge(policy, self.firewall, self._asked(event, query))
+        denial = judge(policy, self.firewall, self._request(event, query))
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
             event = event.model_copy(update=_UNSAID)
@@ -82,7 +82,7 @@ class Normaliser:
         visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
         return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
 
-    def _asked(self, event: QueryEvent, query: Canonical) -> Asked:
+    def _request(self, event: QueryEvent, query: Canonical) -> Asked:
         profile = self.planner.profile(event)
         return Asked(query.source, query.destination, query.collection, query.namespace, READ, profile)
 
@@ -113,14 +113,14 @@ class Normaliser:
             current_cycle=event.current_cycle,
             now=event.now,
             config_hash=self.config_hash,
-            policy_hash=self._allowed(query.source, policy),
+            policy_hash=self._policy_hash(query.source, policy),
             held=None,
             watermark=None,
             analyser=None,
             clock=None,
         )
 
-    def _allowed(self, source: str | None, policy: SourcePolicy) -> str:
+    def _policy_hash(self, source: str | None, policy: SourcePolicy) -> str:
         known = source if source in self.policies.sources else None
         if known not in self._hashes:
             allowed = f"{policy.hash} {self.firewall.model_dump_json()}"

@@ -105,14 +105,14 @@ class Planner:
         if event.profile not in {None, name}:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         profile = self.profiles[name]
-        chosen = recipe if recipe is not None else self._named(event.recipe or profile.recipe)
+        chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
         overrides: dict[str, Any] = dict(event.overrides or {})
         if recipe is not None:
             # They were said of the query's own recipe.
             overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
-            chosen = self._changed(chosen, overrides, event.reflection_boost, allowed)
+            chosen = self._override(chosen, overrides, event.reflection_boost, allowed)
         picking = chosen.picking
         if picking is not None and not self.chat:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")
@@ -133,13 +133,13 @@ class Planner:
         """The name of the profile that the query gets."""
         return event.profile if event.profile is not None and event.profile in self.profiles else BALANCED
 
-    def _named(self, name: str) -> Recipe:
+    def _find(self, name: str) -> Recipe:
         recipe = self.recipes.get(name)
         if recipe is None:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
         return recipe
 
-    def _changed(
+    def _override(
         self,
         recipe: Recipe,
         overrides: Mapping[str, Any],

@@ -201,8 +201,8 @@ def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> d
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
     }
     if outcome.explanations is not None:
-        told = outcome.explanations.by_id[id_]
-        hit["explanation"] = {"legs": told.legs, "stages": told.stages}
+        explained = outcome.explanations.by_id[id_]
+        hit["explanation"] = {"legs": explained.legs, "stages": explained.stages}
     return hit
 
 

@@ -15,7 +15,7 @@ DEFAULT_ALPHA = 0.5
 SMALLEST_K = 1e-3
 
 
-def _asked(weights: Weights) -> Legs:
+def _weighted_legs(weights: Weights) -> Legs:
     return (VECTOR, KEYWORD, *(leg for leg in (*CONTEXT_LEGS, STRUCTURED) if weights.get(leg)))
 
 
@@ -36,7 +36,7 @@ class Rrf(FusionStage):
     @property
     def legs(self) -> Legs:
         """Vector and keyword; also structured and the context legs if they have a weight."""
-        return _asked(self.weights)
+        return _weighted_legs(self.weights)
 
 
 class Score(FusionStage):
@@ -68,7 +68,7 @@ class Score(FusionStage):
     @property
     def legs(self) -> Legs:
         """Vector and keyword; also structured and the context legs if they have a weight."""
-        return _asked(self.weights or {})
+        return _weighted_legs(self.weights or {})
 
 
 class Linear(FusionStage):
@@ -90,7 +90,7 @@ class Dbsf(FusionStage):
     @property
     def legs(self) -> Legs:
         """Vector and keyword; also structured and the context legs if they have a weight."""
-        return _asked(self.weights)
+        return _weighted_legs(self.weights)
 
 
 class OneLeg(FusionStage):

@@ -86,7 +86,7 @@ class Recipe:
             raise RecipeError(Problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
         written: dict[str, Parameters] = {}
         for item in listed:
-            stage, parameters = _named(item)
+            stage, parameters = _split_stage(item)
             if stage in written:
                 raise RecipeError(Problem("stages", "a stage is named twice", stage))
             written[stage] = parameters
@@ -109,7 +109,7 @@ class Recipe:
         if distance is None:
             problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
         elif len(stages) == len(written):
-            problems += _misplaced(stages)
+            problems += _check_order(stages)
         if problems or distance is None:
             raise RecipeError(*problems, more=more)
         return cls(name, tuple(stages), distance, written)
@@ -239,7 +239,7 @@ def _distance(value: object) -> float | None:
     return float(value)
 
 
-def _named(item: object) -> tuple[str, Parameters]:
+def _split_stage(item: object) -> tuple[str, Parameters]:
     if isinstance(item, str):
         name, parameters = item, None
     elif isinstance(item, Mapping) and len(item) == 1:
@@ -259,7 +259,7 @@ def _problems(stage: str, found: Iterable[ErrorDetails]) -> Iterator[Problem]:
         yield Problem(path, worded(item, STAGES[stage]), item["input"])
 
 
-def _misplaced(stages: list[RecipeStage]) -> Iterator[Problem]:
+def _check_order(stages: list[RecipeStage]) -> Iterator[Problem]:
     if not isinstance(stages[0], FusionStage):
         yield Problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
     for stage in stages[1:]:

@@ -61,7 +61,7 @@ Profiles = Annotated[dict[str, Profile], BeforeValidator(_with_shipped), Field(v
 """Profiles by name; keys that a deployment sets override those of a shipped profile."""
 
 
-def _parsed(recipes: Any) -> Mapping[str, Recipe]:
+def _parse(recipes: Any) -> Mapping[str, Recipe]:
     if not isinstance(recipes, Mapping):
         raise ValueError("a mapping of recipes by name is expected")
     parsed = dict(SHIPPED)
@@ -79,7 +79,7 @@ def _parsed(recipes: Any) -> Mapping[str, Recipe]:
 
 Recipes = Annotated[
     Mapping[str, Recipe],
-    PlainValidator(_parsed),
+    PlainValidator(_parse),
     PlainSerializer(lambda recipes: {name: recipe.hash for name, recipe in recipes.items()}),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "object"}}),
     Field(validate_default=True),

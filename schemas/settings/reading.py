@@ -93,7 +93,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
     document = read(path) if path is not None else {}
     wrong = [
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
-        for where in sorted(_misplaced(document, secrets(), ""))
+        for where in sorted(_secrets_in(document, secrets(), ""))
     ]
     wrong += _unknown_variables()
     if wrong_json := list(_illegible_variables()):
@@ -118,12 +118,12 @@ def secrets() -> frozenset[str]:
     return frozenset().union(*named)
 
 
-def _misplaced(section: Mapping[str, Any], names: frozenset[str], path: str) -> Iterator[str]:
+def _secrets_in(section: Mapping[str, Any], names: frozenset[str], path: str) -> Iterator[str]:
     for name, value in section.items():
         if name in names:
             yield f"{path}{name}"
         elif isinstance(value, dict):
-            yield from _misplaced(value, names, f"{path}{name}.")
+            yield from _secrets_in(value, names, f"{path}{name}.")
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

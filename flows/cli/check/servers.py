@@ -27,7 +27,7 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     if section.kind == "none":
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
-        yield _asked("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
+        yield _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -37,14 +37,14 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield Finding("ok", "reranker", f"{section.kind}: no server is needed")
     else:
         name = f"{section.kind} {section.model}".strip()
-        yield _asked("reranker", name, partial(_score, settings, in_process))
+        yield _call("reranker", name, partial(_score, settings, in_process))
 
 
 Work = Callable[[], Coroutine[None, None, str | None]]
 """Makes the call, and returns what is wrong with its answer. Raises BackendError."""
 
 
-def _asked(section: str, name: str, work: Work) -> Finding:
+def _call(section: str, name: str, work: Work) -> Finding:
     key = "rerank" if section == "reranker" else section
     try:
         wrong = asyncio.run(work())

@@ -49,8 +49,8 @@ def evaluate(
 
 def table(rows: list[Row]) -> Table:
     """The figures, a row a recipe."""
-    shown = Table("recipe", *rows[0].figures, "answers")
-    for make_row in rows:
-        answers = ", ".join(f"{count} {status}" for status, count in sorted(make_row.answered.items()))
-        shown.add_row(printable(make_row.name), *(f"{figure:.3f}" for figure in make_row.figures.values()), answers)
-    return shown
+    found = Table("recipe", *rows[0].figures, "answers")
+    for row in rows:
+        answers = ", ".join(f"{count} {status}" for status, count in sorted(row.answered.items()))
+        found.add_row(printable(row.name), *(f"{figure:.3f}" for figure in row.figures.values()), answers)
+    return found

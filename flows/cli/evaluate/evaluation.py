@@ -201,7 +201,7 @@ def measure(
     for variant in variants:
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
-        with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
+        with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]

@@ -107,7 +107,7 @@ class Given:
         config: Path | None,
         index: Path | None,
     ) -> Self:
-        """The files of the options. Raises ConfigError, and typer.BadParameter if some lack or contradict each other."""
+        """The files of the options. Raises ConfigError, and typer.BadParameter if some lack or contradict others."""
         searched = {"--queries": queries, "--documents": documents, "--index": index}
         if pools is not None and (more := [name for name, value in searched.items() if value is not None]):
             raise typer.BadParameter(f"not with {', '.join(more)}: they hold what was found", param_hint="--pools")
@@ -174,7 +174,7 @@ def record_pools(
 ) -> list[ReadPool]:
     """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
     pools = []
-    with QueryClient.connected(running.kafka, running.settings.kafka.topics) as query_client:
+    with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
         every = events(queries, recipe=recipe, rerank=True, record=True)
         asked = (event for event in every if event["query_id"] in judged)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
@@ -237,27 +237,25 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     return Recorded(pools, judged, len(without & every.keys() - pools.keys()))
 
 
-def rank_pools(
-    read_pools: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None
-) -> Iterator[Row]:
+def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
     """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
 
     Without any recorded rerank score no way has a model. Raises InputError naming the query.
     """
     for variant in variants:
-        if variant.rerank and not read_pools.reranked:
+        if variant.rerank and not recorded.reranked:
             continue
         by_recipe = replace(ranker, recipe=variant.recipe)
         found: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
-        for query, read in read_pools.pools.items():
+        for query, read in recorded.pools.items():
             try:
                 status, order = by_recipe.order(with_rerank(read, rerank=variant.rerank))
             except InputError as error:
                 raise InputError(error.kind, f"query {query}, recipe {variant.recipe.name}: {error}") from error
             found[query] = order[:DEPTH]
             answered[status.value] += 1
-        yield make_row(variant.name, found, answered, read_pools.judged, runs)
+        yield make_row(variant.name, found, answered, recorded.judged, runs)
 
 
 def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:

@@ -97,7 +97,7 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
     if expression is None:
         return _bare(text, warnings)
     leaves = tuple(leaf.text for leaf in _ranking(expression))
-    return Parsed(expression, warnings, " ".join(leaves), not _covered(expression), leaves)
+    return Parsed(expression, warnings, " ".join(leaves), not _is_covered(expression), leaves)
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
@@ -130,7 +130,7 @@ class _Group:
         """An operator ends all that binds tighter. Raises Malformed where nothing is before it."""
         if not self.beside:
             raise Malformed("nothing beside an operator, or in parentheses")
-        self._without.append(_beside(self.beside))
+        self._without.append(_join_operands(self.beside))
         self.beside = []
         if operator is not Operator.NOT:
             self._both.append(_not(self._without))
@@ -151,7 +151,7 @@ def _expression(tokens: Sequence[Token]) -> Expression:
     for token in tokens:
         if isinstance(token, Open):
             outer.append(group)
-            group = _Group(_narrowed(group.columns, token.columns))
+            group = _Group(_narrow(group.columns, token.columns))
             if len(outer) > _NESTED:
                 raise Malformed("too many parentheses in each other")
         elif token is Parenthesis.CLOSE:
@@ -166,7 +166,7 @@ def _expression(tokens: Sequence[Token]) -> Expression:
             open_ended += isinstance(token, PhrasePrefix)
             if leaves > MOST or open_ended > MOST_OPEN:
                 raise Malformed("too many words or phrases")
-            group.beside.append(replace(token, columns=_narrowed(group.columns, token.columns)))
+            group.beside.append(replace(token, columns=_narrow(group.columns, token.columns)))
     if outer:
         raise Malformed("unbalanced parentheses")
     expression = group.whole()
@@ -175,13 +175,13 @@ def _expression(tokens: Sequence[Token]) -> Expression:
     return expression
 
 
-def _narrowed(outer: Columns | None, inner: Columns | None) -> Columns | None:
+def _narrow(outer: Columns | None, inner: Columns | None) -> Columns | None:
     if outer is None or inner is None:
         return inner if outer is None else outer
     return tuple(column for column in inner if column in outer)
 
 
-def _beside(operands: list[Expression]) -> Expression:
+def _join_operands(operands: list[Expression]) -> Expression:
     return _all([each for each in operands if not _empty(each)] or [NOTHING])
 
 
@@ -234,13 +234,13 @@ def _ranking(expression: Expression) -> Iterator[Leaf]:
         yield expression
 
 
-def _covered(expression: Expression) -> bool:
+def _is_covered(expression: Expression) -> bool:
     """True if every match holds one of the ranking words."""
     match expression:
         case All(parts):
-            return any(map(_covered, parts))
+            return any(map(_is_covered, parts))
         case Any(parts):
-            return all(map(_covered, parts))
+            return all(map(_is_covered, parts))
         case Not(wanted, _):
-            return _covered(wanted)
+            return _is_covered(wanted)
     return not isinstance(expression, Prefix)

@@ -146,10 +146,10 @@ class _Lexer:
     def tokens(self) -> Tokens:
         position = 0
         while found := _TOKEN.search(self._text, position):
-            position = self._filtered(found.start()) or self._token(found)
+            position = self._read_filter(found.start()) or self._read_token(found)
         return Tokens(self._read, self._expert, tuple(dict.fromkeys(self._unsupported)))
 
-    def _filtered(self, start: int) -> int | None:
+    def _read_filter(self, start: int) -> int | None:
         """Read a column filter; where it ends, None if there is none."""
         found = self._filter_at(start)
         if found is None or not self._alone(start):
@@ -168,14 +168,14 @@ class _Lexer:
         self._expert = True
         return found.end()
 
-    def _token(self, found: re.Match[str]) -> int:
+    def _read_token(self, found: re.Match[str]) -> int:
         """Read any other token; where it ends."""
         start, end = found.span()
         within = self._filter if start < self._reach else None
         if (operator := self._operator_at(start)) is not None:
-            self._operator(operator)
+            self._add_operator(operator)
         elif found["operand"] is not None:
-            self._operand(found["operand"], found["star"] is not None, within)
+            self._add_operand(found["operand"], found["star"] is not None, within)
             if _NEAR.match(self._text, start):
                 self._unsupported.append("NEAR")
             if _PLUS.match(self._text, end):
@@ -190,14 +190,14 @@ class _Lexer:
             raise Malformed("unbalanced quotes")
         return end
 
-    def _operator(self, operator: Operator) -> None:
+    def _add_operator(self, operator: Operator) -> None:
         if operator is Operator.NOT and self._read and self._read[-1] is Operator.AND:
             self._read[-1] = operator
         else:
             self._read.append(operator)
         self._expert = True
 
-    def _operand(self, text: str, starred: bool, within: Columns | None) -> None:
+    def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
         leaf: Leaf
         match cut(text):
             case [word]:

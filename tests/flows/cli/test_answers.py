@@ -8,7 +8,7 @@ import pytest
 from flows.cli import output as answers
 from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, show
 from flows.cli.query import condition
-from flows.cli.query_client import refused
+from flows.cli.query_client import refusal
 
 STAGE = {
     "stage": "score",
@@ -72,7 +72,7 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
 
 def test_a_refusal_is_one_line(told: tuple[io.StringIO, io.StringIO]) -> None:
     """Class and reason, on standard error, and no table."""
-    show(refused("q", "invalid", "limit: -1 [x]"), "harbor", as_json=False)
+    show(refusal("q", "invalid", "limit: -1 [x]"), "harbor", as_json=False)
     out, err = (each.getvalue() for each in told)
     assert (out, err) == ("", "the query was refused (invalid): limit: -1 [x]\n")
 

@@ -23,7 +23,7 @@ from flows.cli.evaluate.evaluation import Row
 from flows.cli.evaluate.tune import count_trials
 from flows.cli.ingestion import Ingested, Rejection
 from flows.cli.output import show
-from flows.cli.query_client import refused
+from flows.cli.query_client import refusal
 from flows.cli.run import report
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.delivery import topics as kafka_topics
@@ -94,7 +94,7 @@ def test_query_and_demo_show_an_answer(shown: Shown) -> None:
 
 def test_query_shows_a_refusal(shown: Shown) -> None:
     """One line, whatever the reason quotes."""
-    show(refused("q", EVIL, EVIL), EVIL, as_json=False)
+    show(refusal("q", EVIL, EVIL), EVIL, as_json=False)
     assert len(shown().splitlines()) == 1
 
 

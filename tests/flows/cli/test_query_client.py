@@ -59,7 +59,7 @@ def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRec
 @pytest.mark.both_clients
 def test_every_query_has_its_own_answer(kafka_settings: KafkaSettings) -> None:
     """Each query's result comes once, others' don't, and no more than asked for are unanswered at a time."""
-    connected = QueryClient.connected(kafka_client(kafka_settings), kafka_settings.topics)
+    connected = QueryClient.connect(kafka_client(kafka_settings), kafka_settings.topics)
     with answering(kafka_settings) as unanswered, connected as query_client:
         answers: list[Any] = list(query_client.ask(QUERIES, WITHIN, most=7))
     assert sorted(answers, key=orjson.dumps) == sorted(QUERIES, key=orjson.dumps)
@@ -72,7 +72,7 @@ def test_what_was_answered_before_is_not_heard(kafka_settings: KafkaSettings) ->
     with closing(client.plain_producer()) as producer:
         producer.send([PlainRecord(kafka_settings.topics.results, None, orjson.dumps(QUERIES[0]))])
     with (
-        QueryClient.connected(client, kafka_settings.topics) as query_client,
+        QueryClient.connect(client, kafka_settings.topics) as query_client,
         pytest.raises(FatalDelivery, match="no answer to 1 queries in 1 s"),
     ):
         list(query_client.ask(QUERIES[:1], 1))
@@ -87,7 +87,7 @@ def test_a_dead_letter_is_the_answer_to_a_query_without_a_result(kafka_settings:
             producer.send([letter(topics, record, key) for key in (b"x", record.key)])
 
     client = kafka_client(kafka_settings)
-    connected = QueryClient.connected(client, topics)
+    connected = QueryClient.connect(client, topics)
     reader, producer = client.bounded_reader(topics.queries, from_end=True), client.plain_producer()
     with closing(reader), closing(producer), repeated(refuse), connected as query_client:
         [answer] = query_client.ask(QUERIES[:1], WITHIN)
@@ -125,7 +125,7 @@ def test_a_result_that_becomes_visible_after_its_dead_letter_is_the_answer(kafka
             return read
 
     reader, producer = client.bounded_reader(topics.queries, from_end=True), client.plain_producer()
-    connected = Committing.connected(client, topics)
+    connected = Committing.connect(client, topics)
     with closing(reader), closing(producer), repeated(refuse), connected as query_client:
         [answer] = query_client.ask(QUERIES[:1], WITHIN)
     assert answer == {"query_id": "q0", "status": "invalid", "limit": "late"}
@@ -137,7 +137,7 @@ def test_a_query_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSetti
     large = {"query_id": "large", "text": random.Random(0).randbytes(1_500_000).hex()}
     began = time.monotonic()
     with (
-        QueryClient.connected(kafka_client(kafka_settings), kafka_settings.topics) as query_client,
+        QueryClient.connect(kafka_client(kafka_settings), kafka_settings.topics) as query_client,
         pytest.raises(FatalDelivery, match="larger than the topic takes"),
     ):
         list(query_client.ask([large], 10 * WITHIN))
@@ -149,6 +149,6 @@ def test_without_the_results_topic_it_is_named(kafka_settings: KafkaSettings) ->
     topics = kafka_settings.topics.model_copy(update={"results": "nowhere"})
     with (
         pytest.raises(DeliveryError, match="topic nowhere doesn't exist; `rankstream topics`"),
-        QueryClient.connected(kafka_client(kafka_settings), topics),
+        QueryClient.connect(kafka_client(kafka_settings), topics),
     ):
         pass
