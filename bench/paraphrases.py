@@ -20,7 +20,7 @@ from bench.altered_questions import altered
 from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
 from operators.caching.paraphrase import paraphrases
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from schemas.settings import load
 from schemas.settings.cascade import CacheSettings
 

@@ -36,7 +36,7 @@ from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.inference import batches, mask, padded
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import VllmPairReranker
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate

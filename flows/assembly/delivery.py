@@ -22,9 +22,9 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.sink import Delivery
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
+from operators.telemetry.export import tracer_provider
 from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.provider import tracer_provider
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings
 
 _TRANSACTION_END: Final = 5.0

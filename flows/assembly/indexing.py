@@ -8,7 +8,7 @@ from flows.assembly import query
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
 from operators.indexing.apply import DocumentEmbedder, Writer
@@ -16,7 +16,7 @@ from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 60.0

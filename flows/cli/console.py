@@ -13,7 +13,7 @@ from flows.cli.output import Config, out, say
 from flows.cli.query_client import Event, QueryClient
 from flows.process import logs
 from flows.process.signals import StopSignals
-from operators.telemetry.provider import tracer_provider
+from operators.telemetry.export import tracer_provider
 from schemas.settings import KafkaSettings, Settings, load
 from schemas.settings.ranking import BALANCED
 

@@ -9,7 +9,7 @@ from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.findings import Finding
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings

@@ -11,7 +11,7 @@ from flows.cli.answers import UNANSWERED, hint_of_nothing, show
 from flows.cli.output import Config, Json, out, say
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from operators.telemetry.provider import tracer_provider
+from operators.telemetry.export import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
 

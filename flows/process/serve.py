@@ -16,7 +16,7 @@ from flows.process import watchdog
 from flows.process.health import Check, Health
 from flows.process.replica import Build, Replica
 from flows.process.signals import StopSignals
-from operators.telemetry.provider import metric_export
+from operators.telemetry.export import metric_export
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 

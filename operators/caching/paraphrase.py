@@ -1,4 +1,4 @@
-"""Paraphrases: whether two texts ask the same thing, as far as their words can tell.
+"""Paraphrases: texts that ask the same thing, as far as their words can tell.
 
 A vector cannot tell: with MiniLM "what does error code E1235 mean" has a cosine above 0.92 to the question about E1234.
 
@@ -12,7 +12,7 @@ Promises
 - Where a word may be a filler or not, it counts: "a" after a noun is a label ("vitamin A"), and "hello" without a mark
   after it may be a title. Two texts that ask the same in other words are therefore often told apart. That costs time;
   to take two questions for one would answer the wrong one.
-- The fillers are English. Texts of other languages are paraphrases if they are equal but for case and punctuation.
+- The fillers are English. Texts of other languages are paraphrases if they differ in case and punctuation alone.
 
 Own; the lists of words are closed on purpose.
 """
@@ -88,7 +88,7 @@ _SHORT_ENDS: Final = {"n't": " not", "'re": " are", "'ve": " have", "'ll": " wil
 
 _BE: Final = frozenset({"is", "are", "was", "were"})
 _VERB: Final = re.compile("is|are|was|were|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had")
-"""What follows the question word of a direct question."""
+"""The words after the question word of a direct question."""
 
 _INDIRECT: Final = frozenset({"what", "who", "where", "when"})
 _WHAT: Final = frozenset({("what", "is"), ("what", "are")})
@@ -96,7 +96,7 @@ _HOW_TO: Final = frozenset({("do", "i"), ("can", "i"), ("i", "can")})
 
 
 def paraphrases(one: str, other: str) -> bool:
-    """Whether both texts ask the same thing, as far as their words can tell."""
+    """True if both texts ask the same thing, as far as their words can tell."""
     return wording(one) == wording(other)
 
 
@@ -126,7 +126,7 @@ def _folded(text: str) -> str:
     words = text.lstrip(" ¿¡").replace("’", "'").replace("‐", "-").split()
     shouted = text.isupper()
     # `casefold` would make one word of "Maße", measures, and "Masse", a mass.
-    return " ".join(word if word == "A" and place and not shouted else word.lower() for place, word in enumerate(words))
+    return " ".join(word if word == "A" and index and not shouted else word.lower() for index, word in enumerate(words))
 
 
 def _raised(character: str) -> bool:
@@ -134,7 +134,7 @@ def _raised(character: str) -> bool:
 
 
 def _body(folded: str) -> tuple[str, bool]:
-    """The text without its politeness and its final marks, and whether it begins with a request to be told."""
+    """The text without its politeness and its final marks; True if it begins with a request to be told."""
     body = _unended(folded)
     while (closing := _CLOSING.search(body, len(body) - _LONGEST_CLOSING)) is not None:
         rest = body[: closing.start()]
@@ -164,9 +164,9 @@ def _marked(last: str, before: str) -> bool:
 
 def _words(given: Sequence[str]) -> Iterator[str]:
     """The words without marks and articles, short forms in full."""
-    for place, word in enumerate(given):
-        before = given[place - 1] if place else ""
-        after = given[place + 1] if place + 1 < len(given) else ""
+    for index, word in enumerate(given):
+        before = given[index - 1] if index else ""
+        after = given[index + 1] if index + 1 < len(given) else ""
         if _article(word, before, after):
             continue
         bare = word[:-1] if _marked(word[-1], word[-2:-1]) else word

@@ -12,8 +12,7 @@ from operators.delivery.record_size import record_size
 from operators.query import cloud_event
 from operators.query.message import Cause, Message, OutputRecord, Rejected
 from operators.query.trace import Headers, Trace
-from operators.telemetry.signals import Signals
-from operators.telemetry.traces import DEAD_LETTER
+from operators.telemetry.traces import DEAD_LETTER, Signals
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 

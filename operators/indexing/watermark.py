@@ -7,7 +7,7 @@ from operators.delivery.dead_letters import undeliverable
 from operators.indexing.document import DocumentInFlight
 from operators.query.message import OutputRecord, Rejected
 from operators.runtime.stage import Batch
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 
 
 def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:

@@ -13,7 +13,7 @@ from operators.query.message import Message
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.runtime.stage import Batch, Messages, entry
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.normalization import nfc
 from schemas.query import MAX_QUERY_PARTS, QueryEvent

@@ -18,8 +18,7 @@ from operators.query.refusal import Caller, caller, refused_result
 from operators.query.result import clock
 from operators.query.trace import Trace
 from operators.runtime.stage import defect
-from operators.telemetry.signals import Signals
-from operators.telemetry.traces import DEAD_LETTER
+from operators.telemetry.traces import DEAD_LETTER, Signals
 from schemas.dead_letter import MAX_MESSAGE_CHARS
 from schemas.errors import DeadLetterClass
 from schemas.result import Status

@@ -5,15 +5,14 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from operators.clients.chat import ChatModel
-from operators.clients.chat.quoting import quoted
+from operators.clients.chat import ChatModel, quote
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.errors import BackendBadResponse
 
 MAX_DAYS: Final = 36_500
 MAX_TOLERANCE: Final = 3_650
 MAX_ANSWER: Final = 20_000
-"""Of how many characters an answer is read at all: a longer one could hold up all other queries, brace by brace."""
+"""Most characters of an answer that is read: a longer one could hold up all other queries, brace by brace."""
 
 SYSTEM: Final = f"""\
 You read when something happened that a search query asks about.
@@ -57,16 +56,11 @@ class ChatTemporalExtractor:
         self._chat = chat
 
     async def temporal_expression(self, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
-        """Return the time that `query` speaks of at `now`, in Unix seconds, or None if it names none.
-
-        Raises BackendError.
-        """
         today = datetime.fromtimestamp(now, UTC)
-        user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quoted(query)}"
+        user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
         return read_temporal_expression((await self._chat.complete(SYSTEM, user, timeout=timeout)).text)
 
     async def aclose(self) -> None:
-        """Close the chat model."""
         await self._chat.aclose()
 
 

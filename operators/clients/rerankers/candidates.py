@@ -1,4 +1,4 @@
-"""How the candidates of many queries become calls to a reranker, within what one call carries."""
+"""The batching policy of rerankers: the candidates of many queries in calls of bounded size."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from operators.runtime.batching.policy import Waiting
 from schemas.errors import BackendError
 
 FRAME: Final = 16
-"""Code points that a model's context needs beside a query and a document: its special tokens."""
+"""Code points of a model's context for its special tokens, besides a query and a document."""
 
 
 LEAST: Final = 2
-"""How few candidates are worth reranking: a single one keeps its place."""
+"""Fewest candidates that are worth reranking: a single one keeps its rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Candidates:
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
     query's and the frame's; else these two count once. The first document goes in whatever it costs: the stage
-    has cut documents to `room`.
+    has truncated documents to `room`.
 
     Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
     the policy does not shorten.
@@ -35,12 +35,12 @@ class Candidates:
 
     @property
     def divides(self) -> bool:
-        """Whether a query's documents may be in several calls."""
+        """True if a query's documents may be in several calls."""
         return not self.capacity.whole
 
     @property
     def least(self) -> int | None:
-        """How few documents of a query a call may have where time is short; None: never fewer than all."""
+        """Fewest documents of a query that a call may have where time is short; None: never fewer than all."""
         return LEAST if self.shortens and not self.capacity.compared else None
 
     def tenant(self, query: RerankRequest) -> str:

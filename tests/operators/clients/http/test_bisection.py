@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.bisection import FEWEST, bisected
+from operators.clients.failures import FEWEST, bisect
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 
 
@@ -29,7 +29,7 @@ class Picky:
 
 def outcomes(backend: Picky, count: int) -> list[int | BackendError]:
     """What becomes of so many items."""
-    return asyncio.run(bisected(range(1, count + 1), backend))
+    return asyncio.run(bisect(range(1, count + 1), backend))
 
 
 @pytest.mark.parametrize("count", [FEWEST, 6, 7, 10, 64, 500])
@@ -79,7 +79,7 @@ def test_a_failure_on_the_way_is_its_parts_alone() -> None:
             raise BackendUnavailable("gone")
         return list(items)
 
-    found = asyncio.run(bisected(range(1, 21), call))
+    found = asyncio.run(bisect(range(1, 21), call))
     assert found[:10] == list(range(1, 11))
     assert [type(each) for each in found[10:]] == [BackendUnavailable] * 10
 
@@ -92,7 +92,7 @@ def test_a_thorough_bisection_refuses_exactly_what_is_bad(count: int, bad: set[i
         return await backend(items)
 
     backend = Picky(bad)
-    found = asyncio.run(bisected(range(1, count + 1), call, thorough=True))
+    found = asyncio.run(bisect(range(1, count + 1), call, thorough=True))
     for item, answer in enumerate(found, start=1):
         assert isinstance(answer, BackendBadResponse) if item in bad else answer == -item
     assert backend.calls == 1 or backend.calls <= 2 * len(bad) * count.bit_length() + 1

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from operators.clients.http.breaker import OPENS_AFTER, REST, Breaker, Permit
+from operators.clients.failures import OPENS_AFTER, REST, Breaker, Permit
 
 ends = st.sampled_from(["succeed", "fail", "give_back"])
 

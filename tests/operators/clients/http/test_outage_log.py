@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from operators.clients.failures import INTERVAL
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.outages import INTERVAL
 from operators.clients.http.transport import Endpoint, http_transport
-from operators.clients.qdrant.dialect import QDRANT
+from operators.clients.qdrant.answers import QDRANT
 from schemas.errors import BackendError
 from tests.operators.clients.http.resilience import BREAK, Clock, Scripted, ask, guarding
 from tests.operators.clients.http.serving import answering, json_response

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.outages import INTERVAL, KINDS, Ended, Kind, Outages
+from operators.clients.failures import INTERVAL, KINDS, Ended, Kind, Outages
 from schemas.errors import Reason
 
 SCOPES = ["a", "b"]

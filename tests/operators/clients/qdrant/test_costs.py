@@ -9,10 +9,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from operators.clients.qdrant.counts import TIME_TO_LIVE
-from operators.clients.qdrant.ordered import REQUESTS, looked_up
+from operators.clients.qdrant.collections.counts import TIME_TO_LIVE
+from operators.clients.qdrant.collections.term_idf import BOUNDED, TermIdf
+from operators.clients.qdrant.ordered import REQUESTS, look_up
 from operators.clients.qdrant.phrase_endings import phrase_endings
-from operators.clients.qdrant.term_idf import BOUNDED, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.query.corpus import COUNTED, Corpus, counted, weighed
@@ -201,7 +201,7 @@ def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
 
         async def found(limit: int) -> Any:
             search = Search({**body, "limit": limit}, query().trace, equal=equal, most=1)
-            return await looked_up(searched.qdrant, searched.collection, search, 30)
+            return await look_up(searched.qdrant, searched.collection, search, 30)
 
         few, many = await found(20), await found(REQUESTS)
         assert len(few.hits.ids) == 20

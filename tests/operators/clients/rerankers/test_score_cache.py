@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.rerankers.score_cache import ScoreCache
+from operators.clients.model_caches import ScoreCache
 
 
 def test_what_another_namespace_asked_is_not_known() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.rerankers.verdict_cache import VerdictCache
+from operators.clients.model_caches import VerdictCache
 
 texts = st.text(st.characters(exclude_categories=()), max_size=4)
 candidates = st.dictionaries(texts, texts, min_size=1, max_size=4)

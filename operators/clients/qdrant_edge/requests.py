@@ -1,8 +1,9 @@
-"""Searches and lookups: Qdrant's JSON requests to the engine's, and its points back to JSON."""
+"""Qdrant's JSON requests as the engine's: searches, lookups, updates; and the engine's points back as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,6 +14,8 @@ from qdrant_edge import (
     IdfParams,
     OrderBy,
     PayloadSelector,
+    Point,
+    PointVectors,
     QuantizationSearchParams,
     Query,
     QueryRequest,
@@ -22,10 +25,11 @@ from qdrant_edge import (
     SearchParams,
     SparseVector,
     TextQuery,
+    UpdateOperation,
 )
 
 from operators.clients.qdrant_edge.conditions import read_filter, read_id
-from operators.clients.qdrant_edge.refusals import out_of_range, wrong_input
+from operators.clients.qdrant_edge.refusals import malformed, out_of_range, wrong_input
 from operators.clients.qdrant_edge.vectors import VectorSchema
 
 if TYPE_CHECKING:
@@ -33,14 +37,17 @@ if TYPE_CHECKING:
     from qdrant_edge import WithPayloadType
 
 DEFAULT_LIMIT = 10
-UNSUPPORTED = ("prefetch", "lookup_from")
+
+# The engine holds the interpreter while it works: about 1 ms a point that has 60 token vectors.
+POINTS_A_CALL = 8
+
+Read = Callable[[Mapping[str, Any], VectorSchema], Awaitable[list[UpdateOperation]]]
+"""Reads a body, whole, before any of it is applied. Raises Refusal, KeyError, TypeError or ValueError."""
 
 
 def read_search(body: Mapping[str, Any], schema: VectorSchema) -> QueryRequest:
     """One search of `/points/query`; raises Refusal, KeyError, TypeError or ValueError."""
-    for name in UNSUPPORTED:
-        if body.get(name):
-            raise wrong_input(f"the engine has no `{name}`")
+    _refuse(body, "prefetch", "lookup_from")
     query = body.get("query")
     if isinstance(query, dict) and "nearest" in query:
         query = query["nearest"]
@@ -170,3 +177,70 @@ def _write_vectors(vectors: Any) -> Any:
     if isinstance(vectors, dict):
         return {name: _write_vectors(vector) for name, vector in vectors.items()}
     return vectors
+
+
+async def read_upsert(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
+    """The body of an upsert."""
+    _refuse(body, "batch", "update_mode")
+    condition = read_filter(body.get("update_filter"))
+    operations = []
+    for start in range(0, len(body["points"]), POINTS_A_CALL):
+        await asyncio.sleep(0)
+        points = [_point(each, schema) for each in body["points"][start : start + POINTS_A_CALL]]
+        operations.append(UpdateOperation.upsert_points(points, condition))
+    return operations
+
+
+def _point(body: Mapping[str, Any], schema: VectorSchema) -> Point:
+    return Point(read_id(body["id"]), schema.stored(body["vector"]), body.get("payload") or {})
+
+
+async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
+    """The body of a deletion, by filter or by ids."""
+    condition = read_filter(body.get("filter"))
+    if condition is not None:
+        return [UpdateOperation.delete_points_by_filter(condition)]
+    return [UpdateOperation.delete_points([read_id(each) for each in body["points"]])]
+
+
+async def read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
+    """New vectors of points; those that it doesn't name stay."""
+    points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
+    return [UpdateOperation.update_vectors(points)]
+
+
+async def read_no_vectors(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
+    """Vectors to remove from points."""
+    return [UpdateOperation.delete_vectors([read_id(each) for each in body["points"]], body["vector"])]
+
+
+async def read_payload(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
+    """New payload fields of points, by a filter or by their ids; those that it doesn't name stay."""
+    payload, key = body["payload"], body.get("key")
+    condition = read_filter(body.get("filter"))
+    if condition is not None:
+        return [UpdateOperation.set_payload_by_filter(condition, payload, key)]
+    return [UpdateOperation.set_payload([read_id(each) for each in body["points"]], payload, key)]
+
+
+KINDS: Mapping[str, Read] = {
+    "upsert": read_upsert,
+    "delete": read_delete,
+    "update_vectors": read_vectors,
+    "delete_vectors": read_no_vectors,
+    "set_payload": read_payload,
+}
+"""The updates that a batch may have."""
+
+
+def read_of(kind: str) -> Read:
+    """The reader of an update of a batch; raises Refusal for an unknown kind."""
+    if kind not in KINDS:
+        raise malformed(f"the engine has no update `{kind}`")
+    return KINDS[kind]
+
+
+def _refuse(body: Mapping[str, Any], *unsupported: str) -> None:
+    for name in unsupported:
+        if body.get(name):
+            raise wrong_input(f"the engine has no `{name}`")

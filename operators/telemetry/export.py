@@ -1,21 +1,31 @@
-"""Metrics over OpenTelemetry's exporters: what the instruments hold, in OpenTelemetry's data model.
+"""The export of traces and metrics, by OpenTelemetry's standard environment variables.
+
+`OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` each list some of `otlp`, `console` and `none`. Default: `otlp` if an
+OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `OTEL_SDK_DISABLED=true`, nothing is
+sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
+`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it.
 
 The instruments are Prometheus's client: a sample costs it a microsecond, and OpenTelemetry's SDK eight, which a query
 pays some twenty times. Names and labels are the same in both worlds; sums and histograms are cumulative from the
 process's start.
 """
 
+import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import Exemplar
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
+    ConsoleMetricExporter,
     Gauge,
     Histogram,
     HistogramDataPoint,
@@ -28,13 +38,74 @@ from opentelemetry.sdk.metrics.export import (
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
+from operators.telemetry.instruments import Instruments
+from schemas.errors import ConfigError
+
 log = structlog.stdlib.get_logger(__name__)
+
+Exporter = TypeVar("Exporter")
+
+_SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
+    "otlp": lambda: BatchSpanProcessor(OTLPSpanExporter()),
+    "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
+}
+_METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
+    "otlp": OTLPMetricExporter,
+    "console": ConsoleMetricExporter,
+}
+
+_INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
+
+
+def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
+    """The provider of tracers; `extra` processors get every span, too. Raises ConfigError for an unknown exporter."""
+    processors = _exporters("TRACES", _SPANS, extra)
+    if not processors:
+        return trace.NoOpTracerProvider()
+    provider = TracerProvider(resource=_resource())
+    for processor in processors:
+        provider.add_span_processor(processor)
+    return provider
+
+
+def metric_export(instruments: Instruments) -> "MetricExport | None":
+    """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
+    exporters = _exporters("METRICS", _METRICS, ())
+    interval = _variable(_INTERVAL) or "60000"
+    if not interval.isdecimal() or not int(interval):
+        raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
+    return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
+
+
+def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: Iterable[Exporter]) -> list[Exporter]:
+    variable = f"OTEL_{signal}_EXPORTER"
+    endpoint = _variable("OTEL_EXPORTER_OTLP_ENDPOINT") or _variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    listed = _variable(variable) or ("otlp" if endpoint else "none")
+    names = [name.strip() for name in listed.split(",")]
+    for name in names:
+        if name not in {*known, "none"}:
+            raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
+    if _variable("OTEL_SDK_DISABLED").lower() == "true":
+        return []
+    # Most have a thread from the moment they are made.
+    return [*extra, *(known[name]() for name in names if name != "none")]
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _resource() -> Resource:
+    return Resource.create({SERVICE_NAME: "rankstream"}).merge(OTELResourceDetector().detect())
+
 
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 _UNITS: Final = {"seconds": "s", "bytes": "By"}
@@ -66,7 +137,7 @@ class MetricExport:
         self._thread.start()
 
     def close(self, timeout: float) -> None:
-        """Send what there is now, and end, within `timeout` seconds."""
+        """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
         for exporter in self._exporters:

@@ -1,13 +1,13 @@
-"""The catalogue: what each configured collection is, read when the process starts and again every few seconds.
+"""The catalogue: the description of each configured collection, read at the start and again every few seconds.
 
 Rules
 -----
-- Until Qdrant has said what a collection is, and while it isn't there, it is taken for one of rankstream's own.
-- What was read stays when a later reading fails.
+- Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
+- A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
 - An alias is the collection that it stands for; it may be given to another one at any time.
-- Qdrant tells no making of a collection from the next one of its name. One is noticed if the collection isn't there at
-  a reading, or is described otherwise, or if another tool's has fewer points than before.
+- Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
+  isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
 
 import asyncio
@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import structlog
 
-from operators.clients.qdrant.analysers import Analysers, mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
+from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
 from operators.query.capabilities import MOST, Capabilities
 from operators.query.indexed import ORDERING
 from schemas.document import TEXT
@@ -34,7 +33,7 @@ EVERY: Final = 10.0
 """Seconds between two readings."""
 
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
-"""Scores that are smaller for what is nearer: to rank by them would be to rank the wrong way round."""
+"""Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
 
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
@@ -42,21 +41,17 @@ _SOON: Final = 0.5
 _NOT_FOUND: Final = 404
 
 Seen = Callable[[str, CollectionInfo | None], None]
-"""Is told at each reading what a collection is, None where it isn't there; called on the loop that reads."""
-
-
-def _unseen(_: str, __: CollectionInfo | None) -> None:
-    """Nobody is told."""
+"""Gets a collection's description at each reading, None where it isn't there; called on the loop that reads."""
 
 
 class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 
-    `hides`: some sources see fewer documents than others, and contexts that don't tell them apart are not searched.
+    `hides`: some sources see fewer documents than others, and contexts that don't separate them are not searched.
     """
 
     def __init__(
-        self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = _unseen, *, hides: bool = False
+        self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = lambda *_: None, *, hides: bool = False
     ) -> None:
         self._qdrant = qdrant
         self._settings = settings
@@ -64,12 +59,12 @@ class Catalogue:
         self._hides = hides
         self._analysers = Analysers(settings)
         self._capabilities: dict[str, Capabilities] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._described: dict[str, tuple[str, object, int]] = {}
         self._makings: Counter[str] = Counter()
 
     def of(self, collection: str) -> Capabilities:
-        """What a collection can do, by the name or the alias that the configuration has for it."""
+        """The capabilities of a collection, by the name or the alias that the configuration has for it."""
         known = self._capabilities.get(collection)
         if known is None:
             stored = self._settings.vectors.tokens is not None
@@ -90,7 +85,7 @@ class Catalogue:
         return self._analysers.of(collection)
 
     async def read(self, timeout: float) -> dict[str, BackendError]:
-        """Ask Qdrant what each collection is, within `timeout` seconds; the errors of those that could not be read."""
+        """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
         collections = self._settings.held
         aliases, described = await asyncio.gather(
             self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
@@ -99,7 +94,7 @@ class Catalogue:
         for collection, info in zip(collections, described, strict=True):
             if isinstance(info, BackendError):
                 errors[collection] = info
-                self._tell(collection, info)
+                self._warn(collection, info)
                 continue
             self._seen(collection, info)
             name = aliases.get(collection, collection)
@@ -165,25 +160,25 @@ class Catalogue:
         """Count a making of a collection that is seen not to be the one of the last reading."""
         described = (info.shards, info.vectors, info.sparse_vectors, info.metadata) if info is not None else None
         points = info.points if info is not None else 0
-        held, before, most = self._described.get(collection, (name, described, 0))
-        # The contents of rankstream's own documents are told apart by fingerprints: a deletion keeps the others cached.
+        named, before, most = self._described.get(collection, (name, described, 0))
+        # Fingerprints distinguish the contents of rankstream's own documents: a deletion keeps the others cached.
         fewer = self._settings.of_another_tool and points < most
         # An alias that was given to another collection has that one's name.
-        self._makings[collection] += (held == name or info is None) and (described != before or fewer)
+        self._makings[collection] += (named == name or info is None) and (described != before or fewer)
         self._described[collection] = name, described, points
 
     def _counted(self, name: str, info: CollectionInfo) -> bool:
         if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
             return False
         reason = uncounted(info)
-        if reason is not None and (name, reason) not in self._told:
-            self._told.add((name, reason))
+        if reason is not None and (name, reason) not in self._warned:
+            self._warned.add((name, reason))
             log.warning(PER_SHARD, collection=name, reason=reason)
         return reason is None
 
-    def _tell(self, collection: str, error: BackendError) -> None:
-        if (collection, error.reason) not in self._told:
-            self._told.add((collection, error.reason))
+    def _warn(self, collection: str, error: BackendError) -> None:
+        if (collection, error.reason) not in self._warned:
+            self._warned.add((collection, error.reason))
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 

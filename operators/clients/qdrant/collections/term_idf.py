@@ -1,11 +1,11 @@
-"""How rare a query's terms are, in collections of several shards.
+"""The rarity of a query's terms in collections of several shards: BM25's inverse document frequency.
 
-Qdrant counts how rare a term is in each shard by itself, so that one document's score would depend on the shard of
+Qdrant counts the rarity of a term in each shard by itself, so that one document's score would depend on the shard of
 another. Every document's payload has its terms' ids; Qdrant counts the documents of each term over all shards, exactly.
-What is promised:
+Promises:
 - scores are those that the same documents have in one shard;
-- counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
-- of a search of many terms some are counted, and the others have the mean rarity of these, which is said;
+- counts are cached and refreshed as all counts are (operators.clients.qdrant.collections.counts);
+- of a search of many terms some are counted, the others have the mean rarity of these, and the answer warns of that;
 - namespaces take turns: the counts of one take nothing from the others;
 - where documents have no terms in their payload, or may not be counted, the search is as Qdrant weighs it by itself.
 """
@@ -21,7 +21,7 @@ import structlog
 from cachetools import TTLCache
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, remaining
+from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.corpus import COUNTED, Corpus, counted, rarity, weighed
 from operators.query.indexed import Ask, answers
 from operators.query.search_bodies import Search
@@ -32,13 +32,13 @@ from schemas.errors import BackendBadResponse, BackendError
 log = structlog.stdlib.get_logger(__name__)
 
 PER_SHARD: Final = "keyword scores depend on the shard of a document"
-"""What is logged of a collection whose terms can't be counted."""
+"""The warning about a collection whose terms can't be counted."""
 
-KEPT: Final = 2**16
-"""How many terms' counts are kept, some 300 bytes each."""
+CACHED: Final = 2**16
+"""Most terms whose counts are cached, some 300 bytes each."""
 
 CORPORA: Final = 256
-"""How many corpora are remembered that can't be counted."""
+"""Most corpora that are remembered because they can't be counted."""
 
 BOUNDED: Final = f"the text has many words: of {COUNTED} it was counted how rare they are, the others weigh their mean"
 
@@ -49,7 +49,7 @@ _REFUSED: Final = 400
 
 
 def uncounted(info: CollectionInfo) -> str | None:
-    """Why the terms of a collection of several shards can't be counted; None if they can."""
+    """The reason why the terms of a collection of several shards can't be counted; None if they can."""
     if info.strict.get("search_allow_exact") is False:
         return "the collection's strict mode allows no exact count (search_allow_exact)"
     if Ask.INTEGER not in answers(info.indexes.get(TERMS, {})):
@@ -61,7 +61,7 @@ class Counting(Protocol):
     """The part of the Qdrant client that is needed."""
 
     async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
-        """How many points the filter matches; raises BackendError."""
+        """See `QdrantClient.count`."""
         ...
 
 
@@ -78,20 +78,22 @@ class TermIdf:
 
     def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
         self._client = client
-        self._counts: Counts[_Counted, int] = Counts(self._count, KEPT, "no count of the query's terms in time", clock)
+        self._counts: Counts[_Counted, int] = Counts(
+            self._count, CACHED, "no count of the query's terms in time", clock
+        )
         self._uncounted: TTLCache[tuple[str, bytes], bool] = TTLCache(CORPORA, TIME_TO_LIVE, clock)
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._turns = Turns(_CALLS)
 
     def knows(self, collection: str, search: Search) -> bool:
-        """Whether nothing has to be counted before the search."""
+        """True if nothing has to be counted before the search."""
         if search.corpus is None:
             return True
         keys = _keys(collection, search, search.corpus)
         return (collection, keys[0].where) in self._uncounted or all(key in self._counts for key in keys)
 
     async def weighed(self, collection: str, search: Search, timeout: float) -> Search | BackendError:
-        """The search as it is to be asked, within `timeout` seconds; the error that counting met."""
+        """The search with its terms weighted, within `timeout` seconds; or the error of the counts."""
         if search.corpus is None:
             return search
         keys = _keys(collection, search, search.corpus)
@@ -134,8 +136,8 @@ class TermIdf:
     def _leave(self, key: _Counted, reason: str) -> None:
         self._uncounted[key.collection, key.where] = True
         self._counts.forget(lambda other: other[:2] == key[:2])
-        if (key.collection, reason) not in self._told:
-            self._told.add((key.collection, reason))
+        if (key.collection, reason) not in self._warned:
+            self._warned.add((key.collection, reason))
             log.warning(PER_SHARD, collection=key.collection, reason=reason)
 
 
