@@ -10,7 +10,7 @@ from operators.caching.semantic_cache import LARGEST, Likeness, SemanticCache
 
 Item = TypeVar("Item")
 
-OVERHEAD: Final = 480
+OVERHEAD: Final = 416
 """Bytes of an entry over its key and answer, measured on CPython 3.11: objects, two tables and their room to grow."""
 
 

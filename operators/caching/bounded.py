@@ -2,8 +2,8 @@
 
 Promises
 --------
-- A value is served before its time to live is over, never at or after it, whatever order the times come in; being
-  served doesn't lengthen it.
+- A value is served before its time to live is over, never at or after it, in any order of the times; being served
+  doesn't lengthen it.
 - The sizes of all values sum to at most `max_size`.
 - An expired value is removed by a `get` of its key and, as long as times don't go back, by the next `put`.
 

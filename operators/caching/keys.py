@@ -27,7 +27,7 @@ class Scope:
     """All fields besides text and vector that can change an answer.
 
     `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
-    policy and the firewall; `held` is the Qdrant collection that is searched, `analyser` names what made the text's
+    policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser` names what made the text's
     terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
     """
 
@@ -55,14 +55,14 @@ class Scope:
     now: float | None
     config_hash: str
     policy_hash: str
-    held: str | None
+    physical: str | None
     watermark: tuple[str, ...] | None
     analyser: str | None
     clock: int | None
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
-_STATE: Final = ("config_hash", "policy_hash", "held", "watermark", "analyser")
+_STATE: Final = ("config_hash", "policy_hash", "physical", "watermark", "analyser")
 _MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "explain", "debug", *_STATE})
 """Fields that may differ between the pages of one query."""
 

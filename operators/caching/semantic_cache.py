@@ -4,7 +4,7 @@ Promises
 --------
 - Of a scope's answers whose cosine reaches the threshold, and whose fingerprint is the query's, the newest is served;
   none below threshold - 1e-6 is, which allows for the rounding of float32.
-- An answer is served before its time to live is over, never at or after it, whatever order the times come in.
+- An answer is served before its time to live is over, never at or after it, in any order of the times.
 - A scope has at most `per_scope` answers for each length of vectors (vectors of different lengths never match); the
   oldest are removed first. All scopes together take at most `max_bytes`; the oldest answer of all scopes is removed
   first, so that a new scope doesn't displace all answers of another.
@@ -108,7 +108,7 @@ class _Bucket:
         self._entries: list[_Entry | None] = []
         self._rows: Row = np.empty((2, key[1]), np.float32)
         self._slack = (key[1] + 8) * 2.0**-24
-        """How far a dot product of two such unit vectors may be off in float32, in whatever order it is added."""
+        """Error of a dot product of two such unit vectors in float32, in any order of its sum."""
 
     def similar(self, row: Row, least: float) -> Iterator[_Entry]:
         """The entries whose cosine is at least that, the newest first."""

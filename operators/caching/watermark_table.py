@@ -4,7 +4,7 @@ Rules
 -----
 - A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied. A
   record without a value removes the entry. The last record read wins, also over a greater offset: the documents topic
-  may have been created anew. Such a record starts a new generation, since a watermark may then take a value again that
+  may have been created again. Such a record starts a new generation, since a watermark may then take a value again that
   it had for other documents. So does an offset that is repeated: it may be the only sign of the same event.
 - Names may hold `|`: two namespaces with the same joined names share a watermark. It then moves too often, never too
   seldom.

@@ -156,7 +156,7 @@ class RetryBudget:
         self._fifths = min(self._fifths + 1, self._room)
 
     def end(self) -> None:
-        """A request that has begun is over, whatever became of it."""
+        """A request that has begun is over, with any outcome."""
         self._active -= 1
         self._fifths = min(self._fifths, self._room)
 
@@ -305,7 +305,7 @@ class OutageLog:
         count = self._outages.failed(Kind(scope, error.reason, str(error), lasting), self._clock())
         if count is not None:
             event = "backend is failing" if lasting else "backend refuses requests"
-            log.warning(event, **self._named(path), reason=error.reason.value, error=str(error), failed=count)
+            log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
 
     def succeeded(self, path: str = "", *, reads: bool = True) -> None:
         """A request was answered."""
@@ -313,12 +313,12 @@ class OutageLog:
             return
         for ended in self._outages.succeeded(self._scope(path, reads), self._clock()):
             after = {"reason": ended.kind.reason.value, "after_s": round(ended.lasted, 1), "failed": ended.failed}
-            log.info("backend is well again", **self._named(path), **after)
+            log.info("backend is well again", **self._identify(path), **after)
 
     def _scope(self, path: str, reads: bool) -> Hashable:
         # A key may read what it may not write.
         return self._subject(path), reads
 
-    def _named(self, path: str) -> dict[str, str]:
+    def _identify(self, path: str) -> dict[str, str]:
         subject = self._subject(path)
         return {**self._fields, **({"collection": subject} if subject else {})}

@@ -41,7 +41,7 @@ def _embedding_size(key: tuple[str, str], embedding: Embedding) -> int:
 class ScoreCache:
     """The scores of one model, at most `size` pairs of query and text; the queries longest unused leave first.
 
-    A text is known by its hash, whatever document it is in: a score tells of nothing but the query and the text. An
+    A text is known by its hash, in any document: a score depends on the query and the text alone. An
     omission of a document is not cached, for it depends on the other documents of its call; once a model has left one
     out, a query's scores are known all or not at all, so that it always judges them together.
     """
@@ -74,9 +74,9 @@ class ScoreCache:
 class VerdictCache:
     """The verdicts of one reranker on at most `size` candidates in all; those longest unused leave first.
 
-    A verdict holds for the same namespace and query, and for the same texts in the same order, whatever documents they
-    are in: a reranker that compares its candidates, or leaves some out, may judge a text otherwise among others. With
-    it, further pages cost no call. Any thread may use it.
+    A verdict holds for the same namespace and query, and for the same texts in the same order, in any documents: a
+    reranker that compares its candidates, or leaves some out, may judge a text otherwise among others. With a cached
+    verdict, further pages cost no call. Any thread may use it.
     """
 
     def __init__(self, size: int) -> None:

@@ -82,7 +82,7 @@ class Answers:
         retrieval = query.retrieval
         cache.scope = replace(
             cache.scope,
-            held=retrieval.capabilities.name,
+            physical=retrieval.capabilities.name,
             watermark=watermark,
             analyser=retrieval.analyser,
             clock=bucket,

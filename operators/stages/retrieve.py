@@ -206,7 +206,7 @@ class Retriever:
     ) -> Sequence[Found | BackendError]:
         deadline = monotonic() + timeout
         # Half of the time: what is late here leaves the search none.
-        counting = (self.idf.weighed(collection, search, timeout / 2) for search in searches)
+        counting = (self.idf.weigh(collection, search, timeout / 2) for search in searches)
         weighed = await asyncio.gather(*counting)
         ready = [search for search in weighed if isinstance(search, Search)]
         found = iter(await self._answers(collection, ready, deadline - monotonic()) if ready else ())

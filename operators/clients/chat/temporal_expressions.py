@@ -1,4 +1,4 @@
-"""Temporal expressions read by a chat model: when does a query place its answer?"""
+"""Temporal expressions read by a chat model: the time that a query asks about."""
 
 import json
 import re
@@ -65,7 +65,7 @@ class ChatTemporalExtractor:
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
-    """Read the first JSON object or `null` in a chat model's answer, whatever stands around it.
+    """Read the first JSON object or `null` in a chat model's answer, with any text around it.
 
     Raises BackendBadResponse if there is neither, or if the object's `days` isn't an integer (2.0 is one) of 0 to
     36,500, or its `tolerance` one of 1 to 3,650, or if the answer is over 20,000 characters.

@@ -47,7 +47,7 @@ class _Dated(httpx.AsyncBaseTransport):
 
 
 async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
-    """Ask a server for its base URL and compare clocks, whatever the status; None if the answer has no date.
+    """Ask a server for its base URL and compare clocks, at any status; None if the answer has no date.
 
     No key is sent. Raises ConfigError for the URL, and BackendError if there is no answer.
     """

@@ -190,19 +190,19 @@ class Endpoint:
 
     async def _read_refusal(self, response: httpx.Response) -> bytes:
         """The body without success, as much of it as the dialect reads, with the values of headers masked."""
-        said = b""
+        text = b""
         if self.dialect.read:
             try:
                 async for chunk in _stream(response):
-                    said += chunk
-                    if len(said) >= self.dialect.read:
+                    text += chunk
+                    if len(text) >= self.dialect.read:
                         break
             except _TRANSPORT_ERRORS:
                 # The status is an answer by itself.
                 pass
         for value in filter(None, self.headers.values()):
-            said = said.replace(value.split()[-1].encode(), b"***")
-        return said[: self.dialect.read]
+            text = text.replace(value.split()[-1].encode(), b"***")
+        return text[: self.dialect.read]
 
     async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.

@@ -123,7 +123,7 @@ class _Exported:
     def __init__(self, directory: Path) -> None:
         if not directory.is_dir():
             raise ConfigError(f"reranker: {directory} is no directory")
-        config = _parsed(directory / "config.json")
+        config = _parse(directory / "config.json")
         _check_labels(config, directory / "config.json")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
@@ -154,9 +154,9 @@ class _Exported:
     def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
         """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
         ids = [pair.ids for pair in pairs]
-        feeds = {"input_ids": inference.padded(ids, self._padding), "attention_mask": inference.mask(ids)}
+        feeds = {"input_ids": inference.pad(ids, self._padding), "attention_mask": inference.mask(ids)}
         if TYPES in self._inputs:
-            feeds[TYPES] = inference.padded([pair.types for pair in pairs])
+            feeds[TYPES] = inference.pad([pair.types for pair in pairs])
         try:
             (logits,) = self._session.run([self._output], feeds)
         except Exception as error:
@@ -167,7 +167,7 @@ class _Exported:
         return scores
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _parse(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
@@ -215,7 +215,7 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
         counted_from = padding + 1 if any(name in str(config.get("model_type")) for name in FROM_PADDING) else 0
         allowed.append(positions - counted_from)
     path = directory / "tokenizer_config.json"
-    limit = _parsed(path).get("model_max_length") if path.exists() else None
+    limit = _parse(path).get("model_max_length") if path.exists() else None
     # For "no limit" the libraries write 10^30.
     if isinstance(limit, int) and 0 < limit < 10**9:
         allowed.append(limit)

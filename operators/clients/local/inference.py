@@ -72,7 +72,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
+def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
     """The rows as one array, each filled up at its end to the length of the longest."""
     table = np.full((len(rows), max(map(len, rows))), fill, np.int64)
     for index, row in enumerate(rows):
@@ -81,7 +81,7 @@ def padded(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
 
 
 def mask(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """1 where `padded` has a row's own number, 0 where it fills up."""
+    """1 where `pad` has a row's own number, 0 where it fills up."""
     lengths = np.array([len(row) for row in rows])
     return (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
 

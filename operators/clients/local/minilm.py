@@ -100,7 +100,7 @@ class MiniLM:
         return [embeddings[index] for index in range(len(texts))]
 
     def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
-        feeds = {"input_ids": inference.padded(batch), "attention_mask": inference.mask(batch)}
+        feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
         (hidden,) = self._session.run(None, feeds)
         for row, token_ids in enumerate(batch):
             yield hidden[row, : len(token_ids)]

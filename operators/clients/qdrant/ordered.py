@@ -35,14 +35,16 @@ async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout
         elif search.equal is None:
             records = _tied_by_id(await lookup.ordered(search.body))
         else:
-            records = await _tied(lookup, search.body, search.equal)
+            records = await _look_up_ordered(lookup, search.body, search.equal)
     except BackendError as error:
         return error
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
     return Found(hits, [_value(each) for each in records])
 
 
-async def _tied(lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[OrderValue], Condition]) -> list[Record]:
+async def _look_up_ordered(
+    lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[OrderValue], Condition]
+) -> list[Record]:
     """As many records as `body` asks for, in their order, each value's by id."""
     limit: int = body["limit"]
     records: list[Record] = []

@@ -121,7 +121,7 @@ async def create_index(collection: Collection, body: Any) -> dict[str, Any]:
     with reading():
         field, schema = body["field_name"], body["field_schema"]
     collection.create_index(field, schema)
-    return _completed(collection)
+    return _acknowledge(collection)
 
 
 async def search_batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
@@ -219,12 +219,12 @@ async def apply_update(collection: Collection, body: Any, read: Read) -> dict[st
     for operation in operations:
         await asyncio.sleep(0)
         collection.run(_apply(operation))
-    return _completed(collection)
+    return _acknowledge(collection)
 
 
 def _apply(operation: UpdateOperation) -> Callable[[EdgeShard], None]:
     return lambda shard: shard.update(operation)
 
 
-def _completed(collection: Collection) -> dict[str, Any]:
+def _acknowledge(collection: Collection) -> dict[str, Any]:
     return {"operation_id": next(collection.operation_ids), "status": "completed"}

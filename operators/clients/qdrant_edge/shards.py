@@ -1,6 +1,6 @@
 """The engine's collections in one directory: a shard each, and the body of its creation.
 
-`<path>/collections/<name>/shard` belongs to the engine; `collection.json` beside it is written last, so a directory
+`<path>/collections/<name>/shard` belongs to the engine; `collection.json` next to it is written last, so a directory
 without one is a creation that never finished.
 """
 
@@ -193,12 +193,12 @@ def _lock_directory(path: Path) -> int:
 
 
 def _write(file: Path, value: object) -> None:
-    beside = file.with_suffix(".new")
-    with beside.open("wb") as stream:
+    written = file.with_suffix(".new")
+    with written.open("wb") as stream:
         stream.write(orjson.dumps(value))
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(file)
+    written.replace(file)
 
 
 def _refusal(message: str) -> Refusal:

@@ -1,6 +1,6 @@
 """Rerankers: a query and its candidates in, a relevance score a candidate out.
 
-A reranker makes one call each time it is asked, for as many queries' documents as its `capacity` says. The rerank stage
+A reranker makes one call for each `score`, for as many queries' documents as its `capacity` says. The rerank stage
 batches them, bounds the calls in flight, and splits what is too much for one call.
 """
 

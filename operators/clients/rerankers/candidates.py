@@ -20,10 +20,10 @@ LEAST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The batching policy of rerankers: a call is filled to its capacity, with parts of queries if need be.
+    """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
-    query's and the frame's; else these two count once. The first document goes in whatever it costs: the stage
+    query's and the frame's; else these two count once. The first document goes in at any cost: the stage
     has truncated documents to `room`.
 
     Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
@@ -48,11 +48,11 @@ class Candidates:
         return query.namespace
 
     def units(self, query: RerankRequest) -> int:
-        """How many documents are to be scored."""
+        """The number of documents to score."""
         return len(query.documents)
 
     def select(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
-        """How many documents of each waiting query the next call takes."""
+        """The number of documents of each waiting query that the next call takes."""
         most = self.capacity
         counts: list[int] = []
         queries = taken = chars = 0
@@ -83,7 +83,7 @@ class Candidates:
         return query.part(start, stop)
 
     def merged(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
-        """All scores of the query's documents: those of its parts, and those known before."""
+        """All scores of the query's documents: those of its slices, and those known before."""
         scores = dict(query.known)
         for outcome in outcomes:
             scores.update(outcome)
@@ -116,7 +116,7 @@ class Candidates:
 
 
 def room(query: str, max_chars: int, max_doc_chars: int) -> int | None:
-    """How many code points of each document can be sent with `query`, so that any document fits into a call by itself.
+    """Code points of each document that can be sent with `query`, so that any document fits into a call by itself.
 
     Each bound is off at 0; None: all of them. 0 or less: the query leaves no room.
     """

@@ -1,4 +1,4 @@
-"""Cross-encoders behind HTTP: one call, whatever the server's API.
+"""Cross-encoders behind HTTP: one call, over any server's API.
 
 A class for each API says where its calls go (`path`), what they carry (`body`), how many texts they may carry
 (`limit`), and how relevance is read from the answer (`relevances`). There are two sorts: a call of a `QueryReranker`

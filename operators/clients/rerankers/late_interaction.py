@@ -118,7 +118,7 @@ class LateInteraction:
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
         queries = await asyncio.gather(*(self._weigh(request, timeout / 2) for request in requests))
-        stored = await self._stored(requests, queries, deadline)
+        stored = await self._find_stored(requests, queries, deadline)
         # One after the other: each is answered when its own vectors are there, even when time is up for the next.
         return [
             await self._scores(request, query, found, deadline)
@@ -146,7 +146,7 @@ class LateInteraction:
             return error
         return WeightedQuery.of(tokens, weights)
 
-    async def _stored(
+    async def _find_stored(
         self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
     ) -> list[Hits | BackendError | None]:
         """The hits among each request's documents in Qdrant; None if Qdrant isn't asked."""

@@ -134,14 +134,14 @@ def read_order(answer: str, count: int) -> list[int]:
     """
     if len(answer) > MAX_ANSWER:
         raise BackendBadResponse("chat rerank: the answer is too long")
-    found = _numbered(answer) or _NUMBER.findall(answer)
+    found = _read_numbered(answer) or _NUMBER.findall(answer)
     order = dict.fromkeys(number for text in found if 1 <= (number := _integer(text)) <= count)
     if order or _NONE.search(answer):
         return list(order)
     raise BackendBadResponse("chat rerank: neither a document's number nor none in the answer")
 
 
-def _numbered(answer: str) -> list[str]:
+def _read_numbered(answer: str) -> list[str]:
     """The documents' numbers in an answer that numbers them itself; none if it doesn't."""
     numbers: list[str] = []
     end = 0

@@ -125,13 +125,13 @@ class Analysers:
         """
         configured = self._settings.analyser(collection)
         try:
-            noted = _noted(metadata)
-            model = _model(configured if noted is None else noted)
+            own = _parameters(metadata)
+            model = _model(configured if own is None else own)
         except (ValueError, ConfigError):
             self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
             self._models[collection] = _model(configured)
             return
-        if noted is not None and noted != configured:
+        if own is not None and own != configured:
             self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
         if model.name != self.of(collection).name:
             self._models[collection] = model
@@ -142,7 +142,7 @@ class Analysers:
             log.warning(event, collection=collection, used=used)
 
 
-def _noted(metadata: Mapping[str, Any]) -> Bm25Settings | None:
+def _parameters(metadata: Mapping[str, Any]) -> Bm25Settings | None:
     """The parameters in a collection's metadata, None without any; raises ValueError for others."""
     ours = metadata.get(OURS, {})
     if not isinstance(ours, Mapping):

@@ -143,7 +143,7 @@ class Catalogue:
             sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and names.tokens in info.vectors,
             shards=info.shards,
-            counted=self._counted(name, info),
+            counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
             indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
@@ -167,7 +167,7 @@ class Catalogue:
         self._makings[collection] += (named == name or info is None) and (described != before or fewer)
         self._described[collection] = name, described, points
 
-    def _counted(self, name: str, info: CollectionInfo) -> bool:
+    def _countable(self, name: str, info: CollectionInfo) -> bool:
         if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
             return False
         reason = uncounted(info)

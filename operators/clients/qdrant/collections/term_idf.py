@@ -92,7 +92,7 @@ class TermIdf:
         keys = _keys(collection, search, search.corpus)
         return (collection, keys[0].where) in self._uncounted or all(key in self._counts for key in keys)
 
-    async def weighed(self, collection: str, search: Search, timeout: float) -> Search | BackendError:
+    async def weigh(self, collection: str, search: Search, timeout: float) -> Search | BackendError:
         """The search with its terms weighted, within `timeout` seconds; or the error of the counts."""
         if search.corpus is None:
             return search

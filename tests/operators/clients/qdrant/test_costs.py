@@ -119,7 +119,7 @@ def test_a_bounded_search_says_so(wide: tuple[Searched, Held]) -> None:
         assert terms is not None
         body = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
         search = Search(body, query().trace, corpus=Corpus(None, None))
-        found = await TermIdf(searched.qdrant).weighed(searched.collection, search, 30)
+        found = await TermIdf(searched.qdrant).weigh(searched.collection, search, 30)
         assert isinstance(found, Search)
         assert found.corpus is None
         return found.warnings
