@@ -20,13 +20,13 @@ Value = TypeVar("Value")
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Values by key, for `ttl` seconds; `size_of` says how much of `max_size` a key and its value take.
+    """Values by key, for `ttl` seconds; `size_of` says how much of `max_size` a key and its value take: 1 by default.
 
     A value over a `share`-th of the cache isn't cached: it would displace too many others.
     """
 
     def __init__(
-        self, max_size: int, size_of: Callable[[Key, Value], int], ttl: float = math.inf, share: int = 1
+        self, max_size: int, size_of: Callable[[Key, Value], int] = lambda *_: 1, ttl: float = math.inf, share: int = 1
     ) -> None:
         self.max_size = max_size
         self.size = 0
@@ -62,11 +62,19 @@ class BoundedCache(Generic[Key, Value]):
         while self.size > self.max_size:
             self._drop(next(iter(self._values)))
 
+    def remove(self, obsolete: Callable[[Key], bool]) -> None:
+        """Remove the values of these keys."""
+        for key in [key for key in self._values if obsolete(key)]:
+            self._drop(key)
+
     def clear(self) -> None:
         """Remove every value."""
         self._values.clear()
         self._expiry.clear()
         self.size = 0
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._values
 
     def __len__(self) -> int:
         return len(self._values)

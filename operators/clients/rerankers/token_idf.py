@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import orjson
 import structlog
-from cachetools import TTLCache
 from numpy.typing import NDArray
 
 from operators.access.firewall import AccessFilter
+from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendError
@@ -82,7 +82,8 @@ class TokenIdf:
         self._client = client
         late = "late interaction: no frequencies of tokens in time"
         self._counts: Counts[_Key, Frequencies] = Counts(self._count, NAMESPACES, late, clock)
-        self._uncounted: TTLCache[str, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
+        self._clock = clock
+        self._uncounted: BoundedCache[str, bool] = BoundedCache(NAMESPACES, ttl=TIME_TO_LIVE)
         self._warned: set[str] = set()
 
     async def weights(
@@ -101,7 +102,7 @@ class TokenIdf:
         if it isn't known.
         """
         found = None
-        if collection not in self._uncounted:
+        if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
             own = [{"key": NAMESPACE, "match": {"value": namespace}}, *seen]
             found = await self._counts.of((collection, orjson.dumps(own)), namespace, watermark, timeout)
@@ -125,7 +126,7 @@ class TokenIdf:
         return Frequencies.of(documents, facet)
 
     def _weigh_alike(self, collection: str, error: BackendError) -> None:
-        self._uncounted[collection] = True
+        self._uncounted.put(collection, True, self._clock())
         self._counts.forget(lambda key: key[0] == collection)
         if collection not in self._warned:
             self._warned.add(collection)

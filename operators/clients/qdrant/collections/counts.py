@@ -17,8 +17,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from cachetools import LRUCache, TTLCache
-
+from operators.caching.bounded import BoundedCache
 from schemas.errors import BackendError, BackendTimeout
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,12 +39,14 @@ Watermark = tuple[str, ...]
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """The watermark of a count, and the moment until which it isn't counted again for another one."""
+@dataclass(slots=True)
+class _Counted(Generic[Count]):
+    """A count and its watermark; from `rest` on another watermark makes it stale, from `until` on anything does."""
 
+    count: Count
     watermark: Watermark | None
     rest: float
+    until: float
 
 
 class Counts(Generic[Key, Count]):
@@ -62,8 +63,7 @@ class Counts(Generic[Key, Count]):
         self._count = count
         self._late = late
         self._clock = clock
-        self._known: LRUCache[Key, Count] = LRUCache(size)
-        self._fresh: TTLCache[Key, _Counted] = TTLCache(size, TIME_TO_LIVE, clock)
+        self._known: BoundedCache[Key, _Counted[Count]] = BoundedCache(size)
         self._lookups: dict[Key, asyncio.Task[Count | BackendError | None]] = {}
 
     def __contains__(self, key: Key) -> bool:
@@ -74,25 +74,21 @@ class Counts(Generic[Key, Count]):
 
         `watermark` is that of the counted documents, None if it isn't known.
         """
-        found: Count | BackendError | None = self._known.get(key)
-        if found is None:
+        known = self._known.get(key)
+        if known is None:
             found = await self._wait(self._lookup(key, tenant, watermark), timeout)
-        elif self._stale(key, watermark):
+            if isinstance(found, BackendError):
+                raise found
+            return found
+        now = self._clock()
+        moved = watermark is not None and watermark != known.watermark
+        if now >= known.until or (moved and now >= known.rest):
             self._lookup(key, tenant, watermark)
-        if isinstance(found, BackendError):
-            raise found
-        return found
+        return known.count
 
     def forget(self, obsolete: Callable[[Key], bool]) -> None:
         """Remove the counts of these keys."""
-        for key in [key for key in self._known if obsolete(key)]:
-            del self._known[key]
-
-    def _stale(self, key: Key, watermark: Watermark | None) -> bool:
-        counted = self._fresh.get(key)
-        if counted is None:
-            return True
-        return watermark is not None and watermark != counted.watermark and self._clock() >= counted.rest
+        self._known.remove(obsolete)
 
     def _lookup(self, key: Key, tenant: str, watermark: Watermark | None) -> asyncio.Task[Count | BackendError | None]:
         lookup = self._lookups.get(key)
@@ -115,14 +111,14 @@ class Counts(Generic[Key, Count]):
         try:
             found = await self._count(key, tenant, LOOKUP_TIMEOUT)
         except BackendError as error:
-            # Where an old count serves meanwhile, it is tried again after another time to live.
-            if key in self._known:
-                self._fresh[key] = _Counted(watermark, math.inf)
+            # Where an old count serves meanwhile, it is refreshed after another time to live.
+            if (known := self._known.get(key)) is not None:
+                known.watermark, known.rest, known.until = watermark, math.inf, self._clock() + TIME_TO_LIVE
             return error
         if found is not None:
-            self._known[key] = found
             now = self._clock()
-            self._fresh[key] = _Counted(watermark, now + max(REST, _RESTS * (now - began)))
+            rest = now + max(REST, _RESTS * (now - began))
+            self._known.put(key, _Counted(found, watermark, rest, now + TIME_TO_LIVE))
         return found
 
 

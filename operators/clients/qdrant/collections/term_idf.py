@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 import structlog
-from cachetools import TTLCache
 
+from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.corpus import COUNTED, Corpus, counted, rarity, weighed
@@ -81,7 +81,8 @@ class TermIdf:
         self._counts: Counts[_Counted, int] = Counts(
             self._count, CACHED, "no count of the query's terms in time", clock
         )
-        self._uncounted: TTLCache[tuple[str, bytes], bool] = TTLCache(CORPORA, TIME_TO_LIVE, clock)
+        self._clock = clock
+        self._uncounted: BoundedCache[tuple[str, bytes], bool] = BoundedCache(CORPORA, ttl=TIME_TO_LIVE)
         self._warned: set[tuple[str, str]] = set()
         self._turns = Turns(_CALLS)
 
@@ -90,14 +91,14 @@ class TermIdf:
         if search.corpus is None:
             return True
         keys = _keys(collection, search, search.corpus)
-        return (collection, keys[0].where) in self._uncounted or all(key in self._counts for key in keys)
+        return self._leaves(keys[0]) or all(key in self._counts for key in keys)
 
     async def weigh(self, collection: str, search: Search, timeout: float) -> Search | BackendError:
         """The search with its terms weighted, within `timeout` seconds; or the error of the counts."""
         if search.corpus is None:
             return search
         keys = _keys(collection, search, search.corpus)
-        if (collection, keys[0].where) in self._uncounted:
+        if self._leaves(keys[0]):
             return search
         tenant, watermark = search.corpus.namespace, search.corpus.watermark
         try:
@@ -133,8 +134,11 @@ class TermIdf:
                 self._leave(key, str(error))
                 return None
 
+    def _leaves(self, key: _Counted) -> bool:
+        return self._uncounted.get((key.collection, key.where), self._clock()) is not None
+
     def _leave(self, key: _Counted, reason: str) -> None:
-        self._uncounted[key.collection, key.where] = True
+        self._uncounted.put((key.collection, key.where), True, self._clock())
         self._counts.forget(lambda other: other[:2] == key[:2])
         if (key.collection, reason) not in self._warned:
             self._warned.add((key.collection, reason))
