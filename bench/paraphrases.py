@@ -20,7 +20,7 @@ from bench.altered_questions import altered
 from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
 from operators.caching.paraphrase import paraphrases
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from schemas.settings import CacheSettings, load
 
 THRESHOLDS: Final = (0.80, 0.85, 0.90, 0.92, 0.95, 0.98)

@@ -50,7 +50,7 @@ def _row(corpus: int, writes: float) -> dict[str, Any]:
         seen = [(id_, versions.get(id_, 0), None) for id_ in found[query]]
         there = cache.known(("documents", 0), seen, now)
         missing = [each for each in seen if each[0] not in there]
-        cache.put(("documents", 0), missing, {id_: _payload(id_) for id_, _, _ in missing}, now)
+        cache.add(("documents", 0), missing, {id_: _payload(id_) for id_, _, _ in missing}, now)
         if number >= _WARM:
             known += len(there)
             spared += not missing

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from flows.cli.demo import docstrings
 from operators.clients.http.transport import Endpoint
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from operators.clients.qdrant.answers import point_id
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport

@@ -29,8 +29,7 @@ from bench.reranking import queries as fetched
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cohere import CohereReranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import CohereReranker, VllmPairReranker
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds

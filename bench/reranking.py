@@ -34,9 +34,9 @@ from flows.assembly.query import decoder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
-from operators.clients.local.inference import batches, mask, padded
+from operators.clients.local.inference import batches, mask, pad
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import VllmPairReranker
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
@@ -108,9 +108,9 @@ class PlainLoop:
         for batch in batches([len(each.ids) for each in found], self.budget):
             ids = [found[index].ids for index in batch]
             feeds = {
-                "input_ids": padded(ids),
+                "input_ids": pad(ids),
                 "attention_mask": mask(ids),
-                "token_type_ids": padded([found[index].type_ids for index in batch]),
+                "token_type_ids": pad([found[index].type_ids for index in batch]),
             }
             (answer,) = self.session.run(None, feeds)
             for index, logit in zip(batch, answer.reshape(-1).tolist(), strict=True):

@@ -6,6 +6,6 @@ from opentelemetry.trace import NoOpTracer
 
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 
 SIGNALS: Final = Signals(NoOpTracer(), FlowMetrics(Instruments(), "search"), "rankstream")

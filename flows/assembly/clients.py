@@ -9,18 +9,15 @@ from typing import Protocol, Self
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
-from operators.clients.chat.anthropic import AnthropicChat
-from operators.clients.chat.openai import OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, OpenAIChat
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.openai import OpenAIEmbedder
-from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
-from operators.clients.local.minilm.model import MiniLM
-from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.local.minilm import MiniLM
+from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.dialect import QDRANT
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker

@@ -23,9 +23,9 @@ from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
+from operators.telemetry.export import tracer_provider
 from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.provider import tracer_provider
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings
 
 

@@ -8,7 +8,7 @@ from flows.assembly import query
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut

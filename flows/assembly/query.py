@@ -9,7 +9,7 @@ from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
 from operators.stages.decode import Decoder
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.root import MIN_SECRET

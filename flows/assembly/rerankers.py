@@ -8,19 +8,21 @@ from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.http.backend import Backend
 from operators.clients.local.cross_encoder import CrossEncoder
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
+from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
+from operators.clients.rerankers.cross_encoders import (
+    CohereReranker,
+    TeiPairReranker,
+    TeiReranker,
+    VllmPairReranker,
+    VoyageReranker,
+)
 from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.score_cache import ScoreCache
-from operators.clients.rerankers.selection import ChatSelector
-from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
+from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
-from operators.clients.rerankers.verdict_cache import VerdictCache
-from operators.clients.rerankers.vllm import VllmPairReranker
 from operators.runtime.dispatcher import Bounds
 from operators.stages.rerank import Reranking
 from operators.telemetry.metrics import FlowMetrics

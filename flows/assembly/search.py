@@ -10,17 +10,16 @@ from flows.assembly import query, rerankers
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import CollectionLog, try_embedder
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.exact_cache import ExactCache
+from operators.caching.answer_cache import AnswerCache, ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.chat import ChatModel
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
-from operators.clients.qdrant.catalogue import Catalogue
-from operators.clients.qdrant.term_idf import TermIdf
+from operators.clients.model_caches import EmbeddingCache
+from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.query.in_flight import InFlight
@@ -114,7 +113,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
 def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, tokens: bool) -> Embeddings:
     """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
-    cached = CachedEmbeddings(section.cache_mib * MIB) if section.cache_mib else None
+    cached = EmbeddingCache(section.cache_mib * MIB) if section.cache_mib else None
     bounds = Bounds(section.timeout, section.max_batch, section.max_concurrency)
     load = metrics.load("embed", section.max_concurrency)
     given = {} if section.kind == "minilm" else {"provider": section.kind}

@@ -11,10 +11,9 @@ from typing import Final
 import structlog
 
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.openai import OpenAIEmbedder
-from operators.clients.embedders.tei import TeiEmbedder
-from operators.clients.qdrant.analysers import mixed_contexts
+from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.collections.analysers import mixed_contexts
 from operators.indexing.suitability import absent, problems, vectors
 from operators.runtime.event_loop import EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError

@@ -26,7 +26,7 @@ from flows.process import logs
 from flows.process.http_server import HEAD, BoundedHandler, BoundedServer
 from flows.process.signals import StopSignals
 from operators.delivery.client import RecordRefused
-from operators.telemetry.provider import tracer_provider
+from operators.telemetry.export import tracer_provider
 from schemas.errors import ConfigError, RankstreamError
 from schemas.settings import KafkaSettings, Settings, load
 from schemas.settings.ranking import BALANCED

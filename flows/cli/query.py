@@ -10,7 +10,7 @@ from flows.assembly.delivery import connect
 from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, say, show
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from operators.telemetry.provider import tracer_provider
+from operators.telemetry.export import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
 

@@ -15,7 +15,7 @@ from flows.assembly.clients import InProcess
 from flows.process.health import Check, Health, end_process, lasting, watch
 from flows.process.replica import Build, Replica
 from flows.process.signals import StopSignals
-from operators.telemetry.provider import metric_export
+from operators.telemetry.export import metric_export
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 

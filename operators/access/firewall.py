@@ -10,10 +10,13 @@ Rules
 - Labels are a list, of which the strings count, or one string; any other value counts as no labels.
 - The conditions hide a document if and only if the check does, as long as its namespace and its classification are
   strings or missing: Qdrant matches a list by any of its elements, and there the check alone hides it.
+- `find_forbidden` checks the records that Qdrant returns. It finds none as long as Qdrant applies the conditions; the
+  stages remove such records from the answer and count them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
@@ -52,7 +55,7 @@ class AccessFilter:
         return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible()]
 
     def visible(self) -> list[dict[str, Any]]:
-        """Those of them that are about tier and labels, in whatever namespace."""
+        """The conditions about tier and labels alone, for any namespace."""
         conditions: list[dict[str, Any]] = []
         if self.tiers is None:
             return conditions
@@ -65,7 +68,7 @@ class AccessFilter:
         return conditions
 
     def permits(self, payload: Mapping[str, Any]) -> bool:
-        """Whether the query may see a record with this payload, which must hold the fields `reads`."""
+        """True if the query may see a record with this payload, which must hold the fields `reads`."""
         if payload.get(NAMESPACE) != self.namespace:
             return False
         if self.tiers is None:
@@ -95,12 +98,12 @@ def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: s
     return AccessFilter(
         namespace,
         visible(policy.clearance),
-        _united(firewall.blocked_labels, policy.blocked_labels),
-        _united(firewall.required_labels, policy.required_labels),
+        _union(firewall.blocked_labels, policy.blocked_labels),
+        _union(firewall.required_labels, policy.required_labels),
     )
 
 
-def _united(*lists: Sequence[str]) -> tuple[str, ...]:
+def _union(*lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({label for labels in lists for label in labels}))
 
 
@@ -108,3 +111,31 @@ def _labels(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset((value,))
     return frozenset(each for each in value if isinstance(each, str)) if isinstance(value, list) else frozenset()
+
+
+Payload = Mapping[str, Any]
+"""The payload fields of a record that the access filter reads."""
+
+_namespace_of: Final = itemgetter(NAMESPACE)
+
+
+def find_forbidden(access_filter: AccessFilter | None, ids: Iterable[str], payloads: Collection[Payload]) -> set[str]:
+    """The ids of the records that the query may not see; without an access filter, it may see none.
+
+    `payloads` has one for each of `ids`.
+    """
+    if access_filter is None:
+        return set(ids)
+    if access_filter.tiers is None and _all_of(access_filter.namespace, payloads):
+        return set()
+    permits = access_filter.permits
+    return {id_ for id_, payload in zip(ids, payloads, strict=True) if not permits(payload)}
+
+
+def _all_of(namespace: str, payloads: Iterable[Payload]) -> bool:
+    # Nearly always so, and checked for some 200 hits of every query: in C, it costs less than 1 % of a query.
+    try:
+        return {*map(_namespace_of, payloads)} <= {namespace}
+    except (KeyError, TypeError):
+        # One has no namespace, or a list for one.
+        return False

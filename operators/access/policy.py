@@ -1,4 +1,4 @@
-"""Policy: the source of a query, and whether its policy permits the query.
+"""Policy: the source of a query, and the denials that its policy gives.
 
 A denial is the answer to a query, and tells no more than the query itself. Deny wins over allow; an empty list allows
 all.

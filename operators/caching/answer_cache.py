@@ -1,7 +1,24 @@
-"""The answer cache: the exact and the semantic cache behind one interface."""
+"""The answer cache: answers to identical queries, answers to similar ones, and request coalescing (singleflight).
 
-from operators.caching.exact_cache import ExactCache
-from operators.caching.semantic_cache import Likeness, SemanticCache
+Of identical queries in flight one, the leader, is computed for all.
+"""
+
+from typing import Final, Generic, TypeVar
+
+from operators.caching.bounded import BoundedCache
+from operators.caching.semantic_cache import LARGEST, Likeness, SemanticCache
+
+Item = TypeVar("Item")
+
+OVERHEAD: Final = 416
+"""Bytes of an entry over its key and answer, measured on CPython 3.11: objects, two tables and their room to grow."""
+
+
+class ExactCache(BoundedCache[bytes, bytes]):
+    """Answers by key, for `ttl` seconds; they and what Python needs for them take at most `max_bytes`."""
+
+    def __init__(self, max_bytes: int, ttl: float) -> None:
+        super().__init__(max_bytes, lambda key, answer: len(key) + len(answer) + OVERHEAD, ttl, LARGEST)
 
 
 class AnswerCache:
@@ -30,3 +47,27 @@ class AnswerCache:
         """Remove every answer."""
         self._exact.clear()
         self._semantic.clear()
+
+
+class Coalescer(Generic[Item]):
+    """The leader of each key: at most one item, until it is done."""
+
+    def __init__(self) -> None:
+        self._leading: dict[bytes, Item] = {}
+
+    def lead(self, key: bytes, item: Item) -> None:
+        """Make the item the key's leader. Raises ValueError if the key has one."""
+        if key in self._leading:
+            raise ValueError("this key has a leader")
+        self._leading[key] = item
+
+    def of(self, key: bytes) -> Item | None:
+        """The key's leader; None without one."""
+        return self._leading.get(key)
+
+    def done(self, key: bytes) -> None:
+        """Remove the key's leader; does nothing without one."""
+        self._leading.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._leading)

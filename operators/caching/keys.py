@@ -1,4 +1,4 @@
-"""Keys of cached answers, and what a cursor is bound to.
+"""Keys of cached answers, and the digests to which a cursor is bound.
 
 Promises
 --------
@@ -24,10 +24,10 @@ _BRIEF: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything but text and vector that can change an answer.
+    """All fields besides text and vector that can change an answer.
 
     `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
-    policy and the firewall; `held` is the Qdrant collection that is searched, `analyser` names what made the text's
+    policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser` names what made the text's
     terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
     """
 
@@ -55,16 +55,16 @@ class Scope:
     now: float | None
     config_hash: str
     policy_hash: str
-    held: str | None
+    physical: str | None
     watermark: tuple[str, ...] | None
     analyser: str | None
     clock: int | None
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
-_STATE: Final = ("config_hash", "policy_hash", "held", "watermark", "analyser")
+_STATE: Final = ("config_hash", "policy_hash", "physical", "watermark", "analyser")
 _MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "explain", "debug", *_STATE})
-"""What may differ between the pages of one query."""
+"""Fields that may differ between the pages of one query."""
 
 _everything: Final[Callable[[Scope], _Values]] = attrgetter(*_EVERYTHING)
 _lasting: Final[Callable[[Scope], _Values]] = attrgetter(*(name for name in _EVERYTHING if name not in _MOVING))
@@ -85,12 +85,12 @@ def scope_key(scope: Scope, vector: str) -> bytes:
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
-    """The query that a cursor continues: 16 bytes over all but what may differ between its pages."""
+    """The query that a cursor continues: 16 bytes over all that its pages share."""
     return _query("query", _lasting(scope), text, vector)[:_BRIEF]
 
 
 def state(scope: Scope) -> bytes:
-    """What a cursor's pages are cut from: 16 bytes over the configuration, the policy, the index and its analyser."""
+    """The state that a cursor's pages share: 16 bytes over configuration, policy, index and analyser."""
     return _digest("state", _state(scope), b"")[:_BRIEF]
 
 

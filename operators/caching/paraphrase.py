@@ -1,4 +1,4 @@
-"""Paraphrases: whether two texts ask the same thing, as far as their words can tell.
+"""Paraphrases: texts that ask the same thing, as far as their words can tell.
 
 A vector cannot tell: with MiniLM "what does error code E1235 mean" has a cosine above 0.92 to the question about E1234.
 
@@ -12,7 +12,7 @@ Promises
 - Where a word may be a filler or not, it counts: "a" after a noun is a label ("vitamin A"), and "hello" without a mark
   after it may be a title. Two texts that ask the same in other words are therefore often told apart. That costs time;
   to take two questions for one would answer the wrong one.
-- The fillers are English. Texts of other languages are paraphrases if they are equal but for case and punctuation.
+- The fillers are English. Texts of other languages are paraphrases if they differ in case and punctuation alone.
 
 Own; the lists of words are closed on purpose.
 """
@@ -88,7 +88,7 @@ _SHORT_ENDS: Final = {"n't": " not", "'re": " are", "'ve": " have", "'ll": " wil
 
 _BE: Final = frozenset({"is", "are", "was", "were"})
 _VERB: Final = re.compile("is|are|was|were|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had")
-"""What follows the question word of a direct question."""
+"""The words after the question word of a direct question."""
 
 _INDIRECT: Final = frozenset({"what", "who", "where", "when"})
 _WHAT: Final = frozenset({("what", "is"), ("what", "are")})
@@ -96,13 +96,13 @@ _HOW_TO: Final = frozenset({("do", "i"), ("can", "i"), ("i", "can")})
 
 
 def paraphrases(one: str, other: str) -> bool:
-    """Whether both texts ask the same thing, as far as their words can tell."""
+    """True if both texts ask the same thing, as far as their words can tell."""
     return wording(one) == wording(other)
 
 
 def wording(text: str) -> tuple[str, ...]:
     """The words of a text that count, in their order; all of its words if they are nothing but fillers."""
-    folded = _folded(text)
+    folded = _fold(text)
     body, requested = _body(folded)
     words = list(_words(body.split()))
     if requested and len(words) > 2 and words[0] in _INDIRECT and words[-1] in _BE and not _VERB.fullmatch(words[1]):
@@ -115,68 +115,68 @@ def wording(text: str) -> tuple[str, ...]:
     return tuple(words) or tuple(folded.split()) or tuple(text.split())
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """The text in NFKC and in lower case, its words separated by single spaces.
 
     A capital A within the text stays, since it is no article.
     """
     if not text.isascii():
         # NFKC would make one number of 10² and 102.
-        text = nfkc(text.translate({ord(each): f"^{each}" for each in set(text) if _raised(each)}))
+        text = nfkc(text.translate({ord(each): f"^{each}" for each in set(text) if _is_raised(each)}))
     words = text.lstrip(" ¿¡").replace("’", "'").replace("‐", "-").split()
     shouted = text.isupper()
     # `casefold` would make one word of "Maße", measures, and "Masse", a mass.
-    return " ".join(word if word == "A" and place and not shouted else word.lower() for place, word in enumerate(words))
+    return " ".join(word if word == "A" and index and not shouted else word.lower() for index, word in enumerate(words))
 
 
-def _raised(character: str) -> bool:
+def _is_raised(character: str) -> bool:
     return unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<fraction>"))
 
 
 def _body(folded: str) -> tuple[str, bool]:
-    """The text without its politeness and its final marks, and whether it begins with a request to be told."""
-    body = _unended(folded)
+    """The text without its politeness and its final marks; True if it begins with a request to be told."""
+    body = _strip_marks(folded)
     while (closing := _CLOSING.search(body, len(body) - _LONGEST_CLOSING)) is not None:
         rest = body[: closing.start()]
         if _MENTIONING.fullmatch(rest, rest.rfind(" ") + 1):
             break
-        body = _unended(rest)
+        body = _strip_marks(rest)
     opening = _OPENING.match(body)
     return (body[opening.end() :], opening["request"] is not None) if opening is not None else (body, False)
 
 
-def _unended(text: str) -> str:
+def _strip_marks(text: str) -> str:
     """The text without the marks that end it; `5!` and `n!` are numbers, and `cd ..` is a command."""
     end = len(text)
     while end:
         last, before = text[end - 1], text[end - 2 : end - 1]
         exclaimed = last == "!" and text[max(end - 3, 0) : end - 1].isalpha() and end > 2
-        if last == " " or last in _QUESTION_MARKS or exclaimed or _marked(last, before):
+        if last == " " or last in _QUESTION_MARKS or exclaimed or _is_mark(last, before):
             end -= 1
         else:
             break
     return text[:end]
 
 
-def _marked(last: str, before: str) -> bool:
+def _is_mark(last: str, before: str) -> bool:
     return last in _MARKS and (before.isalnum() or before in _CLOSING_MARKS)
 
 
 def _words(given: Sequence[str]) -> Iterator[str]:
     """The words without marks and articles, short forms in full."""
-    for place, word in enumerate(given):
-        before = given[place - 1] if place else ""
-        after = given[place + 1] if place + 1 < len(given) else ""
-        if _article(word, before, after):
+    for index, word in enumerate(given):
+        before = given[index - 1] if index else ""
+        after = given[index + 1] if index + 1 < len(given) else ""
+        if _is_article(word, before, after):
             continue
-        bare = word[:-1] if _marked(word[-1], word[-2:-1]) else word
+        bare = word[:-1] if _is_mark(word[-1], word[-2:-1]) else word
         if bare == "who's" and _DETERMINERS.fullmatch(after):
             # Before a participle it may be "who has".
             bare = "who is"
         yield from _in_full(bare).lower().split()
 
 
-def _article(word: str, before: str, after: str) -> bool:
+def _is_article(word: str, before: str, after: str) -> bool:
     if not after or after in _AFTER_ARTICLE:
         return False
     if word == "the":

@@ -1,10 +1,10 @@
-"""The semantic cache: answers to queries whose vectors have almost the same direction, and which agree beside it.
+"""The semantic cache: answers to queries whose vectors have almost the same direction, and which agree otherwise.
 
 Promises
 --------
 - Of a scope's answers whose cosine reaches the threshold, and whose fingerprint is the query's, the newest is served;
   none below threshold - 1e-6 is, which allows for the rounding of float32.
-- An answer is served before its time to live is over, never at or after it, whatever order the times come in.
+- An answer is served before its time to live is over, never at or after it, in any order of the times.
 - A scope has at most `per_scope` answers for each length of vectors (vectors of different lengths never match); the
   oldest are removed first. All scopes together take at most `max_bytes`; the oldest answer of all scopes is removed
   first, so that a new scope doesn't displace all answers of another.
@@ -24,21 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = NDArray[np.float32]
-_Place = tuple[bytes, int]
+_BucketKey = tuple[bytes, int]
 """A scope, and the length of its vectors."""
 
 LARGEST: Final = 8
 """An answer may take this part of the cache, an eighth: a larger one would displace too many others."""
 
 ENTRY: Final = 464
-"""Bytes of an entry beside its row and answer, measured on CPython 3.11: objects, tables and their room to grow."""
+"""Bytes of an entry over its row and answer, measured on CPython 3.11: objects, tables and their room to grow."""
 
 SCOPE: Final = 512
-"""Bytes of a scope beside its entries, measured likewise."""
+"""Bytes of a scope over its entries, measured likewise."""
 
 _ROUNDING: Final = 5e-7
-"""What a cosine may lack of the threshold: both rows are off by 2**-24 of each number."""
-
+"""A cosine may lack so much of the threshold: both rows are off by 2**-24 of each number."""
 
 FINGERPRINT: Final = 16
 """Bytes of a fingerprint."""
@@ -56,7 +55,7 @@ def entry_size(length: int, answer: bytes) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Direction:
-    """Where a vector points: the vector at length 1."""
+    """The direction of a vector: the vector at length 1."""
 
     row: Row
 
@@ -75,9 +74,9 @@ def direction(vector: Sequence[float]) -> Direction | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likeness:
-    """What makes two queries alike: directions that are near enough, and fingerprints that are equal.
+    """Two queries are alike if their directions are similar enough and their fingerprints equal.
 
-    `same`: only the same direction, to the rounding of float32, is near enough.
+    `same`: only the same direction, to the rounding of float32, is similar enough.
     """
 
     direction: Direction
@@ -85,33 +84,33 @@ class Likeness:
     same: bool = False
 
 
-def fingerprint(*parts: bytes) -> bytes:
-    """A digest of FINGERPRINT bytes; those of different parts differ."""
-    lengths = b"".join(len(part).to_bytes(8) for part in parts)
-    return blake2b(lengths + b"".join(parts), digest_size=FINGERPRINT).digest()
+def fingerprint(*values: bytes) -> bytes:
+    """A digest of FINGERPRINT bytes; those of different values differ."""
+    lengths = b"".join(len(value).to_bytes(8) for value in values)
+    return blake2b(lengths + b"".join(values), digest_size=FINGERPRINT).digest()
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
     key: bytes
-    shelf: "_Shelf"
+    bucket: "_Bucket"
     index: int
     answer: bytes
     expiry: float
 
 
-class _Shelf:
-    """The entries of one place, the oldest first: that at an index has the row at that index; None is a gap."""
+class _Bucket:
+    """The entries of a scope with vectors of one length, oldest first; each has the row at its index; None is a gap."""
 
-    def __init__(self, place: _Place) -> None:
-        self.place = place
+    def __init__(self, key: _BucketKey) -> None:
+        self.key = key
         self.used = 0
         self._entries: list[_Entry | None] = []
-        self._rows: Row = np.empty((2, place[1]), np.float32)
-        self._slack = (place[1] + 8) * 2.0**-24
-        """How far a dot product of two such unit vectors may be off in float32, in whatever order it is added."""
+        self._rows: Row = np.empty((2, key[1]), np.float32)
+        self._slack = (key[1] + 8) * 2.0**-24
+        """Error of a dot product of two such unit vectors in float32, in any order of its sum."""
 
-    def near(self, row: Row, least: float) -> Iterator[_Entry]:
+    def similar(self, row: Row, least: float) -> Iterator[_Entry]:
         """The entries whose cosine is at least that, the newest first."""
         rough = self._rows[: len(self._entries)] @ row
         for index in np.flatnonzero(rough >= least - self._slack)[::-1]:
@@ -142,13 +141,13 @@ class _Shelf:
 
     def _fit(self) -> None:
         """Close the gaps, and leave room for an eighth more and two."""
-        kept = [entry for entry in self._entries if entry is not None]
-        rows = np.empty((self.used + self.used // 8 + 2, self.place[1]), np.float32)
+        entries = [entry for entry in self._entries if entry is not None]
+        rows = np.empty((self.used + self.used // 8 + 2, self.key[1]), np.float32)
         # Any mode but "raise" writes into the room itself, not into a copy of it.
-        self._rows.take([entry.index for entry in kept], axis=0, out=rows[: self.used], mode="clip")
-        for index, entry in enumerate(kept):
+        self._rows.take([entry.index for entry in entries], axis=0, out=rows[: self.used], mode="clip")
+        for index, entry in enumerate(entries):
             entry.index = index
-        self._entries, self._rows = [*kept], rows
+        self._entries, self._rows = [*entries], rows
 
     def _cosine(self, index: int, row: Row) -> float:
         return float(self._rows[index].astype(np.float64) @ row)
@@ -162,46 +161,47 @@ class SemanticCache:
         self._ttl = ttl
         self._least = threshold - _ROUNDING
         self._per_scope = per_scope
-        self._shelves: dict[_Place, _Shelf] = {}
+        self._buckets: dict[_BucketKey, _Bucket] = {}
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self.bytes = 0
 
     def nearest(self, scope: bytes, likeness: Likeness, now: float) -> bytes | None:
         """The newest answer of the scope to a query that is like this one, and has not expired; None without one."""
         row = likeness.direction.row
-        shelf = self._shelves.get((scope, len(row)))
-        if shelf is None:
+        bucket = self._buckets.get((scope, len(row)))
+        if bucket is None:
             return None
         least = 1 - _ROUNDING if likeness.same else self._least
-        alike = (each for each in shelf.near(row, least) if each.key.startswith(likeness.fingerprint))
+        alike = (each for each in bucket.similar(row, least) if each.key.startswith(likeness.fingerprint))
         return next((entry.answer for entry in alike if entry.expiry > now), None)
 
     def put(self, scope: bytes, likeness: Likeness, answer: bytes, now: float) -> None:
         """Put an answer as its scope's newest; one over a LARGEST-th of the cache isn't cached."""
-        self._expire(now)
+        while self._entries and self._oldest().expiry <= now:
+            self._drop(self._oldest())
         row = likeness.direction.row
         key = likeness.fingerprint + fingerprint(row.tobytes()) + scope
         same = self._entries.get(key)
         if same is not None:
             self._drop(same)
-        place = (scope, len(row))
+        bucket_key = (scope, len(row))
         size = entry_size(len(row), answer)
         if size + scope_size(len(row)) > self._most // LARGEST:
             return
-        shelf = self._shelves.get(place)
-        if shelf is None:
-            shelf = self._shelves[place] = _Shelf(place)
+        bucket = self._buckets.get(bucket_key)
+        if bucket is None:
+            bucket = self._buckets[bucket_key] = _Bucket(bucket_key)
             self.bytes += scope_size(len(row))
-        self._entries[key] = shelf.add(key, row, answer, now + self._ttl)
+        self._entries[key] = bucket.add(key, row, answer, now + self._ttl)
         self.bytes += size
-        if shelf.used > self._per_scope:
-            self._drop(shelf.oldest())
+        if bucket.used > self._per_scope:
+            self._drop(bucket.oldest())
         while self.bytes > self._most:
             self._drop(self._oldest())
 
     def clear(self) -> None:
         """Remove every answer."""
-        self._shelves.clear()
+        self._buckets.clear()
         self._entries.clear()
         self.bytes = 0
 
@@ -211,16 +211,12 @@ class SemanticCache:
     def _oldest(self) -> _Entry:
         return next(iter(self._entries.values()))
 
-    def _expire(self, now: float) -> None:
-        while self._entries and self._oldest().expiry <= now:
-            self._drop(self._oldest())
-
     def _drop(self, entry: _Entry) -> None:
-        shelf = entry.shelf
-        shelf.remove(entry)
+        bucket = entry.bucket
+        bucket.remove(entry)
         del self._entries[entry.key]
-        length = shelf.place[1]
+        length = bucket.key[1]
         self.bytes -= entry_size(length, entry.answer)
-        if not shelf.used:
-            del self._shelves[shelf.place]
+        if not bucket.used:
+            del self._buckets[bucket.key]
             self.bytes -= scope_size(length)

@@ -4,7 +4,7 @@ Rules
 -----
 - A record's key is `collection|namespace|documents partition`, its value the offset of the last document applied. A
   record without a value removes the entry. The last record read wins, also over a greater offset: the documents topic
-  may have been created anew. Such a record starts a new generation, since a watermark may then take a value again that
+  may have been created again. Such a record starts a new generation, since a watermark may then take a value again that
   it had for other documents. So does an offset that is repeated: it may be the only sign of the same event.
 - Names may hold `|`: two namespaces with the same joined names share a watermark. It then moves too often, never too
   seldom.
@@ -19,26 +19,26 @@ _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
 class WatermarkTable:
-    """How far each namespace of each collection is indexed."""
+    """The watermark of each namespace of each collection: how far its documents are indexed."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
         self.generation = 0
-        """How often an offset went back, was repeated, or was removed."""
+        """Counts the offsets that went back, were repeated, or were removed."""
 
     def __len__(self) -> int:
-        """How many namespaces have a watermark."""
+        """The number of namespaces that have a watermark."""
         return len(self._offsets)
 
     def apply(self, key: bytes, value: bytes | None) -> bool:
         """Apply a record; False if it is no watermark."""
         try:
-            parts = _KEY.fullmatch(key.decode())
+            match = _KEY.fullmatch(key.decode())
         except UnicodeDecodeError:
             return False
-        if parts is None:
+        if match is None:
             return False
-        names, partition = parts[1], int(parts[2])
+        names, partition = match[1], int(match[2])
         if value is None:
             self._remove(names, partition)
         elif _OFFSET.fullmatch(value):

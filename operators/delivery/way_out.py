@@ -34,8 +34,7 @@ from operators.query.refusal import Caller, caller, refused_result
 from operators.query.result import clock
 from operators.query.trace import Headers, Trace
 from operators.runtime.stage import defect
-from operators.telemetry.signals import Signals
-from operators.telemetry.traces import DEAD_LETTER
+from operators.telemetry.traces import DEAD_LETTER, Signals
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, Reason
 from schemas.fields import unix_seconds

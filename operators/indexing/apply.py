@@ -16,10 +16,9 @@ import structlog
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
-from operators.clients.http.bisection import REFUSALS, bisected
-from operators.clients.http.outages import Kind, Outages
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.failures import REFUSALS, Kind, Outages, bisect
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
 from operators.query.backend_answers import Embedding
 from operators.query.message import Rejected
@@ -69,7 +68,7 @@ async def written(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[No
         await until_answered(lambda: call(some))
         return [None] * len(some)
 
-    return await bisected(items, answered, thorough=True)
+    return await bisect(items, answered, thorough=True)
 
 
 def in_order(document: DocumentInFlight) -> Mapping[BatchKey, DocumentInFlight]:

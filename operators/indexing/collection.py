@@ -8,8 +8,8 @@ from urllib.parse import quote
 import structlog
 from qdrant_client.http import models
 
-from operators.clients.qdrant.analysers import metadata
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.analysers import metadata
 from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
 from operators.indexing.suitability import vectors
 from operators.indexing.survey import Surveyed, survey

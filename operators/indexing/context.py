@@ -23,9 +23,9 @@ from bytewax.dataflow import Stream, operator
 from numpy.typing import NDArray
 
 from operators.clients.qdrant.answers import Kept
-from operators.clients.qdrant.catalogue import Catalogue
-from operators.clients.qdrant.changes import Change
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.clients.qdrant.requests import Change
 from operators.indexing.apply import IN_ORDER, applied, in_order, taken, written
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.neighbourhood import Member, Window, joined, touched, windows

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from operators.clients.qdrant.bm25 import Bm25
-from operators.clients.rerankers.max_sim import DECIMALS
+from operators.clients.qdrant.collections.analysers import Bm25
+from operators.clients.rerankers.token_vectors import DECIMALS
 from operators.indexing.neighbourhood import place
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message

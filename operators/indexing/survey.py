@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from operators.clients.qdrant.analysers import OURS
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.analysers import OURS
 from operators.indexing.inspection import Lack, Owner, Wanted, lack
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from operators.access import post_filter
-from operators.access.firewall import AccessFilter
+from operators.access.firewall import AccessFilter, find_forbidden
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
 from operators.query.backend_answers import Embedding, Hits
@@ -133,12 +132,12 @@ class InFlight:
         """Take what the query may not see out of what its legs found, as if it were not there."""
         forbidden: set[str] = set()
         for leg in self.outcome.legs.values():
-            forbidden |= post_filter.forbidden(self.asked.access_filter, leg.ids, leg.payloads)
+            forbidden |= find_forbidden(self.asked.access_filter, leg.ids, leg.payloads)
         self._remove(forbidden)
 
     def check_fetched(self, payloads: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """The payloads that the query may see: a document may have changed since the legs saw it."""
-        forbidden = post_filter.forbidden(self.asked.access_filter, payloads, payloads.values())
+        forbidden = find_forbidden(self.asked.access_filter, payloads, payloads.values())
         self._remove(forbidden)
         return {id_: payload for id_, payload in payloads.items() if id_ not in forbidden} if forbidden else payloads
 

@@ -114,7 +114,7 @@ class Normaliser:
             now=event.now,
             config_hash=self.config_hash,
             policy_hash=self._policy_hash(query.source, policy),
-            held=None,
+            physical=None,
             watermark=None,
             analyser=None,
             clock=None,

@@ -7,7 +7,7 @@ from typing import Final
 
 from bytewax.dataflow import Stream, operator
 
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, placed, unanswered
 from operators.query.in_flight import InFlight

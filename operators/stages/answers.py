@@ -23,9 +23,8 @@ from typing import Final
 
 import orjson
 
-from operators.access import post_filter
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.coalescing import Coalescer
+from operators.access.firewall import find_forbidden
+from operators.caching.answer_cache import AnswerCache, Coalescer
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, direction, fingerprint
@@ -82,7 +81,7 @@ class Answers:
         retrieval = query.retrieval
         cache.scope = replace(
             cache.scope,
-            held=retrieval.capabilities.name,
+            physical=retrieval.capabilities.name,
             watermark=watermark,
             analyser=retrieval.analyser,
             clock=bucket,
@@ -165,7 +164,7 @@ class Answers:
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
         hits = cached_answer.answer.event["results"]
-        if post_filter.forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
+        if find_forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
             return False
         query.cache.cached = cached_answer
         query.answered = True

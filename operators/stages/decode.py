@@ -12,7 +12,7 @@ from operators.query.message import Message, check_headers
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.runtime.stage import Batch, Messages, entry
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_dimension, json_object, parse, readable, validated
 from schemas.fields import unix_seconds

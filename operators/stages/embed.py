@@ -11,8 +11,8 @@ from typing import ClassVar
 from bytewax.dataflow import Stream, operator
 
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.cached import CachedEmbeddings
-from operators.clients.http.bisection import bisected
+from operators.clients.failures import bisect
+from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
@@ -52,7 +52,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
     dimension: int
     tokens: bool
     bounds: Bounds
-    cached: CachedEmbeddings | None = None
+    cached: EmbeddingCache | None = None
     load: Load | None = None
     provider: str = "rankstream"
 
@@ -67,7 +67,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
             return {}
         asked = query.asked.canonical.namespace, text
         if self.cached is not None:
-            query.retrieval.embedding = found = self.cached.get(*asked)
+            query.retrieval.embedding = found = self.cached.get(asked)
             query.trace.looked_up("embedding", found is not None, found is None)
         return {self.name: asked} if query.retrieval.embedding is None else {}
 
@@ -78,12 +78,12 @@ class Embeddings(BackendStage[Asked, Embedding]):
         """
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
-        answers = await bisected(texts, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
+        answers = await bisect(texts, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
         found = {text: self._checked(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
-            for namespace, text in requests:
-                if isinstance(answer := found[text], Embedding):
-                    self.cached.put(namespace, text, answer)
+            for asked in requests:
+                if isinstance(answer := found[asked[1]], Embedding):
+                    self.cached.put(asked, answer)
         return [found[text] for _, text in requests]
 
     def take(self, query: InFlight, outcome: Embedding) -> None:

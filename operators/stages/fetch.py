@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
 
-from operators.access import post_filter
+from operators.access.firewall import find_forbidden
 from operators.caching.payload_cache import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.in_flight import InFlight
@@ -44,7 +44,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         query.started = monotonic()
         known = self.cache.known(_making(query), _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
-        for id_ in post_filter.forbidden(query.asked.access_filter, known, known.values()):
+        for id_ in find_forbidden(query.asked.access_filter, known, known.values()):
             del known[id_]
         query.outcome.payloads |= known
         query.trace.looked_up("payload", len(known), len(missing) - len(known))
@@ -69,7 +69,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         """
         payloads = query.check_fetched(outcome)
         if self.cache is not None:
-            self.cache.put(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
+            self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         first, candidates = self.depth(query), query.outcome.candidates
         query.outcome.payloads |= payloads
         there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]

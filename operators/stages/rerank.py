@@ -12,10 +12,9 @@ from typing import ClassVar, Final
 
 from bytewax.dataflow import Stream, operator
 
+from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
-from operators.clients.rerankers.score_cache import ScoreCache
-from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.query.backend_answers import PartialScores, RerankScores, Scores
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
@@ -25,7 +24,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.load import Load
 from operators.stages.backend_stage import BackendStage, Queries, ask
-from operators.telemetry import openinference
+from operators.telemetry.traces import reranker_attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
 
@@ -183,7 +182,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return self.name, {
             "gen_ai.operation.name": "rerank",
             "gen_ai.request.model": self.reranker.model,
-            **openinference.reranker(self.reranker.model, self.top(query), query.outcome),
+            **reranker_attributes(self.reranker.model, self.top(query), query.outcome),
         }
 
     def _known(self, namespace: str, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:

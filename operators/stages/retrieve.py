@@ -17,9 +17,9 @@ from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind, Tracer
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.ordered import looked_up
+from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.ordered import look_up
 from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
-from operators.clients.qdrant.term_idf import TermIdf
 from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
@@ -188,7 +188,7 @@ class Retriever:
         ready = [each for each in searches if isinstance(each, Search)]
         if leg == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
-            lookups = (looked_up(self.qdrant, collection, each, timeout) for each in ready)
+            lookups = (look_up(self.qdrant, collection, each, timeout) for each in ready)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in found]
@@ -205,7 +205,7 @@ class Retriever:
     ) -> Sequence[Found | BackendError]:
         deadline = monotonic() + timeout
         # Half of the time: what is late here leaves the search none.
-        counting = (self.idf.weighed(collection, search, timeout / 2) for search in searches)
+        counting = (self.idf.weigh(collection, search, timeout / 2) for search in searches)
         weighed = await asyncio.gather(*counting)
         ready = [search for search in weighed if isinstance(search, Search)]
         found = iter(await self._answers(collection, ready, deadline - monotonic()) if ready else ())

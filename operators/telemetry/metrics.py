@@ -1,4 +1,4 @@
-"""The metrics of one flow: what its parts count, each instrument bound to the flow's label.
+"""The metrics of one flow: each instrument bound to the flow's label.
 
 An instrument's child is looked up by its labels once, and by C code from then on: a query is counted some twenty times.
 """
@@ -8,8 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from prometheus_client import Counter, Gauge
 
-from operators.telemetry.histogram import Histogram
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.instruments import Histogram, Instruments
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -17,7 +16,7 @@ OK: Final = "ok"
 
 
 class Children(dict[tuple[str, ...], M], Generic[M]):
-    """An instrument's children by their labels, in the instrument's order but for `flow`."""
+    """An instrument's children by their labels, in the instrument's order without `flow`."""
 
     def __init__(self, instrument: M, flow: str) -> None:
         super().__init__()
@@ -30,13 +29,13 @@ class Children(dict[tuple[str, ...], M], Generic[M]):
         return child
 
     def remove(self, *labels: str) -> None:
-        """Have the child told no more."""
+        """Stop exporting the metric with these labels."""
         if self.pop(labels, None) is not None:
             self.instrument.remove(self._flow, *labels)
 
 
 class FlowMetrics:
-    """What a flow counts."""
+    """The metrics of one flow."""
 
     def __init__(self, instruments: Instruments, flow: str) -> None:
         i, self._flow = instruments, flow
@@ -63,26 +62,26 @@ class FlowMetrics:
     def watch(
         self, in_flight: Callable[[], int], credit: Callable[[], int], idle: Callable[[], float], idle_limit: float
     ) -> None:
-        """Have these asked whenever the metrics are collected; `idle` and its limit in seconds."""
+        """Call these whenever the metrics are collected; `idle` and its limit in seconds."""
         self._instruments.in_flight.labels(self._flow).set_function(in_flight)
         self._instruments.credit.labels(self._flow).set_function(credit)
         self._instruments.idle.labels(self._flow).set_function(idle)
         self._instruments.idle_limit.labels(self._flow).set(idle_limit)
 
     def load(self, stage: str, limit: int) -> "StageLoad":
-        """What is counted of the calls of a stage, of which `limit` may be under way; 0 or less is no limit."""
+        """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
         i, flow = self._instruments, self._flow
         i.calls_limit.labels(flow, stage).set(max(limit, 0))
         return StageLoad(i.calls.labels(flow, stage), i.batch.labels(flow, stage), i.queue_wait.labels(flow, stage))
 
     def backend(self, name: str) -> "BackendMetrics":
-        """What is counted of the requests to a backend."""
+        """The metrics of the requests to a backend."""
         i, flow = self._instruments, self._flow
         return BackendMetrics(name, Children(i.requests, flow), i.request_duration.labels(flow, name), i.breaker, flow)
 
 
 class StageLoad:
-    """The calls of one stage: how many are under way, what each carries, and how long that waited."""
+    """The calls of one stage: their number under way, their sizes, and the waits of their requests."""
 
     def __init__(self, calls: Gauge, batch: Histogram, queue_wait: Histogram) -> None:
         self._calls = calls
@@ -90,12 +89,12 @@ class StageLoad:
         self._queue_wait = queue_wait
 
     def began(self, units: int, waited: float) -> None:
-        """A call begins, with so many units; the longest that one of them waited, in seconds."""
+        """A call begins with this number of units, of which one waited longest, `waited` seconds."""
         self._batch.observe(units)
         self._queue_wait.observe(waited)
 
     def under_way(self, calls: int) -> None:
-        """So many calls are under way now."""
+        """This number of calls is under way now."""
         self._calls.set(calls)
 
 
@@ -118,5 +117,5 @@ class BackendMetrics:
         self._requests[self._name, reason].inc()
 
     def watch_breaker(self, is_open: Callable[[], bool]) -> None:
-        """Have this asked whenever the metrics are collected."""
+        """Call this whenever the metrics are collected."""
         self._breaker.set_function(is_open)

@@ -15,6 +15,8 @@ isn't recorded gets no spans, and is counted all the same. No attribute holds a 
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from opentelemetry import propagate, trace
@@ -22,6 +24,8 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
+from operators.query.message import Message
+from operators.query.outcome import Outcome
 from operators.query.trace import Attributes, Headers
 from operators.telemetry.metrics import FlowMetrics
 from schemas.headers import folded
@@ -62,7 +66,7 @@ class QueryTrace:
         sent: float,
         attributes: Attributes,
     ) -> None:
-        """Continue the trace that the message's headers name; when it was `received` and `sent` is in Unix seconds."""
+        """Continue the trace that the message's headers name; `received` and `sent` are in Unix seconds."""
         self._tracer = tracer
         self._metrics = metrics
         self._sent = sent
@@ -99,7 +103,7 @@ class QueryTrace:
 
     @property
     def recording(self) -> bool:
-        """Whether the trace is recorded."""
+        """True if the trace is recorded."""
         return self._process.is_recording()
 
     @property
@@ -131,18 +135,18 @@ class QueryTrace:
         span.end()
 
     def passed(self, step: str, seconds: float) -> None:
-        """Count a step of the query, which took so long."""
+        """Count a step of the query, which took `seconds`."""
         self._metrics.stages[(step,)].observe(seconds, self._exemplar)
 
     def looked_up(self, cache: str, hits: int, misses: int) -> None:
-        """Count what was looked up in a cache, and found there or not."""
+        """Count lookups in a cache."""
         if hits:
             self._metrics.lookups[cache, "hit"].inc(hits)
         if misses:
             self._metrics.lookups[cache, "miss"].inc(misses)
 
     def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
-        """Count what an answer was made from."""
+        """Count the legs of an answer, the hidden documents that were removed from it, and its ranking by age."""
         for leg, outcome in legs:
             self._metrics.legs[leg, outcome].inc()
         if removed:
@@ -161,7 +165,7 @@ class QueryTrace:
         self._process.set_status(Status(StatusCode.ERROR, kind))
 
     def send(self, topic: str, status: str) -> Headers:
-        """Begin to send the output record, or another one in its place; the headers that carry the trace on."""
+        """Begin to send the output record, or another one for it; return the headers that carry the trace on."""
         self._process.set_attribute("rankstream.status", status)
         self._status = status
         context = self._context
@@ -204,3 +208,56 @@ class QueryTrace:
 def batch_span(tracer: Tracer, name: str, attributes: Attributes) -> Span:
     """Begin the span of one request that carries many queries; each query's own span links to it."""
     return tracer.start_span(name, Context(), kind=SpanKind.CLIENT, attributes=attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """A flow's tracer and metrics; `group` is its consumer group."""
+
+    tracer: Tracer
+    metrics: FlowMetrics
+    group: str
+
+    def trace(self, message: Message, headers: Headers, attributes: Attributes) -> QueryTrace:
+        """Continue the trace that these headers of a message name."""
+        origin = message.origin
+        position: dict[str, str | int] = {
+            "messaging.destination.partition.id": str(origin.partition),
+            "messaging.kafka.offset": origin.offset,
+            "messaging.consumer.group.name": self.group,
+        }
+        return QueryTrace(
+            self.tracer, self.metrics, headers, origin.topic, message.received, message.sent, {**position, **attributes}
+        )
+
+
+RERANKED: Final = 10
+"""Documents that a RERANKER span names, of those that went in and of those that came out. A span holds 128 attributes
+unless it is configured otherwise: each one more drops the oldest, and each costs some microseconds.
+"""
+
+
+def reranker_attributes(model: str, top: int, outcome: Outcome) -> dict[str, str | int | float]:
+    """OpenInference's attributes of a reranker that read the first `top` candidates: the first of these, and its best.
+
+    Tools for language models show them. Documents are named by id and score; texts are in no attribute. Source: the
+    OpenInference semantic conventions, `spec/reranker.md` of Arize-ai/openinference.
+    """
+    read = outcome.candidates[:top]
+    scores = outcome.rerank_scores.scores if outcome.rerank_scores is not None else {}
+    ordered = sorted(scores.items(), key=lambda each: -each[1])
+    return {
+        "openinference.span.kind": "RERANKER",
+        "reranker.model_name": model,
+        "reranker.top_k": top,
+        **_documents("reranker.input_documents", ((each.id, each.score) for each in read)),
+        **_documents("reranker.output_documents", ordered),
+    }
+
+
+def _documents(prefix: str, documents: Iterable[tuple[str, float]]) -> dict[str, str | float]:
+    found: dict[str, str | float] = {}
+    for rank, (id_, score) in enumerate(islice(documents, RERANKED)):
+        found[f"{prefix}.{rank}.document.id"] = id_
+        found[f"{prefix}.{rank}.document.score"] = score
+    return found

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.term_idf import TermIdf
+from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
+from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Embedding, Hits

@@ -12,7 +12,7 @@ import pytest
 from bench import paraphrases, question_pairs
 from bench.kafka.broker import REPOSITORY
 from bench.question_pairs import Pair
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 
 PAGE = REPOSITORY / "docs" / "reference" / "cascade.md"
 

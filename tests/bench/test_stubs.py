@@ -13,11 +13,11 @@ import pytest
 from qdrant_client.http import models
 
 from bench.stubs import DIMENSION, IDS, NAMESPACE, Stubs, relevance, stub_backends, text
-from operators.clients.embedders.openai import OpenAIEmbedder
+from operators.clients.embedders.bi_encoders import OpenAIEmbedder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cohere import CohereReranker
+from operators.clients.rerankers.cross_encoders import CohereReranker
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
 pytestmark = pytest.mark.slow

@@ -67,7 +67,7 @@ def test_the_images_user_reads_the_graph() -> None:
     directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
     steps = builder().all("RUN")
     [made] = [index for index, run in enumerate(steps) if f"mkdir {directory} " in run]
-    [built] = [index for index, run in enumerate(steps) if "graph.cached(" in run]
+    [built] = [index for index, run in enumerate(steps) if "ensure_graph(" in run]
     assert made < built
 
 
@@ -108,26 +108,26 @@ def test_the_image_opens_the_default_health_port() -> None:
 def test_the_models_graph_is_in_the_image() -> None:
     """The builder writes the graph into the directory that the image's processes read it from."""
     directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
-    [build] = [run for run in builder().all("RUN") if "graph.cached(" in run]
-    assert f"graph.cached(Path('{directory}')" in build
+    [build] = [run for run in builder().all("RUN") if "ensure_graph(" in run]
+    assert f"ensure_graph(Path('{directory}')" in build
     assert directory.startswith("/opt/rankstream/")
 
 
 @pytest.mark.weights
 def test_the_images_python_line_writes_the_graph(tmp_path: Path) -> None:
     """The builder's own line, run here, leaves the file that a process with that cache directory looks for."""
-    from operators.clients.local.minilm import graph, weights
+    from operators.clients.local import minilm
 
     directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
-    [build] = [run for run in builder().all("RUN") if "graph.cached(" in run]
+    [build] = [run for run in builder().all("RUN") if "ensure_graph(" in run]
     python, option, code = shlex.split(build)
     assert (python, option) == ("/opt/rankstream/bin/python", "-c")
     subprocess.run([sys.executable, "-c", code.replace(directory, str(tmp_path))], check=True, cwd=ROOT)
 
-    def missing() -> graph.Tensors:
+    def missing() -> minilm.Tensors:
         raise AssertionError("built again")
 
-    assert graph.cached(tmp_path, missing).stat().st_size > weights.model_file("tokenizer.json").stat().st_size
+    assert minilm.ensure_graph(tmp_path, missing).stat().st_size > minilm.model_file("tokenizer.json").stat().st_size
 
 
 def test_the_image_reports_to_nobody() -> None:

@@ -109,7 +109,7 @@ def test_the_image_has_the_models_graph(machine: Machine) -> None:
     code = """
 import asyncio, os
 from pathlib import Path
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 model = MiniLM(Path(os.environ["RANKSTREAM_CACHE_DIR"]), threads=1)
 assert len(model.encode(["a blue lantern"])) == 1
 asyncio.run(model.aclose())

@@ -7,11 +7,10 @@ from typing import Any
 import orjson
 from opentelemetry.trace import NoOpTracer, Tracer
 
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.exact_cache import ExactCache
+from operators.caching.answer_cache import AnswerCache, ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
 from operators.query.collection import Destinations
@@ -25,8 +24,7 @@ from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.signals import Signals
-from operators.telemetry.traces import QueryTrace
+from operators.telemetry.traces import QueryTrace, Signals
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.ranking import PROFILES
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operators.clients.qdrant_edge import routes
 from operators.clients.qdrant_edge.conditions import read_id
+from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
+from operators.clients.qdrant_edge.engine import Route as Answering
 from operators.clients.qdrant_edge.refusals import malformed, reading
-from operators.clients.qdrant_edge.routes import LOOKUPS, create_index, searched
-from operators.clients.qdrant_edge.searches import DEFAULT_LIMIT
+from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
 from tests.qdrant_server.hash_ring import shard_of
 from tests.qdrant_server.modifiers import change_modifier
@@ -95,14 +95,14 @@ class Sharded:
 
     async def _search(self, bodies: list[Any]) -> list[dict[str, Any]]:
         if len(self.shards) == 1:
-            return await searched(self.shards[0], bodies)
+            return await run_searches(self.shards[0], bodies)
         with reading():
             windows = [(body.get("offset") or 0, _limit(body)) for body in bodies]
         wider = [
             {**body, "offset": 0, "limit": limit and offset + limit}
             for body, (offset, limit) in zip(bodies, windows, strict=True)
         ]
-        found = [await searched(shard, wider) for shard in self.shards]
+        found = [await run_searches(shard, wider) for shard in self.shards]
         return [
             {"points": self._best(body, [hit for part in parts for hit in part["points"]])[offset : offset + limit]}
             for body, (offset, limit), *parts in zip(bodies, windows, *found, strict=True)
@@ -147,7 +147,7 @@ class Sharded:
         following = records[limit]["id"] if order is None and len(records) > limit else None
         return {"points": records[:limit], "next_page_offset": following}
 
-    async def _everywhere(self, update: routes.Route, body: Any) -> list[Any]:
+    async def _everywhere(self, update: Answering, body: Any) -> list[Any]:
         return [await update(shard, body) for shard in self.shards]
 
     async def _update(self, kind: str, body: Any) -> Any:

@@ -7,8 +7,16 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.engine import READY, EngineTransport, no_path, read_body
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_collection, reading, wrong_input
+from operators.clients.qdrant_edge.engine import READY, EngineTransport
+from operators.clients.qdrant_edge.refusals import (
+    Refusal,
+    malformed,
+    no_collection,
+    no_path,
+    read_body,
+    reading,
+    wrong_input,
+)
 from operators.clients.qdrant_edge.shards import Engine
 from tests.qdrant_server.access import (
     OPEN,

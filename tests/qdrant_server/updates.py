@@ -6,10 +6,10 @@ from typing import Any
 from qdrant_edge import UpdateOperation
 
 from operators.clients.qdrant_edge.conditions import read_id
+from operators.clients.qdrant_edge.engine import Route, apply_update
 from operators.clients.qdrant_edge.refusals import not_found, reading
-from operators.clients.qdrant_edge.routes import Route, updated
+from operators.clients.qdrant_edge.requests import KINDS as READ
 from operators.clients.qdrant_edge.shards import Collection
-from operators.clients.qdrant_edge.updates import KINDS as READ
 
 
 def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_points: bool = False) -> Route:
@@ -24,7 +24,7 @@ def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_point
             for identity in wanted:
                 if identity not in found:
                     raise not_found(f"No point with id {identity} found")
-        return await updated(collection, body, read)
+        return await apply_update(collection, body, read)
 
     return update
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import survey_collections
 from flows.cli.check import Finding, Level
-from operators.clients.qdrant.analysers import mixed_contexts
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.term_idf import PER_SHARD, uncounted
+from operators.clients.qdrant.collections.analysers import mixed_contexts
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
 from operators.indexing.inspection import named, shown
 from operators.indexing.suitability import CORRECT, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason

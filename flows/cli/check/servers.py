@@ -11,7 +11,7 @@ from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
 from operators.clients.http.clock import Ahead, ahead
 from operators.clients.http.transport import http_transport
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings

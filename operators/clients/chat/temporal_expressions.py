@@ -1,19 +1,18 @@
-"""Temporal expressions read by a chat model: when does a query place its answer?"""
+"""Temporal expressions read by a chat model: the time that a query asks about."""
 
 import json
 import re
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from operators.clients.chat import ChatModel
-from operators.clients.chat.quoting import quoted
+from operators.clients.chat import ChatModel, quote
 from operators.ranking.run import TemporalExpression
 from schemas.errors import BackendBadResponse
 
 MAX_DAYS: Final = 36_500
 MAX_TOLERANCE: Final = 3_650
 MAX_ANSWER: Final = 20_000
-"""Of how many characters an answer is read at all: a longer one could hold up all other queries, brace by brace."""
+"""Most characters of an answer that is read: a longer one could hold up all other queries, brace by brace."""
 
 SYSTEM: Final = f"""\
 You read when something happened that a search query asks about.
@@ -57,21 +56,16 @@ class ChatTemporalExtractor:
         self._chat = chat
 
     async def temporal_expression(self, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
-        """Return the time that `query` speaks of at `now`, in Unix seconds, or None if it names none.
-
-        Raises BackendError.
-        """
         today = datetime.fromtimestamp(now, UTC)
-        user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quoted(query)}"
+        user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
         return read_temporal_expression((await self._chat.complete(SYSTEM, user, timeout=timeout)).text)
 
     async def aclose(self) -> None:
-        """Close the chat model."""
         await self._chat.aclose()
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
-    """Read the first JSON object or `null` in a chat model's answer, whatever stands around it.
+    """Read the first JSON object or `null` in a chat model's answer, with any text around it.
 
     Raises BackendBadResponse if there is neither, or if the object's `days` isn't an integer (2.0 is one) of 0 to
     36,500, or its `tolerance` one of 1 to 3,650, or if the answer is over 20,000 characters.

@@ -7,7 +7,7 @@ from operators.query.backend_answers import Embedding
 
 
 class Embedder(Protocol):
-    """What the embed stage and the indexer ask of an embedder."""
+    """The interface of an embedder for the embed stage and the indexer."""
 
     @property
     def model(self) -> str:

@@ -1,4 +1,4 @@
-"""The clock of an HTTP server beside that of this machine, by the `Date` of one answer.
+"""The difference of an HTTP server's clock and this machine's, by the `Date` of one answer.
 
 A `Date` counts whole seconds, and it is not known when between request and answer it was set. So the difference is an
 interval, and it is as long as the answer took, and a second.
@@ -16,27 +16,27 @@ from operators.clients.http.transport import Endpoint
 from schemas.errors import BackendError
 
 _UNIT: Final = 1.0
-"""Seconds that a `Date` counts by."""
+"""Seconds by which a `Date` counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """How many seconds this machine's clock is ahead of the server's, at least and at most; negative: behind."""
+    """The seconds that this machine's clock is ahead of the server's, at least and at most; negative: behind."""
 
     least: float
     most: float
 
 
 class _Dated(httpx.AsyncBaseTransport):
-    """A transport that keeps the `Date` of the last answer, and when it was asked for and came."""
+    """A transport that notes the `Date` of the last answer, and the times of its request and arrival."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
         self.date: str | None = None
-        self.asked = self.answered = 0.0
+        self.sent = self.answered = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked = time.time()
+        self.sent = time.time()
         response = await self._inner.handle_async_request(request)
         self.answered = time.time()
         self.date = response.headers.get("date")
@@ -47,7 +47,7 @@ class _Dated(httpx.AsyncBaseTransport):
 
 
 async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeout: float) -> Ahead | None:
-    """Ask a server for its base URL and compare clocks, whatever the status; None if the answer has no date.
+    """Ask a server for its base URL and compare clocks, at any status; None if the answer has no date.
 
     No key is sent. Raises ConfigError for the URL, and BackendError if there is no answer.
     """
@@ -60,15 +60,15 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
             raise
     finally:
         await endpoint.aclose()
-    return None if dated.date is None else between(dated.date, dated.asked, dated.answered)
+    return None if dated.date is None else between(dated.date, dated.sent, dated.answered)
 
 
-def between(date: str, asked: float, answered: float) -> Ahead | None:
+def between(date: str, sent: float, answered: float) -> Ahead | None:
     """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
     try:
-        said = parsedate_to_datetime(date)
+        moment = parsedate_to_datetime(date)
     except ValueError:
         return None
     # Without a zone it is GMT, too.
-    since = (said if said.tzinfo is not None else said.replace(tzinfo=UTC)).timestamp()
-    return Ahead(asked - (since + _UNIT), answered - since)
+    since = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    return Ahead(sent - (since + _UNIT), answered - since)

@@ -1,13 +1,18 @@
-"""One HTTP/1.1 connection: requests and answers by turns.
+"""One HTTP/1.1 connection: requests and answers by turns, the answers read by llhttp.
 
-What a connection promises:
+An answer is bytes in, a status, headers and a body out. Informational answers (1xx) and trailers are passed over.
+Broken framing is NotHttp, and so is an answer with too much around its body: more than LONGEST_HEAD bytes of fields
+(informational answers and trailers included), or of framing that no body pays for. A body without a length ends with
+its connection.
+
+Promises of a connection:
 - an exchange has its answer when all of it is there, or as soon as the status is no success, or when more than WINDOW
   bytes of the body wait: then no more is read from the socket until they are taken;
 - an exchange that can't have its answer ends in an httpx.TransportError: `SilentEnd` if the connection broke before a
-  byte of it came, `NotHttp` if what came isn't HTTP, httpx.ReadError otherwise;
+  byte of it came, `NotHttp` if the bytes aren't HTTP, httpx.ReadError otherwise;
 - it can be used again after an answer that came whole and kept to its bounds, whose request was sent whole, that
-  neither side said to be the last one, and behind which nothing came. What comes unasked closes it, and what waits
-  unread makes it unusable: HTTP/1.1 would take it for the answer to the next request.
+  neither side said to be the last one, and behind which nothing came. Unrequested bytes close it, and unread bytes make
+  it unusable: HTTP/1.1 would take them for the answer to the next request.
 """
 
 import asyncio
@@ -16,11 +21,140 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 import httpx
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from operators.clients.http.answer import Answer, NotHttp
+LONGEST_HEAD: Final = 64 * 1024
+
+_FIELD: Final = 4
+"""Bytes of a field over its name and value."""
+
+_PAID: Final = 8
+"""Bytes of framing that each byte of a body pays for: a chunk of one byte has five."""
+
+_TLS_ALERT: Final = b"\x15\x03"
+"""The beginning of the TLS record by which a server refuses bytes that aren't TLS."""
+
+_SWITCHING: Final = 101
+
+_BODILESS: Final = frozenset({204, 304})
+
+
+class NotHttp(httpx.RemoteProtocolError):
+    """The bytes that came aren't an HTTP answer; `alert`: they are a TLS alert."""
+
+    def __init__(self, *, alert: bool = False) -> None:
+        super().__init__("not an HTTP answer")
+        self.alert = alert
+
+
+class Answer:
+    """One answer, as far as it has come.
+
+    `begun`: a byte of it has come; `complete`: all of it has. `last`: no other answer can follow on its connection.
+    `size` is that of the `chunks` of the body, which `take` gives.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.begun = False
+        self.complete = False
+        self.last = False
+        self._parser = HttpResponseParser(self)
+        self._fields = 0
+        self._framing = 0
+        self._body = 0
+        self._in_body = False
+        self._informational = False
+        self._until_end = True
+
+    @property
+    def refused(self) -> bool:
+        """True once the status has come and is no success."""
+        return self._in_body and not httpx.codes.is_success(self.status)
+
+    def feed(self, data: bytes) -> None:
+        """Read bytes of the answer. Raises NotHttp."""
+        if not self.begun and data.startswith(_TLS_ALERT):
+            raise NotHttp(alert=True)
+        self.begun = True
+        before = self._body
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self.last = True
+        except HttpParserError:
+            self.last = True
+            if not self.complete:
+                raise NotHttp from None
+        # Whole fields are counted one by one. This bounds the rest: chunks' extensions, reasons, fields without an end.
+        self._framing = max(self._framing + len(data) - (1 + _PAID) * (self._body - before), 0)
+        if self._framing > LONGEST_HEAD:
+            self.last = True
+            if not self.complete:
+                raise NotHttp
+
+    def end(self) -> bool:
+        """The connection has ended; return True if the answer is complete with that."""
+        if self._in_body and self._until_end:
+            self.complete = True
+        return self.complete
+
+    def take(self) -> bytes:
+        """The bytes of the body that came since the last call."""
+        chunk = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+        self.chunks, self.size = [], 0
+        return chunk
+
+    def on_message_begin(self) -> None:
+        # Also of a second answer to one request.
+        self.last = self.complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.complete:
+            return
+        self._fields += len(name) + len(value) + _FIELD
+        if self._fields > LONGEST_HEAD:
+            # The parser stops.
+            raise NotHttp
+        if self._in_body:
+            # A trailer: what frames or describes a body must not come after it.
+            return
+        name = name.lower()
+        if name in {b"content-length", b"transfer-encoding"}:
+            self._until_end = False
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self.complete:
+            return
+        self.status = self._parser.get_status_code()
+        self._informational = self.status // 100 == 1 and self.status != _SWITCHING
+        self._in_body = not self._informational
+
+    def on_body(self, body: bytes) -> None:
+        if not self.complete:
+            self.chunks.append(body)
+            self.size += len(body)
+            self._body += len(body)
+
+    def on_message_complete(self) -> None:
+        if self.complete:
+            return
+        if self._informational:
+            self.headers, self._until_end = [], True
+            return
+        parser = self._parser
+        # Only HTTP/1.1 says for sure where an answer ends. A length without a body may announce one that comes later.
+        unsure = parser.get_http_version() != "1.1" or (self.status in _BODILESS and not self._until_end)
+        self.last = self.last or unsure or not parser.should_keep_alive()
+        self.complete = True
+
 
 WINDOW: Final = 256 * 1024
-"""Bytes of a body that wait to be taken at most, but for what one reading brings."""
+"""Most bytes of a body that wait to be taken, apart from those of one reading."""
 
 _JOINED: Final = 128 * 1024
 """Up to this size a body is written together with its head: one write costs less than two, and a copy still less."""
@@ -34,7 +168,7 @@ class SilentEnd(httpx.ReadError):
 
 
 class Connection(asyncio.Protocol):
-    """Tells `lost` when it has broken or was closed; `reused`: a request has been answered on it."""
+    """Calls `lost` when it has broken or was closed; `reused`: a request has been answered on it."""
 
     def __init__(self, lost: "Callable[[Connection], None]") -> None:
         self.reused = False
@@ -69,7 +203,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def release(self) -> bool:
-        """The exchange is over; whether the connection can be used again. If not, it is closed."""
+        """End the exchange; return True if the connection can be used again. If not, it is closed."""
         transport, answer = self._transport, self._answer
         self._answer = None
         self.reused = (
@@ -103,17 +237,14 @@ class Connection(asyncio.Protocol):
                 await self._change(answer)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Of asyncio.Protocol."""
         # Not every loop's transports are of asyncio's class.
         self._transport = cast("asyncio.Transport", transport)
-        # The loop tells of bytes at its next turn only. A request would be sent before.
+        # The loop notices bytes at its next iteration only. A request would be sent before.
         self._unread.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
-        """Of asyncio.Protocol."""
         answer = self._answer
         if answer is None:
-            # Nobody asked for it.
             self.abort()
             return
         if answer.complete:
@@ -131,7 +262,6 @@ class Connection(asyncio.Protocol):
             self._notify()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Of asyncio.Protocol."""
         self._transport = None
         answer = self._answer
         if answer is not None and not answer.complete and not answer.end():
@@ -140,7 +270,7 @@ class Connection(asyncio.Protocol):
         self._lost(self)
 
     async def _change(self, answer: Answer) -> None:
-        """Return when the answer has more to take, or is at its end. Raises what ended it."""
+        """Return when the answer has more to take, or is at its end. Raises httpx.TransportError."""
         if not (answer.complete or answer.chunks or self._error):
             self._wake = asyncio.get_running_loop().create_future()
             try:

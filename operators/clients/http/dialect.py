@@ -1,19 +1,25 @@
-"""How a backend words its errors. Without a dialect of its own, a status says all."""
+"""Wording of a backend's answers: errors by status, entries by index, numbers of 32 bits.
 
-from collections.abc import Callable
+Without a dialect of its own, a backend's status says all.
+"""
+
+import math
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
+from schemas.fields import MAX_FLOAT32
 
 UNAUTHORIZED: Final = frozenset({401, 403})
 """Statuses by which a server refuses the key, and not the request."""
 
 
-def by_status(name: str, status: int, said: str = "") -> BackendError:
+def by_status(name: str, status: int, quoted: str = "") -> BackendError:
     """The error that a status means: 408 is a time-out, 429 and 5xx are outages, others are bad answers."""
-    message = f"{name}: status {status}" + (f": {said}" if said else "")
+    message = f"{name}: status {status}" + (f": {quoted}" if quoted else "")
     if status == HTTPStatus.REQUEST_TIMEOUT:
         return BackendTimeout(message, status)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -21,26 +27,48 @@ def by_status(name: str, status: int, said: str = "") -> BackendError:
     return BackendBadResponse(message, status, Reason.UNAUTHORIZED if status in UNAUTHORIZED else None)
 
 
-def _status_alone(name: str, status: int, _: bytes) -> BackendError:
-    return by_status(name, status)
-
-
-def _one_subject(_: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the answers without success of a backend mean.
+    """The meaning of a backend's answers without success.
 
     `error` makes the error of an answer of the backend by its name, its status and the first `read` bytes of its body,
-    which it may quote where that is no text of a user. `subject` says what a request's path asks about, if the backend
-    holds several things that can fail apart.
+    which it may quote where that is no text of a user. `subject` names the thing that a request's path asks about, if
+    the backend holds several that can fail apart.
     """
 
     read: int = 0
-    error: Callable[[str, int, bytes], BackendError] = _status_alone
-    subject: Callable[[str], str] = _one_subject
+    error: Callable[[str, int, bytes], BackendError] = lambda name, status, _: by_status(name, status)
+    subject: Callable[[str], str] = lambda _: ""
 
 
 PLAIN: Final = Dialect()
+
+
+def fit_float32(numbers: Collection[float]) -> bool:
+    """True if all numbers, each an int or a float, are finite and of 32 bits, as Qdrant and models store them."""
+    return not numbers or (not any(map(math.isnan, numbers)) and max(max(numbers), -min(numbers)) <= MAX_FLOAT32)
+
+
+def by_index(entries: object, key: str, count: int, *, backend: str) -> dict[int, Any]:
+    """Read a list of objects {index, `key`} as index -> value; an index may be missing.
+
+    Raises BackendBadResponse if it is anything else, or an index repeats or isn't one of 0..`count` - 1.
+    """
+    if not isinstance(entries, list):
+        raise BackendBadResponse(f"{backend}: the entries are not a list")
+    # Nearly always all is well, and all of them together show it.
+    with suppress(KeyError, TypeError, IndexError):
+        found = {entry["index"]: entry[key] for entry in entries}
+        if len(found) == len(entries) and set(map(type, found)) <= {int} and found.keys() <= set(range(count)):
+            return found
+    found = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or key not in entry:
+            raise BackendBadResponse(f"{backend}: an entry without {key}")
+        index = entry.get("index")
+        if type(index) is not int or not 0 <= index < count:
+            raise BackendBadResponse(f"{backend}: an index that was not asked for")
+        if index in found:
+            raise BackendBadResponse(f"{backend}: an index repeats")
+        found[index] = entry[key]
+    return found

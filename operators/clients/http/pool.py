@@ -1,10 +1,10 @@
-"""The connections of one transport: pooled while they are in use, given up when idle, and known to be new or reused.
+"""The connections of one transport: pooled while they are in use, closed when idle, and known to be new or reused.
 
 A server closes a connection that was idle, and its message may arrive after the next request has been sent. So the pool
 gives up idle connections before servers do, and a request can be told to take a connection of its own, which no request
 had before and none gets afterwards.
 
-A request's extension MET tells how far it came. Redirects, cookies and proxies are not known here.
+A request's extension MET tells how far it came. There are no redirects, cookies or proxies.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Origin = tuple[bytes, bytes, int | None]
 
 
 class Met(Enum):
-    """How far a request came."""
+    """The progress of a request."""
 
     NO_POOL = auto()
     NO_CONNECTION = auto()
@@ -53,28 +53,26 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._verify = verify
         self._idle: dict[Origin, list[Connection]] = {}
         self._open: set[Connection] = set()
-        self._places = 0
+        self._pooled = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises httpx.TransportError."""
         own = bool(request.extensions.get(OWN_CONNECTION))
         origin = _origin(request.url)
         request.extensions[MET] = Met.NO_CONNECTION
-        connection = await (self._connected(origin) if own else self._acquired(origin))
+        connection = await (self._connect(origin) if own else self._acquire(origin))
         request.extensions[MET] = Met.REUSED_CONNECTION if connection.reused else Met.NEW_CONNECTION
         try:
             answer = await connection.exchange(request)
         except BaseException:
-            self._released(origin, connection, own)
+            self._release(origin, connection, own)
             raise
-        body = _Body(connection.body(answer), partial(self._released, origin, connection, own))
+        body = _Body(connection.body(answer), partial(self._release, origin, connection, own))
         return httpx.Response(answer.status, headers=answer.headers, stream=body)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         self._closed = True
         self._idle.clear()
         if self._sweep is not None:
@@ -87,18 +85,18 @@ class PooledTransport(httpx.AsyncBaseTransport):
         # For the connections to be gone when this returns.
         await asyncio.sleep(0)
 
-    async def _acquired(self, origin: Origin) -> Connection:
+    async def _acquire(self, origin: Origin) -> Connection:
         while not self._closed:
             idle = self._idle.get(origin, [])
             while idle:
                 connection = idle.pop()
                 if connection.usable and self._now() - connection.idle_since < self._keep_alive:
                     return connection
-                self._give_up(connection)
-            if not self._max_connections or self._places < self._max_connections:
-                self._places += 1
+                self._discard(connection)
+            if not self._max_connections or self._pooled < self._max_connections:
+                self._pooled += 1
                 try:
-                    return await self._connected(origin)
+                    return await self._connect(origin)
                 except BaseException:
                     self._vacate()
                     raise
@@ -106,7 +104,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 await self._wait()
         raise httpx.ConnectError("the transport is closed")
 
-    async def _connected(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: Origin) -> Connection:
         scheme, host, port = origin
         tls = self._context if scheme == b"https" else None
         loop = asyncio.get_running_loop()
@@ -133,11 +131,11 @@ class PooledTransport(httpx.AsyncBaseTransport):
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
             elif waiting.done() and not waiting.cancelled():
-                # Its turn is the next one's.
+                # The next one gets its connection.
                 self._wake_next()
             raise
 
-    def _released(self, origin: Origin, connection: Connection, own: bool) -> None:
+    def _release(self, origin: Origin, connection: Connection, own: bool) -> None:
         again = connection.release()
         if own:
             connection.abort()
@@ -146,24 +144,24 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._idle.setdefault(origin, []).append(connection)
             self._wake_next()
             if self._sweep is None:
-                self._sweep = asyncio.get_running_loop().call_later(self._keep_alive, self._give_up_idle)
+                self._sweep = asyncio.get_running_loop().call_later(self._keep_alive, self._close_idle)
         else:
             self._vacate()
 
     def _evict(self) -> bool:
-        """Give up an idle connection to another server, if there is one."""
+        """Close an idle connection to another server, if there is one."""
         for idle in self._idle.values():
             if idle:
-                self._give_up(idle.pop(0))
+                self._discard(idle.pop(0))
                 return True
         return False
 
-    def _give_up(self, connection: Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         connection.abort()
         self._vacate()
 
     def _vacate(self) -> None:
-        self._places -= 1
+        self._pooled -= 1
         self._wake_next()
 
     def _wake_next(self) -> None:
@@ -173,17 +171,17 @@ class PooledTransport(httpx.AsyncBaseTransport):
                 waiting.set_result(None)
                 return
 
-    def _give_up_idle(self) -> None:
+    def _close_idle(self) -> None:
         self._sweep = None
         oldest = self._now() - self._keep_alive
         for origin, idle in list(self._idle.items()):
-            kept = [each for each in idle if each.usable and each.idle_since > oldest]
-            self._idle[origin] = kept
-            for each in set(idle).difference(kept):
-                self._give_up(each)
+            fresh = [each for each in idle if each.usable and each.idle_since > oldest]
+            self._idle[origin] = fresh
+            for each in set(idle).difference(fresh):
+                self._discard(each)
         if first := min((each.idle_since for idle in self._idle.values() for each in idle), default=None):
             delay = max(first - oldest, 0.0)
-            self._sweep = asyncio.get_running_loop().call_later(delay, self._give_up_idle)
+            self._sweep = asyncio.get_running_loop().call_later(delay, self._close_idle)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -201,7 +199,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """An answer's body, with which its connection is given back."""
+    """An answer's body; closing it gives its connection back."""
 
     def __init__(self, chunks: AsyncIterator[bytes], release: Callable[[], None]) -> None:
         self._chunks = chunks

@@ -4,7 +4,7 @@ A backend is an `Endpoint` over an `httpx.AsyncBaseTransport`. In production tha
 (`operators.clients.http.pool`); the embedded Qdrant engine is one too; a test passes one that misbehaves. No
 `AsyncClient`: on this path it costs more than the request itself.
 
-What an endpoint promises of every call:
+Promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;
 - a call that is `repeatable`, and that met a broken connection which had carried other requests before, is sent once
   more at once, on a connection of its own: the server may have closed the first one for being idle. Whatever breaks
@@ -14,22 +14,24 @@ What an endpoint promises of every call:
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
   BackendBadResponse; a `dialect` may know better what a status means; nothing else is raised;
 - messages name the backend and the symptom; without an answer also the address and the cause, such as a refused
-  connection or an untrusted certificate. They hold no header, no path, and no request or response text but what the
-  `dialect` quotes, without the values of headers; and no library's error is chained to them, for those hold all of
-  these.
+  connection or an untrusted certificate. They hold no header, no path, and no request or response text apart from
+  quotations by the `dialect`, without the values of headers; and no library's error is chained to them, for those
+  hold all of these.
 """
 
 import asyncio
+import errno
+import os
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx
 import orjson
 
-from operators.clients.http.answer import NotHttp
-from operators.clients.http.causes import SILENT_END, cause_of, not_http
+from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import MET, OWN_CONNECTION, Met, PooledTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
@@ -39,7 +41,7 @@ MIB = 1024 * 1024
 T = TypeVar("T")
 
 _KINDS = 256
-"""Kinds of requests whose URL and headers are kept: to make them costs more than to write a small request."""
+"""Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
@@ -56,7 +58,7 @@ def http_transport(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One backend: where it is, what every request to it carries, and how much it may answer.
+    """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
     Raises ConfigError for a URL or a header that no request could carry.
     """
@@ -99,7 +101,7 @@ class Endpoint:
         method: str = "POST",
         repeatable: bool = False,
     ) -> T:
-        """Call once and return what `read` makes of the parsed answer. Raises what both raise."""
+        """Call once and return what `read` makes of the parsed answer. Raises BackendError."""
         return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
 
     async def call(
@@ -150,13 +152,14 @@ class Endpoint:
             known = url, httpx.Headers({**headers, **self.headers, **typed})
             if len(self._kinds) < _KINDS:
                 self._kinds[kind] = known
-        content = b"" if body is None else self._json(body)
+        content = b"" if body is None else self.encode(body)
         # A request that is given as a stream gets no headers but these, at a tenth of the cost.
         request = httpx.Request(method, known[0], headers=known[1], stream=httpx.ByteStream(content))
         request.read()
         return request
 
-    def _json(self, body: object) -> bytes:
+    def encode(self, body: object) -> bytes:
+        """A body as JSON, arrays included. Raises BackendBadResponse."""
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -169,7 +172,8 @@ class Endpoint:
         if isinstance(error, TimeoutError | httpx.TimeoutException):
             return BackendTimeout(f"{who}: no {'connection' if came is Met.NO_CONNECTION else 'answer'} in time")
         if isinstance(error, NotHttp):
-            return BackendBadResponse(f"{who}: {not_http(error)}")
+            spoken = ": http spoken to a TLS port" if error.alert else ""
+            return BackendBadResponse(f"{who}: not an HTTP answer{spoken}")
         cause = cause_of(error)
         if cause == SILENT_END and came is Met.NEW_CONNECTION and self.base_url.startswith("http:"):
             cause += ", as a TLS port ends one that speaks http"
@@ -179,28 +183,28 @@ class Endpoint:
         response = await self.transport.handle_async_request(request)
         try:
             if not httpx.codes.is_success(response.status_code):
-                raise self.dialect.error(self.name, response.status_code, await self._said(response))
-            return await self._read(response)
+                raise self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+            return await self._read_body(response)
         finally:
             await response.aclose()
 
-    async def _said(self, response: httpx.Response) -> bytes:
-        """What came without success, as much of it as the dialect reads, without what the headers hold."""
-        said = b""
+    async def _read_refusal(self, response: httpx.Response) -> bytes:
+        """The body without success, as much of it as the dialect reads, with the values of headers masked."""
+        text = b""
         if self.dialect.read:
             try:
                 async for chunk in _stream(response):
-                    said += chunk
-                    if len(said) >= self.dialect.read:
+                    text += chunk
+                    if len(text) >= self.dialect.read:
                         break
             except _TRANSPORT_ERRORS:
                 # The status is an answer by itself.
                 pass
         for value in filter(None, self.headers.values()):
-            said = said.replace(value.split()[-1].encode(), b"***")
-        return said[: self.dialect.read]
+            text = text.replace(value.split()[-1].encode(), b"***")
+        return text[: self.dialect.read]
 
-    async def _read(self, response: httpx.Response) -> bytes:
+    async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.
         encodings = {value.lower() for name, value in response.headers.raw if name.lower() == b"content-encoding"}
         if encodings - {b"identity"}:
@@ -226,3 +230,37 @@ def _is_base_url(text: str) -> bool:
     except httpx.InvalidURL:
         return False
     return url.scheme in {"http", "https"} and bool(url.host) and not (url.userinfo or url.query or url.fragment)
+
+
+SILENT_END: Final = "the connection broke without an answer"
+
+_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"})
+
+
+def cause_of(error: Exception) -> str:
+    """The cause of an httpx.TransportError or OSError in words for operators, without what the error quotes."""
+    cause = error.__cause__ or error
+    if isinstance(cause, socket.gaierror):
+        return "name not found"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"certificate not trusted: {cause.verify_message}"
+    if isinstance(cause, SilentEnd):
+        return SILENT_END
+    if isinstance(cause, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
+        return "the connection broke"
+    if isinstance(cause, OSError):
+        return _system_cause(cause)
+    return "no connection"
+
+
+def _system_cause(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or type(error).__name__
+        meant = ": https spoken to a plain port" if reason in _NOT_TLS else ""
+        return f"no TLS connection ({reason}){meant}"
+    if isinstance(error, ConnectionError) and error.errno is None:
+        # Only a handshake ends so: a connection that is made or refused has a number.
+        return "the connection broke in the TLS handshake: https spoken to a plain port?"
+    if error.errno == errno.ECONNREFUSED:
+        return "connection refused"
+    return os.strerror(error.errno).lower() if error.errno else "no connection"

@@ -32,7 +32,7 @@ _LEAST_BUDGET: Final = 64
 """Tokens of the smallest forward passes that are worth their own cost."""
 
 _PADDING: Final = 1.05
-"""What padding adds to the tokens of a call, roughly."""
+"""Factor that padding adds to the tokens of a call, roughly."""
 
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
@@ -58,7 +58,7 @@ class CrossEncoder:
         self._passes = ThreadPoolExecutor(self._cores, thread_name_prefix="reranker-pass")
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents, computed in the worker thread, first come first served.
+        """Score each request's documents in the worker thread, first come first served.
 
         A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, is
         BackendBadResponse by itself. Raises BackendTimeout if all of it takes longer than `timeout` seconds; passes
@@ -69,7 +69,6 @@ class CrossEncoder:
         return await self._worker.run(lambda abandoned: self._outcomes(wanted, abandoned), timeout=timeout)
 
     async def aclose(self) -> None:
-        """Let the worker thread finish the call it has begun, and end it; what is queued is cancelled."""
         await self._worker.aclose()
         self._passes.shutdown(wait=False)
 
@@ -124,7 +123,7 @@ class _Exported:
     def __init__(self, directory: Path) -> None:
         if not directory.is_dir():
             raise ConfigError(f"reranker: {directory} is no directory")
-        config = _parsed(directory / "config.json")
+        config = _parse(directory / "config.json")
         _check_labels(config, directory / "config.json")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
@@ -136,7 +135,7 @@ class _Exported:
             raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
         self._inputs = _inputs(self._session, graph)
         self._output = _output(self._session, graph)
-        # What the files don't say, a first pass does.
+        # A first pass shows what the files don't say.
         try:
             probe = self.encode(PROBE)
         except Exception as error:
@@ -155,9 +154,9 @@ class _Exported:
     def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
         """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
         ids = [pair.ids for pair in pairs]
-        feeds = {"input_ids": inference.padded(ids, self._padding), "attention_mask": inference.mask(ids)}
+        feeds = {"input_ids": inference.pad(ids, self._padding), "attention_mask": inference.mask(ids)}
         if TYPES in self._inputs:
-            feeds[TYPES] = inference.padded([pair.types for pair in pairs])
+            feeds[TYPES] = inference.pad([pair.types for pair in pairs])
         try:
             (logits,) = self._session.run([self._output], feeds)
         except Exception as error:
@@ -168,7 +167,7 @@ class _Exported:
         return scores
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _parse(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
@@ -209,14 +208,14 @@ def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokeniz
 
 
 def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
-    """Tokens that the model reads: what its positions and its tokenizer both allow."""
+    """Tokens that the model reads: its positions and its tokenizer both bound them."""
     positions = config.get("max_position_embeddings")
     allowed = []
     if isinstance(positions, int) and positions > 0:
         counted_from = padding + 1 if any(name in str(config.get("model_type")) for name in FROM_PADDING) else 0
         allowed.append(positions - counted_from)
     path = directory / "tokenizer_config.json"
-    limit = _parsed(path).get("model_max_length") if path.exists() else None
+    limit = _parse(path).get("model_max_length") if path.exists() else None
     # For "no limit" the libraries write 10^30.
     if isinstance(limit, int) and 0 < limit < 10**9:
         allowed.append(limit)

@@ -10,27 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
-from operators.clients.http.outages import Kind, Outages, at_deadline
+from operators.clients.failures import OutageLog, at_deadline
 from schemas.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
     import onnxruntime
 
-log = structlog.stdlib.get_logger(__name__)
-
 TOKEN_BUDGET = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 Abandoned = Callable[[], bool]
-"""Whether the result is not waited for any more: the request timed out or was cancelled."""
+"""True once nobody waits for the result: the request timed out or was cancelled."""
 
 
 def cores(threads: int | None) -> int:
-    """How many cores a model uses: `threads`, all of them by default."""
+    """The number of cores that a model uses: `threads`, all of them by default."""
     return threads or os.cpu_count() or 1
 
 
@@ -49,7 +46,7 @@ def session(path: Path, *, threads: int, optimise: bool) -> "onnxruntime.Inferen
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
     # Threads that spin after a forward pass take the cores from the event loop: 22 ms of CPU a query instead of 6.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # What goes wrong is raised as well, and lines of onnxruntime's own would be no log entries.
+    # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
@@ -75,7 +72,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
+def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
     """The rows as one array, each filled up at its end to the length of the longest."""
     table = np.full((len(rows), max(map(len, rows))), fill, np.int64)
     for index, row in enumerate(rows):
@@ -84,23 +81,23 @@ def padded(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
 
 
 def mask(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """1 where `padded` has a row's own number, 0 where it fills up."""
+    """1 where `pad` has a row's own number, 0 where it fills up."""
     lengths = np.array([len(row) for row in rows])
     return (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
 
 
 class Worker:
-    """One thread that does what it is given, first come first served; `name` is whose it is, for messages."""
+    """One thread that runs functions, first come first served; `name` identifies the worker in messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._outages = Outages()
+        self._log = OutageLog({"backend": name}, time.monotonic)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
-    async def run(self, work: Callable[[Abandoned], T], *, timeout: float) -> T:
+    async def run(self, work: Callable[[Abandoned], Result], *, timeout: float) -> Result:
         """Return what `work` returns, called in the thread with a function that tells whether the result is abandoned.
 
-        Raises BackendTimeout if that takes longer than `timeout` seconds; what has not begun by then never begins.
+        Raises BackendTimeout if that takes longer than `timeout` seconds; work that has not begun by then never begins.
         Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.
         """
         abandoned = threading.Event()
@@ -124,21 +121,14 @@ class Worker:
             raise BackendUnavailable(f"{self._name}: closed") from None
         finally:
             abandoned.set()
-        self._succeeded()
+        self._log.succeeded()
         return result
 
     async def aclose(self) -> None:
-        """Let the thread finish what it has begun, and end it; what is queued is cancelled."""
+        """End the thread after the call that it has begun; queued calls are cancelled."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
     def _late(self) -> BackendTimeout:
         error = BackendTimeout(f"{self._name}: no answer in time")
-        if (count := self._outages.failed(Kind(None, error.reason, str(error)), time.monotonic())) is not None:
-            told = {"backend": self._name, "reason": error.reason.value, "error": str(error), "failed": count}
-            log.warning("backend is failing", **told)
+        self._log.failed(error)
         return error
-
-    def _succeeded(self) -> None:
-        for ended in self._outages.succeeded(None, time.monotonic()):
-            told = {"reason": ended.kind.reason.value, "after_s": round(ended.lasted, 1), "failed": ended.failed}
-            log.info("backend is well again", backend=self._name, **told)

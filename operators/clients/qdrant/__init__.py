@@ -1,5 +1,1 @@
-"""Qdrant: one client for the server and for the engine embedded in this process.
-
-`client` speaks Qdrant's REST bodies over the HTTP seam and `answers` validates what comes back. `engine` is a transport
-behind that seam, which answers the same requests from a directory; the other modules read the parts of those requests.
-"""
+"""Qdrant, a server or the engine embedded in this process: REST bodies over the HTTP seam, answers validated."""

@@ -1,17 +1,26 @@
-"""What Qdrant answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing."""
+"""Qdrant's answers, validated: a reader raises ValueError for an answer of the wrong shape and guesses nothing.
+
+Errors are `{"status": {"error": ...}}`, or a plain text where a key is refused.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
-from operators.clients.http import float32
+import orjson
+
+from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, fit_float32
 from operators.query.backend_answers import Hits
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.texts import printable
 
 Payload = Mapping[str, Any]
 
 
 class Kept(NamedTuple):
-    """Which points' vectors are kept, by what the points have together with them.
+    """A choice of the points whose vectors are kept, by their payloads.
 
     `test` is given a point's id and these fields of its payload.
     """
@@ -22,7 +31,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A scroll's point; `order_value` is what it was ordered by, in that field's unit (datetimes in microseconds)."""
+    """A scroll's point; `order_value` is the value that orders it, in that field's unit (datetimes in microseconds)."""
 
     id: str
     payload: Payload
@@ -42,7 +51,7 @@ class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
     `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
-    `metadata` is what its creator noted about it. `strict` are the limits of its strict mode, empty where it is off.
+    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off.
     """
 
     points: int
@@ -131,13 +140,13 @@ def read_aliases(result: object) -> dict[str, str]:
     """Aliases, and the collection that each stands for."""
     aliases = [_object(alias) for alias in _list(_object(result).get("aliases"))]
     names = {alias.get("alias_name"): alias.get("collection_name") for alias in aliases}
-    if not all(isinstance(name, str) and isinstance(held, str) for name, held in names.items()):
+    if not all(isinstance(name, str) and isinstance(physical, str) for name, physical in names.items()):
         raise ValueError("an alias without its collection")
-    return {str(name): str(held) for name, held in names.items()}
+    return {str(name): str(physical) for name, physical in names.items()}
 
 
 def read_exists(result: object) -> bool:
-    """Whether a collection is there."""
+    """True if a collection is there."""
     exists = _object(result).get("exists")
     if not isinstance(exists, bool):
         raise ValueError("neither true nor false")
@@ -187,7 +196,7 @@ def _hits(points: list[Any]) -> Hits:
         raise ValueError("a point without id or score") from None
     if not set(map(type, ids)) <= {str}:
         ids = [read_id(identity) for identity in ids]
-    if not set(map(type, scores)) <= {float, int} or not float32.fit(scores):
+    if not set(map(type, scores)) <= {float, int} or not fit_float32(scores):
         raise ValueError("a score is no finite number of 32 bits")
     if not set(map(type, payloads)) <= {dict}:
         payloads = [{} if payload is None else _object(payload) for payload in payloads]
@@ -227,3 +236,55 @@ def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError("not a list where one must be")
     return value
+
+
+_LONGEST: Final = 300
+"""Characters of Qdrant's text in a message."""
+
+_TIMEOUT: Final = "Timeout error"
+_COLLECTION: Final = "Collection "
+
+
+def error_of(name: str, status: int, body: bytes) -> BackendError:
+    """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
+
+    A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
+    request.
+    """
+    reason = _reason(body)
+    if reason is None:
+        # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
+        return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")
+    error = by_status(name, status, reason)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in reason:
+        return BackendTimeout(str(error), status)
+    if isinstance(error, BackendBadResponse) and error.reason is Reason.BAD_RESPONSE:
+        missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in reason
+        return BackendBadResponse(str(error), status, Reason.NO_COLLECTION if missing else Reason.REFUSED)
+    return error
+
+
+def collection_of(path: str) -> str:
+    """The collection that a request's path names."""
+    match path.partition("?")[0].split("/"):
+        case ["", "collections", name, *_]:
+            return unquote(name)
+    return ""
+
+
+QDRANT: Final = Dialect(16 * 1024, error_of, collection_of)
+
+
+def _reason(body: bytes) -> str | None:
+    try:
+        match orjson.loads(body):
+            case {"status": {"error": str(reason)}}:
+                return _line(reason)
+    except orjson.JSONDecodeError:
+        pass
+    return None
+
+
+def _line(text: str) -> str:
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -1,7 +1,7 @@
 """The client of Qdrant, server or embedded: raw requests over the HTTP seam, validated answers.
 
 Searches travel in batches, because a request costs more than the search in it, and their failures come back as values
-beside the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
+among the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import orjson
 
+from operators.clients.failures import bisect
 from operators.clients.http.backend import Backend
-from operators.clients.http.bisection import bisected
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
@@ -37,9 +37,7 @@ from operators.clients.qdrant.answers import (
     read_updates,
     read_vectors,
 )
-from operators.clients.qdrant.batches import chunks, parts
-from operators.clients.qdrant.changes import Change
-from operators.clients.qdrant.limits import UNLIMITED, Limits
+from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks
 from operators.query.backend_answers import Hits
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
@@ -58,13 +56,13 @@ if TYPE_CHECKING:
         | models.TextIndexParams
     )
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 Filter = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AllBut:
-    """All fields of a payload but these."""
+    """All fields of a payload except these."""
 
     fields: Sequence[str]
 
@@ -74,7 +72,7 @@ class QdrantClient:
     """One Qdrant; `timeout` is in seconds, for the whole call, however many requests it takes.
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
-    are those of collections, as far as they are known: requests are made to fit. `fields` says what our names are in
+    are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
     collections of other tools, for everything that is read.
     """
 
@@ -94,25 +92,26 @@ class QdrantClient:
         deadline = _now() + timeout
         path = "/points/query/batch"
 
-        searches = [self.fields.search(search) for search in searches]
+        searches = [self.fields.search(body) for body in searches]
 
-        async def asked(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
+        async def search(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
             return await self._ask(collection, path, {"searches": batch}, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        batches = parts(searches, self.limits_of(collection).searches)
+        size = self.limits_of(collection).searches or max(len(searches), 1)
+        batches = [searches[start : start + size] for start in range(0, len(searches), size)]
         if len(batches) == 1:
-            answers = await bisected(searches, asked, thorough=True)
+            answers = await bisect(searches, search, thorough=True)
         else:
-            parted = await asyncio.gather(*(bisected(batch, asked, thorough=True) for batch in batches))
-            answers = [answer for part in parted for answer in part]
-        return [self._named(answer) for answer in answers]
+            answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
+            answers = [answer for batch in answered for answer in batch]
+        return [self._rename(answer) for answer in answers]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
     ) -> dict[str, Payload]:
-        """The payloads of those points that exist, by id: named `fields`, all (True), all but some, or none (False).
+        """The payloads of those points that exist, by id: named `fields`, all (True), all except some, or none (False).
 
         Raises BackendError.
         """
@@ -160,14 +159,14 @@ class QdrantClient:
         return Page(records, page.next_offset)
 
     async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
-        """How many points the filter matches; raises BackendError."""
+        """The number of points that the filter matches; raises BackendError."""
         body = _body(filter=self._where(where), exact=exact)
         return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
-        """How many points have each of the `limit` most frequent values of an indexed field; raises BackendError."""
+        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError."""
         body = _body(key=self.fields.path(key), filter=self._where(where), limit=limit, exact=exact)
         return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
 
@@ -186,20 +185,20 @@ class QdrantClient:
         """
         deadline = _now() + timeout
         body = _body(points=[], update_filter=condition)
-        written = (self._written(point) for point in points)
+        encoded = (self._encode(point) for point in points)
         most = self.limits_of(collection).points or len(points)
-        for chunk in chunks(written, self.max_upsert - len(self._written(body)), most):
+        for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
 
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
-        """Change points that exist, in order; what a change doesn't name stays. Searches after this returns see it.
+        """Change points that exist, in order; other fields stay. Every search after this returns sees it.
 
         Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
         """
         deadline = _now() + timeout
-        written = (b",".join(map(self._written, change.operations())) for change in changes)
-        for chunk in chunks(written, self.max_upsert, self.limits_of(collection).points or len(changes)):
+        encoded = (b",".join(map(self._encode, change.operations())) for change in changes)
+        for chunk in chunks(encoded, self.max_upsert, self.limits_of(collection).points or len(changes)):
             await self._ask(collection, "/points/batch", {"operations": chunk}, read_updates, deadline, wait=True)
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
@@ -207,11 +206,11 @@ class QdrantClient:
         await self._ask(collection, "/points/delete", {"filter": where}, read_update, _now() + timeout, wait=True)
 
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        """Whether a collection or an alias has this name; raises BackendError."""
+        """True if a collection or an alias has this name; raises BackendError."""
         return await self._ask(collection, "/exists", None, read_exists, _now() + timeout, method="GET")
 
     async def collection_info(self, collection: str, *, timeout: float) -> CollectionInfo:
-        """What the collection was created with and holds; raises BackendError (status 404 when it isn't there).
+        """The description of a collection; raises BackendError (status 404 when it isn't there).
 
         From then on, requests to it fit the limits that it describes.
         """
@@ -238,45 +237,45 @@ class QdrantClient:
         collection: str | None,
         path: str,
         body: object,
-        read: Callable[[object], T],
+        read: Callable[[object], Result],
         deadline: float,
         *,
         method: str = "POST",
         wait: bool = False,
-    ) -> T:
+    ) -> Result:
         left = deadline - _now()
         if left <= 0:
             raise BackendTimeout(f"{self.backend.name}: no time left to ask")
-        # The server counts whole seconds, from one on: it stops working on what is not waited for any more.
+        # The server counts whole seconds, from one on: it stops work whose result nobody waits for.
         limits = UNLIMITED if collection is None else self.limits_of(collection)
         bounds = f"?timeout={limits.seconds(math.ceil(left))}" + ("&wait=true" if wait else "")
-        held = "" if collection is None else f"/collections/{quote(collection, safe='')}"
-        whole = f"{held}{path}{bounds}"
+        target = "" if collection is None else f"/collections/{quote(collection, safe='')}"
+        whole = f"{target}{path}{bounds}"
 
-        def result(answer: Any) -> T:
+        def read_result(answer: Any) -> Result:
             try:
                 return read(answer["result"])
             except (KeyError, TypeError, ValueError) as error:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
-        # What is waited for is a write; so is a creation, the only other PUT.
+        # Requests that wait are writes; so is a creation, the only other PUT.
         reads = not wait and method != "PUT"
-        return await self.backend.ask(whole, body, result, timeout=left, method=method, repeatable=reads)
+        return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
 
     def limits_of(self, collection: str) -> Limits:
-        """What one request to a collection may be, as far as it is known."""
+        """The limits of one request to a collection, as far as they are known."""
         return self.limits.get(collection, UNLIMITED)
 
     def _where(self, where: Filter | None) -> Filter | None:
         return where if where is None or self.fields.same else self.fields.filter(where)
 
-    def _named(self, answer: Hits | BackendError) -> Hits | BackendError:
+    def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
         if self.fields.same or isinstance(answer, BackendError):
             return answer
         return answer._replace(payloads=list(map(self.fields.payload, answer.ids, answer.payloads)))
 
-    def _written(self, value: object) -> bytes:
+    def _encode(self, value: object) -> bytes:
         try:
             return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:

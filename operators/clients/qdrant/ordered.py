@@ -1,8 +1,8 @@
 """Ordered lookups: a page's records by an indexed field, those of one value by id, from wherever a page begins.
 
 Qdrant's ordered scroll can begin at a value only, and the order that it gives to records of one value changes with the
-number that is asked for. So they are put in order by id; and if the scroll may have cut them off, those of the last
-value are asked for again, in scrolls by id. A collection that gives few records at a time is asked several times, and
+requested number. So they are put in order by id; and if the scroll may have cut them off, those of the last value are
+requested again, in scrolls by id. A collection that gives few records at a time is asked several times, and
 no lookup asks it without end.
 """
 
@@ -25,7 +25,7 @@ REQUESTS: Final = 128
 """Scrolls of one lookup at most: a collection that gives 1,000 records at a time needs 24 for the deepest page."""
 
 
-async def looked_up(qdrant: QdrantClient, collection: str, search: Search, timeout: float) -> Found | BackendError:
+async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout: float) -> Found | BackendError:
     """The records of one lookup, within `timeout` seconds."""
     assert search.body is not None
     lookup = _Lookup(qdrant, collection, search.most, time.monotonic() + timeout)
@@ -33,26 +33,28 @@ async def looked_up(qdrant: QdrantClient, collection: str, search: Search, timeo
         if "order_by" not in search.body:
             records = await lookup.by_id(search.body, search.body["limit"])
         elif search.equal is None:
-            records = _in_order(await lookup.ordered(search.body))
+            records = _tied_by_id(await lookup.ordered(search.body))
         else:
-            records = await _tied(lookup, search.body, search.equal)
+            records = await _look_up_ordered(lookup, search.body, search.equal)
     except BackendError as error:
         return error
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
     return Found(hits, [_value(each) for each in records])
 
 
-async def _tied(lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[OrderValue], Condition]) -> list[Record]:
+async def _look_up_ordered(
+    lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[OrderValue], Condition]
+) -> list[Record]:
     """As many records as `body` asks for, in their order, each value's by id."""
     limit: int = body["limit"]
     records: list[Record] = []
     rest = body
     while True:
-        asked = limit - len(records)
-        given = lookup.given(asked)
-        found = _in_order(await lookup.ordered({**rest, "limit": asked}))
+        wanted = limit - len(records)
+        given = lookup.given(wanted)
+        found = _tied_by_id(await lookup.ordered({**rest, "limit": wanted}))
         values = [_value(record) for record in found]
-        whole = given == asked
+        whole = given == wanted
         start = paging.cut(values, given) if whole else _last_value(values, given)
         records += found[:start]
         if start is None:
@@ -62,13 +64,13 @@ async def _tied(lookup: "_Lookup", body: Mapping[str, Any], equal: Callable[[Ord
         records += [Record(each.id, each.payload, value) for each in tied]
         if whole or len(records) >= limit:
             return records
-        # What is left begins at this value, and is of others.
+        # The rest begins at this value, and is of others.
         others = _with(body, "must_not", equal(value))
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
 
 
 def _last_value(values: Sequence[OrderValue], given: int) -> int | None:
-    """Where the records of the last value begin, of which there may be more; None if these are all."""
+    """The index where the records of the last value begin, if there may be more of them; None if these are all."""
     return values.index(values[-1]) if len(values) == given else None
 
 
@@ -83,7 +85,7 @@ class _Lookup:
     requests: Iterator[int] = field(default_factory=count)
 
     def given(self, wanted: int) -> int:
-        """How many records one request may give."""
+        """The number of records that one request may give."""
         return wanted if self.most is None else min(wanted, self.most)
 
     async def ordered(self, body: Mapping[str, Any]) -> list[Record]:
@@ -91,7 +93,7 @@ class _Lookup:
         return (await self._page(body, self.given(body["limit"]), body["order_by"], None)).records
 
     async def by_id(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
-        """So many records by id, in as many requests as it takes."""
+        """The wanted number of records by id, in as many requests as it takes."""
         records: list[Record] = []
         offset = None
         while len(records) < wanted:
@@ -124,7 +126,7 @@ def _with(body: Mapping[str, Any], clause: str, condition: Condition) -> dict[st
     return {**body, "filter": {**where, clause: [*where.get(clause, ()), condition]}}
 
 
-def _in_order(found: list[Record]) -> list[Record]:
+def _tied_by_id(found: list[Record]) -> list[Record]:
     return [record for _, tied in groupby(found, _value) for record in sorted(tied, key=_by_id)]
 
 

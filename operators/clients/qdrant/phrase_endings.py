@@ -15,11 +15,11 @@ from operators.runtime.turns import Turns
 from schemas.document import WORDS
 
 COUNTED: Final = 10_000
-"""Words that are counted at most; the rarest beyond them are not looked for."""
+"""Most words that are counted; the rarest beyond them are not looked for."""
 
 
 class Counted(NamedTuple):
-    """The endings, and whether there may be more of them."""
+    """The endings; `cut`: there may be more of them."""
 
     endings: Endings
     cut: bool

@@ -1,4 +1,4 @@
-"""What a collection is created with: its vectors and payload indexes, from Qdrant's JSON to the engine's types."""
+"""The creation of a collection: its vectors and payload indexes, from Qdrant's JSON to the engine's types."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from qdrant_edge import (
     VectorStorageDatatype,
 )
 
-from operators.clients.qdrant_edge.analysis import analyser_options
 from operators.clients.qdrant_edge.refusals import malformed, wrong_input
-from operators.clients.qdrant_edge.vectors import VectorSchema
+from operators.clients.qdrant_edge.vectors import VectorSchema, analyser_options
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.

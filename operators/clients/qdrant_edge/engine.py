@@ -1,27 +1,45 @@
 """The embedded Qdrant: a transport that answers Qdrant's REST requests from a directory of this machine.
 
 Above the transport nothing differs from a server: the bodies, the statuses and the words of refusals are those of
-Qdrant 1.19. What the engine can't do is refused, never ignored.
+Qdrant 1.19. A request that the engine can't serve is refused, never ignored.
+
+Each route takes the collection and the parsed body, returns the `result` of the answer, and raises Refusal. The engine
+holds the interpreter while it works, so a long request is worked off in pieces, with other tasks in between.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 import httpx
 import orjson
+from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperation
 
-from operators.clients.qdrant_edge.refusals import Refusal
-from operators.clients.qdrant_edge.routes import LOOKUPS, UPDATES
-from operators.clients.qdrant_edge.shards import Engine
+from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
+from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_path, read_body, read_timeout, reading
+from operators.clients.qdrant_edge.requests import (
+    Read,
+    read_count,
+    read_delete,
+    read_facet,
+    read_lookup,
+    read_of,
+    read_scroll,
+    read_search,
+    read_upsert,
+    write_id,
+    write_point,
+)
+from operators.clients.qdrant_edge.shards import Collection, Engine
 
 READY = "all shards are ready"
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
-    """One event loop's way to an `Engine`, which other loops of the process may share.
+    """One event loop's access to an `Engine`, which other loops of the process may share.
 
-    Every request is answered, refusals included; nothing is raised but what cancels the caller. `aclose` flushes the
+    Every request is answered, refusals included; only the caller's cancellation is raised. `aclose` flushes the
     engine and leaves it open.
     """
 
@@ -29,12 +47,11 @@ class EngineTransport(httpx.AsyncBaseTransport):
         self._engine = engine
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request, by its path, whatever its host."""
         if request.method == "GET" and request.url.path == "/readyz":
             return httpx.Response(200, text=READY)
         content = await request.aread()
         try:
-            async with asyncio.timeout(_timeout(request.url.params.get("timeout"))):
+            async with asyncio.timeout(read_timeout(request.url.params.get("timeout"))):
                 result = await self._answer(request, content)
         except Refusal as refusal:
             return _json(refusal.status, {"status": {"error": str(refusal)}, "time": 0.0})
@@ -43,7 +60,6 @@ class EngineTransport(httpx.AsyncBaseTransport):
         return _json(200, {"result": result, "status": "ok", "time": 0.0})
 
     async def aclose(self) -> None:
-        """Flush the engine."""
         self._engine.flush()
 
     async def _answer(self, request: httpx.Request, content: bytes) -> Any:
@@ -73,30 +89,142 @@ class EngineTransport(httpx.AsyncBaseTransport):
         raise no_path()
 
 
-def no_path() -> Refusal:
-    """A path that isn't there: 404."""
-    return Refusal(404, "Not found: there is no such path")
-
-
-def _timeout(text: str | None) -> float | None:
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdecimal() or int(text) == 0:
-        shown = f"integer `{text}`" if text.isdecimal() else f'string "{text}"'
-        message = f"invalid value: {shown}, expected a nonzero u64"
-        raise Refusal(400, f"Deserialize error in query parameters: {message}")
-    return float(text)
-
-
-def read_body(content: bytes) -> Any:
-    """The JSON body of a request; raises Refusal."""
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        ended = error.pos >= len(error.doc)
-        message, column = ("EOF while parsing a value", error.colno - 1) if ended else ("expected value", error.colno)
-        raise Refusal(400, f"Format error in JSON body: {message} at line {error.lineno} column {column}") from error
-
-
 def _json(status: int, value: object) -> httpx.Response:
     return httpx.Response(status, headers={"content-type": "application/json"}, content=orjson.dumps(value))
+
+
+SEARCHES_A_CALL = 8
+
+Route = Callable[[Collection, Any], Awaitable[Any]]
+
+
+async def info(collection: Collection, _: Any) -> dict[str, Any]:
+    """The description of the collection."""
+    shard = collection.run(lambda shard: shard.info())
+    return {
+        "status": "green",
+        "optimizer_status": "ok",
+        "indexed_vectors_count": shard.indexed_vectors_count,
+        "points_count": shard.points_count,
+        "segments_count": shard.segments_count,
+        "config": describe_params(collection.created),
+        "payload_schema": {
+            field: describe_index(schema, shard.payload_schema[field].points)
+            for field, schema in collection.indexes.items()
+        },
+        "update_queue": {"length": 0},
+    }
+
+
+async def create_index(collection: Collection, body: Any) -> dict[str, Any]:
+    """Index a payload field."""
+    with reading():
+        field, schema = body["field_name"], body["field_schema"]
+    collection.create_index(field, schema)
+    return _acknowledge(collection)
+
+
+async def search_batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
+    """Many searches: all are answered, or one that is refused refuses them all."""
+    with reading():
+        searches = list(body["searches"])
+    return await run_searches(collection, searches)
+
+
+async def scroll(collection: Collection, body: Any) -> dict[str, Any]:
+    """Points by id, or by an indexed field."""
+    with reading():
+        request = read_scroll(body)
+    points, following = collection.run(lambda shard: shard.scroll(request))
+    return {"points": [write_point(point) for point in points], "next_page_offset": write_id(following)}
+
+
+async def retrieve(collection: Collection, body: Any) -> list[dict[str, Any]]:
+    """The points of these ids that exist."""
+    with reading():
+        ids, payload, vectors = read_lookup(body)
+    return [write_point(point) for point in collection.run(lambda shard: shard.retrieve(ids, payload, vectors))]
+
+
+async def count(collection: Collection, body: Any) -> dict[str, Any]:
+    """The number of points that a filter matches."""
+    with reading():
+        request = read_count(body)
+    return {"count": collection.run(lambda shard: shard.count(request))}
+
+
+async def facet(collection: Collection, body: Any) -> dict[str, Any]:
+    """The number of points with each value of an indexed field, the most frequent first."""
+    with reading():
+        request = read_facet(body)
+    hits = collection.run(lambda shard: shard.facet(request)).hits
+    return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits if hit.count]}
+
+
+async def upsert(collection: Collection, body: Any) -> dict[str, Any]:
+    """Write points."""
+    return await apply_update(collection, body, read_upsert)
+
+
+async def delete(collection: Collection, body: Any) -> dict[str, Any]:
+    """Delete points."""
+    return await apply_update(collection, body, read_delete)
+
+
+async def batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
+    """Several updates, one after the other; the first that is refused leaves those behind it undone."""
+    with reading():
+        kinds = [pair for operation in body["operations"] for pair in operation.items()]
+    return [await apply_update(collection, inner, read_of(kind)) for kind, inner in kinds]
+
+
+LOOKUPS: Mapping[tuple[str, str], Route] = {
+    ("GET", ""): info,
+    ("POST", "points/query/batch"): search_batch,
+    ("POST", "points/scroll"): scroll,
+    ("POST", "points"): retrieve,
+    ("POST", "points/count"): count,
+    ("POST", "facet"): facet,
+}
+UPDATES: Mapping[tuple[str, str], Route] = {
+    ("PUT", "index"): create_index,
+    ("PUT", "points"): upsert,
+    ("POST", "points/delete"): delete,
+    ("POST", "points/batch"): batch,
+}
+
+
+async def run_searches(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
+    """The points that each of these searches finds."""
+    with reading():
+        requests = [read_search(body, collection.schema) for body in bodies]
+    results: list[dict[str, Any]] = []
+    for start in range(0, len(requests), SEARCHES_A_CALL):
+        await asyncio.sleep(0)
+        found = collection.run(_query(requests[start : start + SEARCHES_A_CALL]))
+        results.extend({"points": [write_point(point) for point in points]} for points in found)
+    return results
+
+
+def _query(requests: list[QueryRequest]) -> Callable[[EdgeShard], list[Any]]:
+    return lambda shard: shard.query_batch(QueryBatchRequest(requests))
+
+
+async def apply_update(collection: Collection, body: Any, read: Read) -> dict[str, Any]:
+    """Apply the operations that `read` makes of the body, one after the other."""
+    with reading():
+        if not isinstance(body, dict):
+            raise malformed("expected an object")
+        operations = await read(body, collection.schema)
+    for operation in operations:
+        await asyncio.sleep(0)
+        collection.run(_apply(operation))
+    return _acknowledge(collection)
+
+
+def _apply(operation: UpdateOperation) -> Callable[[EdgeShard], None]:
+    return lambda shard: shard.update(operation)
+
+
+def _acknowledge(collection: Collection) -> dict[str, Any]:
+    return {"operation_id": next(collection.operation_ids), "status": "completed"}

@@ -1,7 +1,10 @@
-"""How the embedded engine refuses a request: the status and the words that Qdrant's server answers with."""
+"""Refusals of the embedded engine: the status and the words of Qdrant's server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import orjson
 
 
 class Refusal(Exception):
@@ -28,7 +31,7 @@ def out_of_range(field: str, message: str) -> Refusal:
 
 
 def not_found(message: str) -> Refusal:
-    """Something that the request names isn't there: 404."""
+    """A thing that the request names isn't there: 404."""
     return Refusal(404, f"Not found: {message}")
 
 
@@ -46,3 +49,29 @@ def reading() -> Iterator[None]:
         raise malformed(f"missing field `{error.args[0]}`") from error
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise malformed(str(error)) from error
+
+
+def no_path() -> Refusal:
+    """A path that isn't there: 404."""
+    return not_found("there is no such path")
+
+
+def read_body(content: bytes) -> Any:
+    """The JSON body of a request; raises Refusal."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        ended = error.pos >= len(error.doc)
+        message, column = ("EOF while parsing a value", error.colno - 1) if ended else ("expected value", error.colno)
+        raise malformed(f"{message} at line {error.lineno} column {column}") from error
+
+
+def read_timeout(text: str | None) -> float | None:
+    """The parameter `timeout` in seconds, None without one; raises Refusal."""
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        value = f"integer `{text}`" if text.isdecimal() else f'string "{text}"'
+        message = f"invalid value: {value}, expected a nonzero u64"
+        raise Refusal(400, f"Deserialize error in query parameters: {message}")
+    return float(text)

@@ -1,6 +1,6 @@
-"""The engine's collections in one directory: a shard each, and what each was created with.
+"""The engine's collections in one directory: a shard each, and the body of its creation.
 
-`<path>/collections/<name>/shard` belongs to the engine; `collection.json` beside it is written last, so a directory
+`<path>/collections/<name>/shard` belongs to the engine; `collection.json` next to it is written last, so a directory
 without one is a creation that never finished.
 """
 
@@ -74,7 +74,7 @@ class Collection:
             self.flush()
 
     def flush(self) -> None:
-        """Write what the log holds to the shard's files."""
+        """Write the log to the shard's files."""
         self._unflushed = 0
         self.run(lambda shard: shard.flush())
 
@@ -101,7 +101,7 @@ class Engine:
             self._root.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigError(f"the embedded Qdrant can't use {path}: {error.strerror}") from error
-        self._held = _hold(path)
+        self._lock_file = _lock_directory(path)
         self._collections = {
             record.parent.name: _open(record.parent) for record in sorted(self._root.glob("*/collection.json"))
         }
@@ -117,7 +117,7 @@ class Engine:
         return sorted(self._collections)
 
     def exists(self, name: str) -> bool:
-        """Whether a collection has this name."""
+        """True if a collection has this name."""
         return name in self._collections
 
     def collection(self, name: str) -> Collection:
@@ -167,7 +167,7 @@ class Engine:
             for collection in self._collections.values():
                 collection.close()
             self._collections = {}
-            os.close(self._held)
+            os.close(self._lock_file)
 
 
 def _open(directory: Path) -> Collection:
@@ -179,26 +179,26 @@ def _open(directory: Path) -> Collection:
     return Collection(directory.name, directory, record, shard)
 
 
-def _hold(path: Path) -> int:
-    held = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+def _lock_directory(path: Path) -> int:
+    locked = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        os.close(held)
+        os.close(locked)
         raise ConfigError(
             f"the embedded Qdrant at {path} is open in another process, and only one can have it: end that one, or run"
             " both flows in one, `rankstream run --with-indexing`"
         ) from error
-    return held
+    return locked
 
 
 def _write(file: Path, value: object) -> None:
-    beside = file.with_suffix(".new")
-    with beside.open("wb") as stream:
+    written = file.with_suffix(".new")
+    with written.open("wb") as stream:
         stream.write(orjson.dumps(value))
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(file)
+    written.replace(file)
 
 
 def _refusal(message: str) -> Refusal:

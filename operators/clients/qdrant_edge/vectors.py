@@ -1,4 +1,4 @@
-"""Vectors in JSON: which of the forms a value has, and whether a collection can hold it or search by it.
+"""Vectors in JSON: the form of a value, checked against the collection that stores it or is searched by it.
 
 Everything is checked before the engine sees it: the engine logs an update, then refuses it, and applies it again, in
 part, when the shard is opened next. It stores NaN and infinity, and a sparse vector of unequal lengths makes it panic.
@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from qdrant_edge import Bm25, Bm25Config, SparseVector
+from qdrant_edge import (
+    Bm25,
+    Bm25Config,
+    DisabledStemmer,
+    Language,
+    SnowballLanguage,
+    SnowballParams,
+    SparseVector,
+    StopwordsSet,
+    TokenizerType,
+)
 
-from operators.clients.qdrant_edge.analysis import analyser_options
 from operators.clients.qdrant_edge.refusals import Refusal, malformed, out_of_range, wrong_input
 
 if TYPE_CHECKING:
@@ -120,3 +129,31 @@ def _bm25(text: str, model: str, options: object, *, query: bool) -> SparseVecto
 @lru_cache(maxsize=16)
 def _bm25_model(options: bytes) -> Bm25:
     return Bm25(Bm25Config(**analyser_options(orjson.loads(options))))
+
+
+def analyser_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Qdrant's JSON options as the engine's keyword arguments; raises AttributeError or TypeError for unknown words."""
+    read: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if "tokenizer" in read:
+        read["tokenizer"] = getattr(TokenizerType, read["tokenizer"].capitalize())
+    if "stopwords" in read:
+        read["stopwords"] = _stopwords(read["stopwords"])
+    if "stemmer" in read:
+        stemmer = read["stemmer"]
+        disabled = stemmer["type"] == "none"
+        read["stemmer"] = (
+            DisabledStemmer()
+            if disabled
+            else SnowballParams(getattr(SnowballLanguage, stemmer["language"].capitalize()))
+        )
+    if "scoring" in read:
+        read["scoring"] = bool(read["scoring"])
+    return read
+
+
+def _stopwords(words: Any) -> Language | StopwordsSet:
+    if isinstance(words, str):
+        language: Language = getattr(Language, words.capitalize())
+        return language
+    languages = {getattr(Language, name.capitalize()) for name in words.get("languages") or ()}
+    return StopwordsSet(languages=languages, custom=set(words.get("custom") or ()))

@@ -1,6 +1,6 @@
 """Rerankers: a query and its candidates in, a relevance score a candidate out.
 
-A reranker makes one call each time it is asked, for as many queries' documents as its `capacity` says. The rerank stage
+A reranker makes one call for each `score`, for as many queries' documents as its `capacity` says. The rerank stage
 batches them, bounds the calls in flight, and splits what is too much for one call.
 """
 
@@ -16,7 +16,7 @@ from schemas.errors import BackendError
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A query and those of its candidates that are to be scored: `documents` maps a point id to its text, best first.
+    """A query and those of its candidates to score: `documents` maps a point id to its text, best first.
 
     `known` are the scores of others of its candidates that need no call any more, `watermark` is how far the namespace
     is indexed, as far as that is known. `neighbours` are the point ids of the documents that a document's context is
@@ -52,12 +52,12 @@ class RerankRequest:
 
 
 Reads = Literal["text", "tokens", "stored_tokens"]
-"""What a reranker reads: texts; texts and the query's token vectors; or these and those that the index keeps."""
+"""The inputs of a reranker: texts; texts and the query's token vectors; or these and those that the index keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one call to a reranker carries: documents of at most `queries` queries, at most `documents` in all.
+    """The bounds of one call to a reranker: documents of at most `queries` queries, at most `documents` in all.
 
     `chars` bounds the code points of queries and documents together; 0 is no bound. `whole`: a query's documents go in
     one call, however many they are. `compared`: they are judged by comparing them, so that a score says nothing
@@ -73,11 +73,11 @@ class Capacity:
 
 
 class Reranker(Protocol):
-    """What the rerank stage asks of a reranker."""
+    """The interface of a reranker for the rerank stage."""
 
     @property
     def reads(self) -> Reads:
-        """What it can't do without."""
+        """The inputs that it needs."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class Reranker(Protocol):
 
     @property
     def capacity(self) -> Capacity:
-        """What one call carries."""
+        """The bounds of one call."""
         ...
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:

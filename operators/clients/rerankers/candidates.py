@@ -1,4 +1,4 @@
-"""How the candidates of many queries become calls to a reranker, within what one call carries."""
+"""The batching policy of rerankers: the candidates of many queries in calls of bounded size."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from operators.runtime.batching.policy import Waiting
 from schemas.errors import BackendError
 
 FRAME: Final = 16
-"""Code points that a model's context needs beside a query and a document: its special tokens."""
+"""Code points of a model's context for its special tokens, besides a query and a document."""
 
 
 LEAST: Final = 2
-"""How few candidates are worth reranking: a single one keeps its place."""
+"""Fewest candidates that are worth reranking: a single one keeps its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The batching policy of rerankers: a call is filled to its capacity, with parts of queries if need be.
+    """The batching policy of rerankers: a call is filled to its capacity, with slices of queries if need be.
 
     What a document costs of `Capacity.chars` is its own length and, where a call carries pairs of many queries, its
-    query's and the frame's; else these two count once. The first document goes in whatever it costs: the stage
-    has cut documents to `room`.
+    query's and the frame's; else these two count once. The first document goes in at any cost: the stage
+    has truncated documents to `room`.
 
     Where time is short, the first candidates of a query are reranked without the others, unless they are compared, or
     the policy does not shorten.
@@ -35,12 +35,12 @@ class Candidates:
 
     @property
     def divides(self) -> bool:
-        """Whether a query's documents may be in several calls."""
+        """True if a query's documents may be in several calls."""
         return not self.capacity.whole
 
     @property
     def least(self) -> int | None:
-        """How few documents of a query a call may have where time is short; None: never fewer than all."""
+        """Fewest documents of a query that a call may have where time is short; None: never fewer than all."""
         return LEAST if self.shortens and not self.capacity.compared else None
 
     def tenant(self, query: RerankRequest) -> str:
@@ -48,11 +48,11 @@ class Candidates:
         return query.namespace
 
     def units(self, query: RerankRequest) -> int:
-        """How many documents are to be scored."""
+        """The number of documents to score."""
         return len(query.documents)
 
     def select(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
-        """How many documents of each waiting query the next call takes."""
+        """The number of documents of each waiting query that the next call takes."""
         most = self.capacity
         counts: list[int] = []
         queries = taken = chars = 0
@@ -83,7 +83,7 @@ class Candidates:
         return query.part(start, stop)
 
     def merged(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
-        """All scores of the query's documents: those of its parts, and those known before."""
+        """All scores of the query's documents: those of its slices, and those known before."""
         scores = dict(query.known)
         for outcome in outcomes:
             scores.update(outcome)
@@ -116,7 +116,7 @@ class Candidates:
 
 
 def room(query: str, max_chars: int, max_doc_chars: int) -> int | None:
-    """How many code points of each document can be sent with `query`, so that any document fits into a call by itself.
+    """Code points of each document that can be sent with `query`, so that any document fits into a call by itself.
 
     Each bound is off at 0; None: all of them. 0 or less: the query leaves no room.
     """

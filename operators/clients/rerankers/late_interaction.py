@@ -2,9 +2,12 @@
 
 The query's come from the embed stage. Those of documents are in the index, and Qdrant computes MaxSim over the
 candidates alone; where the collection forbids that, they are fetched and compared here. Of documents that the index
-keeps none of they are computed on the fly, if that is asked for. Every way a score is the same but for rounding, so
-that one answer may have several. Of documents that the query may not see, neighbours or candidates that were hidden
-meanwhile, no vector is compared.
+keeps none of they are computed on the fly, if that is configured. Every way gives the same score within rounding, so
+that the scores of one answer may come by several. Of documents that the query may not see, neighbours or candidates
+that were hidden meanwhile, no vector is compared.
+
+MaxSim is one formula for all documents: the sum over the query's tokens of weight * best dot product with a token of
+the document, divided by the sum of the weights. Both sides are rounded as Qdrant rounds them.
 """
 
 import asyncio
@@ -12,20 +15,50 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from operators.clients.qdrant.answers import Kept, point_id
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
-from operators.clients.rerankers.max_sim import WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
-from operators.clients.rerankers.token_vectors import TokenVectors
+from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
 from operators.query.backend_answers import Hits, Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
 DOCUMENTS: Final = 100_000
 """Of one call: no bound in practice, for Qdrant sends back an id and a score of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedQuery:
+    """A query's token vectors, as long as their weights and rounded to DECIMALS."""
+
+    tokens: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, tokens: NDArray[np.float32], weights: NDArray[np.float32]) -> Self:
+        """The query of these unit vectors, at least one, and of one positive weight each."""
+        # Of mean 1: only their ratios count, and the vectors of a query of everyday tokens alone would round to zero.
+        lengths = weights / weights.mean(dtype=np.float64)
+        return cls(np.round(tokens * lengths[:, None], DECIMALS).astype(np.float32))
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights, by which a sum of best dot products becomes a score."""
+        return float(len(self.tokens))
+
+    def score(self, document: NDArray[np.float16]) -> float:
+        """The score of a document with these token vectors, -1 to 1; 0, as of unrelated ones, if it has none.
+
+        Source: ColBERT's MaxSim (Khattab and Zaharia 2020); weights, and the division by their sum, are our own.
+        """
+        if not len(document):
+            return 0.0
+        products = self.tokens.astype(np.float16).astype(np.float32) @ document.astype(np.float32).T
+        return float(products.max(axis=1).sum(dtype=np.float64)) / self.total
 
 
 class Searching(Protocol):
@@ -34,22 +67,22 @@ class Searching(Protocol):
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
     ) -> list[Hits | BackendError]:
-        """Answer every search with its hits or with the error that it met."""
+        """See `QdrantClient.query_batch`."""
         ...
 
     async def vectors(
         self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
     ) -> dict[str, Any]:
-        """The vector of this name of those points that have one and are `kept`, by id; raises BackendError."""
+        """See `QdrantClient.vectors`."""
         ...
 
 
 class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
-    `embedder` names the model that made both sides' token vectors. Tokens weigh what `idf` says, else all the same.
+    `embedder` names the model that made both sides' token vectors. Tokens weigh as `idf` says, else all the same.
     A call takes at most `queries` queries. `on_the_fly` is for documents that have none in the index. With it
-    a call takes one query, since the others would wait for what is computed for one; and the reranker has at most
+    a call takes one query, since the others would wait for one's computation; and the reranker has at most
     `searches` requests under way, 0 or less is no bound.
     """
 
@@ -83,20 +116,20 @@ class LateInteraction:
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
-        queries = await asyncio.gather(*(self._weighted(request, timeout / 2) for request in requests))
-        stored = await self._stored(requests, queries, deadline)
-        # One after the other: each is answered with what it needs itself, even when time is up for the next.
+        queries = await asyncio.gather(*(self._weigh(request, timeout / 2) for request in requests))
+        stored = await self._find_stored(requests, queries, deadline)
+        # One after the other: each is answered when its own vectors are there, even when time is up for the next.
         return [
             await self._scores(request, query, found, deadline)
             for request, query, found in zip(requests, queries, stored, strict=True)
         ]
 
     async def aclose(self) -> None:
-        """Give up what is being computed; client and embedder are their makers' to close."""
+        """Stop the computation under way; client and embedder are their makers' to close."""
         if self._on_the_fly is not None:
             await self._on_the_fly.aclose()
 
-    async def _weighted(self, request: RerankRequest, timeout: float) -> WeightedQuery | BackendError:
+    async def _weigh(self, request: RerankRequest, timeout: float) -> WeightedQuery | BackendError:
         embedding = request.embedding
         if embedding is None or embedding.tokens is None or not len(embedding.tokens):
             return BackendBadResponse("late interaction: the query has no token vectors")
@@ -112,10 +145,10 @@ class LateInteraction:
             return error
         return WeightedQuery.of(tokens, weights)
 
-    async def _stored(
+    async def _find_stored(
         self, requests: Sequence[RerankRequest], queries: Sequence[WeightedQuery | BackendError], deadline: float
     ) -> list[Hits | BackendError | None]:
-        """Of each request what Qdrant finds among its documents; None if it isn't asked."""
+        """The hits among each request's documents in Qdrant; None if Qdrant isn't asked."""
         found: list[Hits | BackendError | None] = [None] * len(requests)
         if self._using is None:
             return found
@@ -126,14 +159,14 @@ class LateInteraction:
         }
         compared = {index: search for index, search in searches.items() if requests[index].compared}
         if compared:
-            answers = await self._answers(requests[0].collection, list(compared.values()), deadline)
+            answers = await self._search_batch(requests[0].collection, list(compared.values()), deadline)
             for index, answer in zip(compared, answers, strict=True):
                 found[index] = answer
         for index in searches.keys() - compared.keys():
-            found[index] = await self._compared_here(requests[index], queries[index], deadline)
+            found[index] = await self._compare_here(requests[index], queries[index], deadline)
         return found
 
-    async def _compared_here(
+    async def _compare_here(
         self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float
     ) -> Hits | BackendError:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
@@ -154,7 +187,7 @@ class LateInteraction:
         # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
         return Hits(list(vectors), await asyncio.to_thread(scores), [{}] * len(vectors))
 
-    async def _answers(
+    async def _search_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], deadline: float
     ) -> Sequence[Hits | BackendError]:
         async with self._searching:

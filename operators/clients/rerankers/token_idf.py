@@ -1,8 +1,8 @@
-"""How much a query's tokens weigh: the rarer a token is in the documents of the query's namespace, the more.
+"""The weights of a query's tokens: the rarer a token is in the documents of the query's namespace, the more.
 
-Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. What is promised:
+Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. Promises:
 - a query's weights tell of no other namespace's documents, and of none that the firewall hides from it;
-- its counts are kept and made anew as all counts are (operators.clients.qdrant.counts);
+- its counts are cached and refreshed as all counts are (operators.clients.qdrant.collections.counts);
 - a collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import orjson
 import structlog
-from cachetools import TTLCache
 from numpy.typing import NDArray
 
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
+from operators.caching.bounded import BoundedCache
+from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendError
 
@@ -28,7 +28,7 @@ VOCABULARY: Final = 2**18
 """Vocabulary ids below this are counted: more than any tokenizer in use has."""
 
 NAMESPACES: Final = 256
-"""Number of counts that are kept, each of a namespace as some sources see it, and 120 KB for a vocabulary of 30,000."""
+"""Most counts that are cached, each of a namespace as some sources see it: 120 KB for a vocabulary of 30,000."""
 
 _NO_INDEX: Final = 400
 
@@ -41,17 +41,17 @@ class Counting(Protocol):
     async def facet(
         self, collection: str, key: str, where: Mapping[str, Any] | None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
-        """How many points have each value of a field; raises BackendError."""
+        """See `QdrantClient.facet`."""
         ...
 
     async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
-        """How many points the filter matches; raises BackendError."""
+        """See `QdrantClient.count`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """In how many of `documents` documents each piece of the vocabulary occurs; those beyond `counts` in none."""
+    """The number of `documents` documents with each piece of the vocabulary; pieces beyond `counts` are in none."""
 
     documents: int
     counts: NDArray[np.uint32]
@@ -82,8 +82,9 @@ class TokenIdf:
         self._client = client
         late = "late interaction: no frequencies of tokens in time"
         self._counts: Counts[_Key, Frequencies] = Counts(self._count, NAMESPACES, late, clock)
-        self._uncounted: TTLCache[str, bool] = TTLCache(NAMESPACES, TIME_TO_LIVE, clock)
-        self._told: set[str] = set()
+        self._clock = clock
+        self._uncounted: BoundedCache[str, bool] = BoundedCache(NAMESPACES, ttl=TIME_TO_LIVE)
+        self._warned: set[str] = set()
 
     async def weights(
         self,
@@ -97,11 +98,11 @@ class TokenIdf:
     ) -> Weights:
         """A positive weight for each token, known within `timeout` seconds; raises BackendError.
 
-        `access` says which of the namespace's documents are counted, None is all. `watermark` is how far the namespace
-        is indexed, None if that isn't known.
+        `access` says which of the namespace's documents are counted, None is all. `watermark` is the namespace's, None
+        if it isn't known.
         """
         found = None
-        if collection not in self._uncounted:
+        if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
             own = [{"key": NAMESPACE, "match": {"value": namespace}}, *seen]
             found = await self._counts.of((collection, orjson.dumps(own)), namespace, watermark, timeout)
@@ -125,9 +126,9 @@ class TokenIdf:
         return Frequencies.of(documents, facet)
 
     def _weigh_alike(self, collection: str, error: BackendError) -> None:
-        self._uncounted[collection] = True
+        self._uncounted.put(collection, True, self._clock())
         self._counts.forget(lambda key: key[0] == collection)
-        if collection not in self._told:
-            self._told.add(collection)
-            said = {"collection": collection, "field": TOKEN_IDS, "reason": str(error)}
-            log.warning("tokens can't be counted: all weigh the same", **said)
+        if collection not in self._warned:
+            self._warned.add(collection)
+            why = {"collection": collection, "field": TOKEN_IDS, "reason": str(error)}
+            log.warning("tokens can't be counted: all weigh the same", **why)

@@ -14,16 +14,18 @@ from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.rerankers import picking, reranking
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
-from operators.clients.http.breaker import OPENS_AFTER
+from operators.clients.failures import OPENS_AFTER
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import Capacity, Reranker, RerankRequest
-from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
+from operators.clients.rerankers.cross_encoders import (
+    CohereReranker,
+    TeiPairReranker,
+    TeiReranker,
+    VllmPairReranker,
+    VoyageReranker,
+)
 from operators.clients.rerankers.late_interaction import DOCUMENTS, LateInteraction
-from operators.clients.rerankers.numbered import CAPACITY
-from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.selection import ChatSelector
-from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.listwise import CAPACITY, ChatSelector, Orderer
 from schemas.errors import BackendError, BackendUnavailable
 from schemas.settings import Settings, load
 from tests.operators.clients.http.serving import answering, json_response

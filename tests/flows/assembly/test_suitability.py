@@ -12,7 +12,7 @@ from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import CollectionLog, try_embedder
 from flows.cli.check.qdrant import qdrant as findings
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings, load

@@ -2,8 +2,7 @@
 
 import pytest
 
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.exact_cache import ExactCache
+from operators.caching.answer_cache import AnswerCache, ExactCache
 from operators.caching.semantic_cache import Likeness, SemanticCache
 from tests.operators.caching.likenesses import toward
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators.caching.coalescing import Coalescer
+from operators.caching.answer_cache import Coalescer
 
 
 def test_a_key_has_its_leader_until_it_is_done() -> None:

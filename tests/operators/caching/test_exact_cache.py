@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from operators.caching.exact_cache import LARGEST, OVERHEAD, ExactCache
+from operators.caching.answer_cache import OVERHEAD, ExactCache
+from operators.caching.semantic_cache import LARGEST
 
 ROOM = LARGEST * (OVERHEAD + 10)
 """For eight answers of nine bytes under keys of one."""
@@ -62,7 +63,7 @@ def test_an_answer_lives_until_its_time_is_over() -> None:
     filled(cache, "a")
     assert kept(cache, "a", 59.999) == "a"
     assert cache.get(b"a", 60.0) is None
-    assert len(cache) == cache.bytes == 0
+    assert len(cache) == cache.size == 0
 
 
 def test_an_answer_that_is_kept_again_lives_anew() -> None:
@@ -123,7 +124,7 @@ def test_the_bytes_are_those_that_python_takes(entries: int) -> None:
     finally:
         tracemalloc.stop()
     assert len(cache) == entries
-    assert used <= cache.bytes <= 2 * used
+    assert used <= cache.size <= 2 * used
 
 
 @dataclass
@@ -172,7 +173,7 @@ class AnyOrder(RuleBasedStateMachine):
     def holds_the_same(self) -> None:
         """As many entries, of as many bytes, within the bound."""
         assert len(self.cache) == len(self.entries)
-        assert self.cache.bytes == size(self.entries) <= ROOM
+        assert self.cache.size == size(self.entries) <= ROOM
 
 
 def size(entries: Sequence[Entry]) -> int:

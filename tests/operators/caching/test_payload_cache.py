@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from operators.caching import payload_cache
+from operators.caching import bounded, payload_cache
 from operators.caching.payload_cache import TTL, Making, PayloadCache, Seen
 from schemas.document import CONTENT
 
@@ -21,7 +21,7 @@ DOCUMENT = {"text": "a harbor lantern", CONTENT: 7}
 def kept() -> PayloadCache:
     """A cache with one payload, of a point seen in version 3."""
     cache = PayloadCache(MIB, TTL)
-    cache.put(DOCUMENTS, [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
+    cache.add(DOCUMENTS, [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
     return cache
 
 
@@ -42,8 +42,8 @@ def kept() -> PayloadCache:
 def test_a_payload_is_of_what_was_seen(collection: Making, seen: Seen, now: float) -> None:
     """Another collection, making, point, version or content has no payload, and nothing has when its time is over."""
     cache = kept()
-    assert cache.known(collection, [seen], now) == {}
     assert cache.known(DOCUMENTS, [("a", 3, 7)], 1.0) == {"a": DOCUMENT}
+    assert cache.known(collection, [seen], now) == {}
 
 
 def test_a_search_that_read_no_fingerprint_goes_by_the_version() -> None:
@@ -55,16 +55,16 @@ def test_a_search_that_read_no_fingerprint_goes_by_the_version() -> None:
 def test_what_is_not_as_it_was_seen_is_not_kept(seen: Seen) -> None:
     """A replica that lags behind, or a point that changed meanwhile, would be served to those who saw better."""
     cache = PayloadCache(MIB, TTL)
-    cache.put(DOCUMENTS, [seen], {"a": DOCUMENT}, 0.0)
+    cache.add(DOCUMENTS, [seen], {"a": DOCUMENT}, 0.0)
     assert len(cache) == 0
 
 
 def test_what_was_kept_again_is_there_once() -> None:
     """A point's later payload takes the place of its earlier one, and its room."""
     cache = kept()
-    before = cache.bytes
-    cache.put(DOCUMENTS, [("a", 4, 7)], {"a": DOCUMENT}, 5.0)
-    assert (len(cache), cache.bytes) == (1, before)
+    before = cache.size
+    cache.add(DOCUMENTS, [("a", 4, 7)], {"a": DOCUMENT}, 5.0)
+    assert (len(cache), cache.size) == (1, before)
     assert cache.known(DOCUMENTS, [("a", 3, 7), ("a", 4, 7)], 6.0) == {"a": DOCUMENT}
 
 
@@ -73,7 +73,7 @@ def test_the_longest_unused_leave_first() -> None:
     cache = PayloadCache(8 * 1024, TTL)
     known = []
     for number in range(50):
-        cache.put(DOCUMENTS, [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
+        cache.add(DOCUMENTS, [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
         known.append(cache.known(DOCUMENTS, [("0", 1, None)], 0.0))
     assert all(known)
     assert len(cache) < 10
@@ -88,9 +88,8 @@ def test_it_takes_no_more_than_its_bound(texts: Sequence[str], fields: int) -> N
     tracemalloc.start()
     try:
         cache = PayloadCache(bound, TTL)
-        ours = [
-            tracemalloc.Filter(inclusive=True, filename_pattern=name) for name in (__file__, payload_cache.__file__)
-        ]
+        files = (__file__, payload_cache.__file__, bounded.__file__)
+        ours = [tracemalloc.Filter(inclusive=True, filename_pattern=name) for name in files]
         before = tracemalloc.take_snapshot().filter_traces(ours)
         for number in range(600):
             text = f"{number} {texts[number % len(texts)]}"
@@ -99,12 +98,12 @@ def test_it_takes_no_more_than_its_bound(texts: Sequence[str], fields: int) -> N
                 "list": [text[::2], number],
                 **{f"f{at}": number for at in range(fields)},
             }
-            cache.put(DOCUMENTS, [(f"point {number}", number, None)], {f"point {number}": payload}, 0.0)
+            cache.add(DOCUMENTS, [(f"point {number}", number, None)], {f"point {number}": payload}, 0.0)
         after = tracemalloc.take_snapshot().filter_traces(ours)
     finally:
         tracemalloc.stop()
     grown = sum(each.size_diff for each in after.compare_to(before, "filename"))
-    assert cache.bytes <= bound
+    assert cache.size <= bound
     # The table of an ordered dictionary grows by doubling.
     assert grown <= 1.25 * bound
 
@@ -161,7 +160,7 @@ class Racing(RuleBasedStateMachine):
             assert payload["written"] >= (seen[id_][1] or 0)
             assert seen[id_][2] in (None, payload[CONTENT])
         missing = [each for id_, each in seen.items() if id_ not in known]
-        self.cache.put(
+        self.cache.add(
             DOCUMENTS,
             missing,
             {id_: self.points[id_][1] for id_, _, _ in missing if id_ in self.points},

@@ -8,14 +8,12 @@ import orjson
 import pytest
 
 from flows.assembly.clients import Clients, InProcess
-from operators.clients.chat.anthropic import AnthropicChat
-from operators.clients.chat.openai import OpenAIChat
-from operators.clients.embedders.openai import OpenAIEmbedder
-from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cohere import CohereReranker
+from operators.clients.rerankers.cross_encoders import CohereReranker
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendUnavailable
 from schemas.settings import load

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 import httpx
 
 from operators.clients.http.transport import Endpoint, http_transport
-from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.dialect import QDRANT
 from operators.indexing.collection import Ensured, ensure, wanted
 from operators.indexing.survey import Surveyed, survey
 from schemas.settings import QdrantSettings

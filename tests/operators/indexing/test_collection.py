@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.analysers import metadata
-from operators.clients.qdrant.bm25 import Bm25
 from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.clients.qdrant.collections.analysers import Bm25, metadata
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration, ensure, indexes

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.bm25 import Bm25
+from operators.clients.qdrant.collections.analysers import Bm25
 from operators.indexing.document import point
 from schemas.document import point_id
 from schemas.errors import DeadLetterClass, InputError

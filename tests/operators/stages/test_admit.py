@@ -8,8 +8,8 @@ import pytest
 
 from flows.assembly import query as assembly
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.bm25 import Bm25
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.analysers import Bm25
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import FieldMap
 from operators.query.filters import Ask

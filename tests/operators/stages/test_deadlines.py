@@ -10,7 +10,7 @@ from bytewax.dataflow import Stream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.term_idf import TermIdf
+from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.clients.rerankers import Capacity, Reads
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight

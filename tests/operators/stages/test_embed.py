@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.clients.embedders.cached import CachedEmbeddings
+from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
@@ -48,7 +48,7 @@ class Counting:
         """Nothing to release."""
 
 
-def by(embedder: Counting | None = None, *, tokens: bool = False, kept: CachedEmbeddings | None = None) -> Embeddings:
+def by(embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache | None = None) -> Embeddings:
     """Who embeds."""
     return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
 
@@ -119,7 +119,7 @@ def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
 def test_a_text_is_embedded_once() -> None:
     """Equal texts of a call are asked for once, and later ones not at all; each query has its own text's vector."""
     embedder = Counting()
-    embeddings = by(embedder, kept=CachedEmbeddings(10**6))
+    embeddings = by(embedder, kept=EmbeddingCache(10**6))
     vectors = [each.vector[0] for each in called(embeddings, "some text", "other", "some text")]
     assert vectors == [9.0, 5.0, 9.0]
     assert embedder.asked == [["some text", "other"]]
@@ -132,7 +132,7 @@ def test_a_text_is_embedded_once() -> None:
 
 def test_what_another_namespace_asked_is_not_known() -> None:
     """A text is asked for again by the first query of each namespace: its time tells nothing of the others."""
-    embeddings = by(kept=CachedEmbeddings(10**6))
+    embeddings = by(kept=EmbeddingCache(10**6))
     called(embeddings, "some text")
     assert embeddings.requests(query(namespace="acme")) == {"embed": ("acme", "some text")}
     assert embeddings.requests(query(namespace="public")) == {}
@@ -141,7 +141,7 @@ def test_what_another_namespace_asked_is_not_known() -> None:
 @pytest.mark.parametrize("cached", [False, True])
 def test_embed_is_a_step_whether_or_not_the_text_was_cached(cached: bool) -> None:
     """A query that needed no embedding has no such step; one that did has it, wherever it came from."""
-    embeddings = by(kept=CachedEmbeddings(10**6))
+    embeddings = by(kept=EmbeddingCache(10**6))
     asked = query(debug=True)
     found = called(embeddings, "some text")[0] if cached else Embedding(np.ones(DIMENSION, np.float32))
     outcomes: dict[Any, Any] = {"embed": found} if embeddings.requests(asked) else {}
@@ -161,7 +161,7 @@ def test_a_refused_text_loses_its_own_vector_alone() -> None:
                 raise BackendBadResponse("refused", 413)
             return await super().embed(texts, timeout=timeout)
 
-    embeddings = by(Refusing(), kept=CachedEmbeddings(10**6))
+    embeddings = by(Refusing(), kept=EmbeddingCache(10**6))
     texts = [*"abcdefgh", "a text that is too long"]
     *found, refused = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))
     assert isinstance(refused, BackendBadResponse)
@@ -177,19 +177,19 @@ def test_nothing_is_kept_without_room() -> None:
 
 def test_a_vector_of_another_dimension_is_not_kept() -> None:
     """It is a loss for the query that asked, and asked for again by the next."""
-    embeddings = by(Counting(DIMENSION + 1), kept=CachedEmbeddings(10**6))
+    embeddings = by(Counting(DIMENSION + 1), kept=EmbeddingCache(10**6))
     called(embeddings, "some text")
     assert embeddings.requests(query()) == {"embed": ASKED}
 
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:
     """Arrays and texts count; the longest unused leaves first, and one that is too large isn't kept at all."""
-    kept = CachedEmbeddings(50_000)
+    kept = EmbeddingCache(50_000)
     embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
     for text in "abc":
-        kept.put("public", text, embedding)
-        kept.get("public", "a")
-    assert [kept.get("public", text) is not None for text in "abc"] == [True, False, True]
-    kept.put("public", "large", Embedding(np.zeros(20_000, np.float32)))
-    assert kept.get("public", "large") is None
-    assert kept.get("public", "a") is embedding
+        kept.put(("public", text), embedding)
+        kept.get(("public", "a"))
+    assert [kept.get(("public", text)) is not None for text in "abc"] == [True, False, True]
+    kept.put(("public", "large"), Embedding(np.zeros(20_000, np.float32)))
+    assert kept.get(("public", "large")) is None
+    assert kept.get(("public", "a")) is embedding

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.caching.answer_cache import AnswerCache
-from operators.caching.exact_cache import ExactCache
+from operators.caching.answer_cache import AnswerCache, ExactCache
 from operators.caching.keys import state
 from operators.caching.semantic_cache import SemanticCache
 from operators.query.backend_answers import Embedding
@@ -207,7 +206,7 @@ def taken() -> float:
         asked = kept.look_up(query(offset, text=f"text {offset}"), MARK)
         kept.put(asked, Answer({**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]}, Page(0.0)))
         kept.finish(asked.message.origin)
-    return (resident() - before) / exact.bytes
+    return (resident() - before) / exact.size
 
 
 @pytest.mark.slow

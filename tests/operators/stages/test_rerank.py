@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
-from operators.clients.rerankers.score_cache import ScoreCache
-from operators.clients.rerankers.verdict_cache import VerdictCache
 from operators.query.backend_answers import Embedding, Scores
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight

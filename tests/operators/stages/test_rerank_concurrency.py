@@ -14,13 +14,11 @@ from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, run_main
 
+from operators.clients.failures import REST
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.breaker import REST
+from operators.clients.model_caches import ScoreCache
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cohere import CohereReranker
-from operators.clients.rerankers.score_cache import ScoreCache
-from operators.clients.rerankers.tei import TeiPairReranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import CohereReranker, TeiPairReranker, VllmPairReranker
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked

@@ -2,8 +2,7 @@
 
 import pytest
 
-from operators.clients.rerankers.score_cache import ScoreCache
-from operators.clients.rerankers.verdict_cache import VerdictCache
+from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.query.backend_answers import PartialScores, Scores
 from operators.query.result import result, status_of
 from operators.runtime.dispatcher import Finished

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
-from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers.listwise import ChatSelector
 from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner

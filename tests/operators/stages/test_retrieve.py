@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import orjson
 
-from operators.clients.qdrant.term_idf import TermIdf
+from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search, Searches

@@ -13,10 +13,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
 from flows.process.health import Health
+from operators.telemetry.export import metric_export
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.provider import metric_export
-from operators.telemetry.signals import Signals
+from operators.telemetry.traces import Signals
 from tests.integration.deployment import Deployment
 from tests.operators.recorded import Recorded
 from tests.operators.samples import message

@@ -5,8 +5,7 @@ import pytest
 from operators.query.backend_answers import RerankScores
 from operators.query.outcome import Outcome
 from operators.ranking.candidate import Candidate
-from operators.telemetry import openinference
-from operators.telemetry.openinference import DOCUMENTS
+from operators.telemetry.traces import RERANKED, reranker_attributes
 from tests.operators.recorded import Recorded
 
 
@@ -19,7 +18,7 @@ def outcome(count: int, *, scored: bool = True) -> Outcome:
 
 def test_the_first_documents_in_and_the_best_out_are_named() -> None:
     """By id and score, each list in its own order."""
-    told = openinference.reranker("minilm", 3, outcome(3))
+    told = reranker_attributes("minilm", 3, outcome(3))
     assert told == {
         "openinference.span.kind": "RERANKER",
         "reranker.model_name": "minilm",
@@ -41,7 +40,7 @@ def test_the_first_documents_in_and_the_best_out_are_named() -> None:
 
 def test_a_reranker_that_failed_has_no_output() -> None:
     """What it was asked is named all the same."""
-    told = openinference.reranker("minilm", 3, outcome(3, scored=False))
+    told = reranker_attributes("minilm", 3, outcome(3, scored=False))
     assert not any(name.startswith("reranker.output_documents") for name in told)
     assert told["reranker.input_documents.2.document.id"] == "d2"
 
@@ -49,9 +48,9 @@ def test_a_reranker_that_failed_has_no_output() -> None:
 def test_a_span_holds_all_that_it_is_given(caplog: pytest.LogCaptureFixture) -> None:
     """However many candidates are read, no attribute is dropped, the model's name neither, and nothing is logged."""
     recorded = Recorded()
-    attributes = openinference.reranker("minilm", 200, outcome(200))
+    attributes = reranker_attributes("minilm", 200, outcome(200))
     recorded.trace().child("rerank", 0.0, {"gen_ai.request.model": "minilm", **attributes})
     kept = recorded.spans["rerank"].attributes
     assert kept == {"gen_ai.request.model": "minilm", **attributes}
-    assert sum(name.endswith(".id") for name in kept) == 2 * DOCUMENTS
+    assert sum(name.endswith(".id") for name in kept) == 2 * RERANKED
     assert caplog.messages == []

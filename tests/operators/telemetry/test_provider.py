@@ -8,9 +8,8 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NoOpTracerProvider
 
+from operators.telemetry.export import MetricExport, metric_export, tracer_provider
 from operators.telemetry.instruments import Instruments
-from operators.telemetry.otlp_metrics import MetricExport
-from operators.telemetry.provider import metric_export, tracer_provider
 from schemas.errors import ConfigError
 from tests.otlp import Receiver
 

@@ -9,8 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from operators.clients.chat import ChatModel
-from operators.clients.chat.anthropic import AnthropicChat
-from operators.clients.chat.openai import OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, OpenAIChat
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from tests.operators.clients.http.serving import Handler, answering, backend

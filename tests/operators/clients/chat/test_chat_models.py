@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from operators.clients.chat.anthropic import AnthropicChat
-from operators.clients.chat.openai import OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, OpenAIChat
 from operators.clients.http.backend import resilient
 from schemas.errors import BackendBadResponse, BackendUnavailable
 from tests.operators.clients.chat.servers import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.chat.quoting import quoted
+from operators.clients.chat import quote
 
 ANY = st.text(st.characters(exclude_categories=()))
 """Any characters, lone surrogates included."""
@@ -18,7 +18,7 @@ def test_a_quoted_text_is_one_printable_json_string(text: str) -> None:
 
     Nor does it hold one with which tokens of chat templates begin.
     """
-    literal = quoted(text)
+    literal = quote(text)
     assert json.loads(literal) == text
     assert literal.isprintable()
     assert not set("<[") & set(literal)
@@ -27,7 +27,7 @@ def test_a_quoted_text_is_one_printable_json_string(text: str) -> None:
 @given(ANY, ANY)
 def test_no_text_can_end_its_quotes(text: str, after: str) -> None:
     """Whoever reads JSON stops at the quote that was put there, whatever the text and what comes after it."""
-    literal = quoted(text)
+    literal = quote(text)
     assert json.JSONDecoder().raw_decode(literal + after) == (text, len(literal))
 
 
@@ -45,4 +45,4 @@ def test_no_text_can_end_its_quotes(text: str, after: str) -> None:
 )
 def test_quotes_by_hand(text: str, literal: str) -> None:
     """Letters of any script stay; quotes, line separators, the invisible, lone surrogates, < and [ are escaped."""
-    assert quoted(text) == literal
+    assert quote(text) == literal

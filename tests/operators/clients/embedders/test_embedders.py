@@ -9,8 +9,7 @@ import pytest
 from aiohttp import web
 
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.openai import OpenAIEmbedder
-from operators.clients.embedders.tei import TeiEmbedder
+from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.query.backend_answers import Embedding

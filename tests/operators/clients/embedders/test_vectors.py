@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.embedders.vectors import unit_embeddings
+from operators.clients.embedders.bi_encoders import unit_embeddings
 from schemas.errors import BackendBadResponse
 
 JSON = st.recursive(

@@ -11,9 +11,8 @@ import httpx
 import pytest
 from aiohttp import web
 
-from operators.clients.http.causes import cause_of
 from operators.clients.http.connection import SilentEnd
-from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.http.transport import Endpoint, cause_of, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.missing import missing
 from tests.operators.clients.http.resilience import unused_port

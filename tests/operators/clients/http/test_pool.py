@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from operators.clients.http.backend import resilient
-from operators.clients.http.breaker import OPENS_AFTER
-from operators.clients.http.retrying import TRIES
+from operators.clients.failures import OPENS_AFTER
+from operators.clients.http.backend import TRIES, resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.closing import Close, Closing

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.backend import resilient
-from operators.clients.http.retrying import full_jitter, longest_pause
+from operators.clients.http.backend import full_jitter, longest_pause, resilient
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
@@ -164,7 +163,7 @@ def test_it_outlives_its_loop() -> None:
     async def scenario() -> str | BackendError:
         async with guarding(Scripted([503, 200])) as fresh:
             if kept:
-                kept[0]._inner.endpoint = fresh.endpoint
+                kept[0].endpoint = fresh.endpoint
             else:
                 kept.append(fresh)
             outcomes = await asyncio.gather(*(kept[0].ask("/", {}, read, timeout=30) for _ in range(4)))

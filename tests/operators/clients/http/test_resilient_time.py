@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from operators.clients.http.backend import Backend
-from operators.clients.http.breaking import SILENCE
+from operators.clients.http.backend import SILENCE, Backend
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import (
     BREAK,

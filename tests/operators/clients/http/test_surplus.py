@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operators.clients.http.answer import LONGEST_HEAD
+from operators.clients.http.connection import LONGEST_HEAD
 from operators.clients.http.transport import Endpoint
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.http.faults import OK

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.local.inference import Abandoned, Worker, batches, mask, padded, readable
+from operators.clients.local.inference import Abandoned, Worker, batches, mask, pad, readable
 from schemas.errors import BackendTimeout, BackendUnavailable
 
 ROWS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=9)
@@ -38,7 +38,7 @@ def test_batches_go_from_long_to_short_and_none_could_take_the_next(lengths: lis
 @given(ROWS, st.integers(10, 12))
 def test_padding_is_told_from_what_was_given(rows: list[list[int]], fill: int) -> None:
     """Where the mask is 1 stand the rows' own numbers in their order, and the filling everywhere else."""
-    table, own = padded(rows, fill), mask(rows)
+    table, own = pad(rows, fill), mask(rows)
     assert table.shape == own.shape == (len(rows), max(map(len, rows)))
     assert table.dtype == own.dtype == np.int64
     assert [table[index][own[index] == 1].tolist() for index in range(len(rows))] == rows

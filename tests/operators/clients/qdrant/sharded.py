@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.term_idf import TermIdf
+from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.query.in_flight import Found

@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from qdrant_client.http import models
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.analysers import metadata
-from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
-from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters, metadata
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import Writer

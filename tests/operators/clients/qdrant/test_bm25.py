@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
+from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]

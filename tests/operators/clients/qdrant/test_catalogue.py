@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.catalogue import Catalogue
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant

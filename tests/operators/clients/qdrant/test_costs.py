@@ -9,10 +9,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from operators.clients.qdrant.counts import TIME_TO_LIVE
-from operators.clients.qdrant.ordered import REQUESTS, looked_up
+from operators.clients.qdrant.collections.counts import TIME_TO_LIVE
+from operators.clients.qdrant.collections.term_idf import BOUNDED, TermIdf
+from operators.clients.qdrant.ordered import REQUESTS, look_up
 from operators.clients.qdrant.phrase_endings import phrase_endings
-from operators.clients.qdrant.term_idf import BOUNDED, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.query.search_bodies import Search
@@ -119,7 +119,7 @@ def test_a_bounded_search_says_so(wide: tuple[Searched, Held]) -> None:
         assert terms is not None
         body = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
         search = Search(body, query().trace, corpus=Corpus(None, None))
-        found = await TermIdf(searched.qdrant).weighed(searched.collection, search, 30)
+        found = await TermIdf(searched.qdrant).weigh(searched.collection, search, 30)
         assert isinstance(found, Search)
         assert found.corpus is None
         return found.warnings
@@ -201,7 +201,7 @@ def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
 
         async def found(limit: int) -> Any:
             search = Search({**body, "limit": limit}, query().trace, equal=equal, most=1)
-            return await looked_up(searched.qdrant, searched.collection, search, 30)
+            return await look_up(searched.qdrant, searched.collection, search, 30)
 
         few, many = await found(20), await found(REQUESTS)
         assert len(few.hits.ids) == 20

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.dialect import QDRANT, collection_of, error_of
+from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 
 DATA: Final = Path(__file__).parents[3] / "data"

@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.limits import Limits
+from operators.clients.qdrant.requests import Limits
 from operators.indexing.document import deleted, parts
 from operators.query.filters import count
 from tests.operators.clients.qdrant.transports import qdrant

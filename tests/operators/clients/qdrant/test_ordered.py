@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.ordered import looked_up
+from operators.clients.qdrant.ordered import look_up
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
@@ -64,7 +64,7 @@ async def pages(
         search = searches(asked)["structured", "documents"]
         assert isinstance(search, Search)
         assert search.most == able.most
-        answer = await looked_up(client, "documents", search, 30)
+        answer = await look_up(client, "documents", search, 30)
         assert not isinstance(answer, BackendError)
         page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append(answer.hits.ids[page.first : page.last])
@@ -146,4 +146,4 @@ def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
         made = Search(
             {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}, query().trace
         )
-        assert isinstance(asyncio.run(looked_up(qdrant(EngineTransport(engine)), "nowhere", made, 30)), BackendError)
+        assert isinstance(asyncio.run(look_up(qdrant(EngineTransport(engine)), "nowhere", made, 30)), BackendError)

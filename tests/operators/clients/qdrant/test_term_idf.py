@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.counts import REST, TIME_TO_LIVE
-from operators.clients.qdrant.term_idf import PER_SHARD, TermIdf
+from operators.clients.qdrant.collections.counts import REST, TIME_TO_LIVE
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration
 from operators.query.terms import rarity

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from operators.clients.chat import ChatModel
 from operators.clients.rerankers import Reranker, RerankRequest
-from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.chat.servers import HEADERS, Make, openai

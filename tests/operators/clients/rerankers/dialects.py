@@ -12,9 +12,13 @@ import pytest
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Reranker, RerankRequest
-from operators.clients.rerankers.cohere import CohereReranker, VoyageReranker
-from operators.clients.rerankers.tei import TeiPairReranker, TeiReranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import (
+    CohereReranker,
+    TeiPairReranker,
+    TeiReranker,
+    VllmPairReranker,
+    VoyageReranker,
+)
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend

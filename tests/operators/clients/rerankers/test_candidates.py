@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import FRAME, LEAST, Candidates, room
-from operators.clients.rerankers.numbered import CAPACITY
+from operators.clients.rerankers.listwise import CAPACITY
 from operators.query.backend_answers import Scores
 from operators.ranking.candidate import Candidate
 from operators.ranking.head import rerank

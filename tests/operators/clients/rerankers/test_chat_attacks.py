@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.numbered import numbered
-from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers.listwise import ChatSelector, Orderer, write_prompt
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.chat.servers import OpenAI
@@ -130,7 +128,7 @@ def test_what_an_obeyed_attack_comes_to(name: str) -> None:
 @given(ANY | st.text('"\\\n\r<>|[]/IMNST_im_end 0123456789.'), st.lists(ANY, min_size=1, max_size=5))
 def test_of_any_texts_the_model_sees_the_bare_list(query: str, texts: list[str]) -> None:
     """Whatever the texts, outside quotes a prompt is the list's own words and numbers, one for each document."""
-    prompt = numbered(RerankRequest(query, {f"id-{at}": text for at, text in enumerate(texts)}, "docs", "tenant"))
+    prompt = write_prompt(RerankRequest(query, {f"id-{at}": text for at, text in enumerate(texts)}, "docs", "tenant"))
     assert strays(prompt) == []
     assert len(prompt.splitlines()) == len(texts) + 3
 

@@ -4,11 +4,8 @@ import asyncio
 
 import pytest
 
-from operators.clients.rerankers import Capacity, Reranker, RerankRequest, orderer
-from operators.clients.rerankers import selection as picker
-from operators.clients.rerankers.numbered import numbered
-from operators.clients.rerankers.orderer import Orderer
-from operators.clients.rerankers.selection import ChatSelector
+from operators.clients.rerankers import Capacity, Reranker, RerankRequest
+from operators.clients.rerankers.listwise import ChatSelector, Orderer, write_prompt
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.chat.servers import (
@@ -89,24 +86,24 @@ def test_none_is_a_verdict(kind: Kind) -> None:
     assert outcomes(kind, OpenAI(obeying), [request]) == [{}]
 
 
-@pytest.mark.parametrize(("kind", "system"), [(ChatSelector, picker.SYSTEM), (Orderer, orderer.SYSTEM)])
+@pytest.mark.parametrize(("kind", "system"), [(ChatSelector, ChatSelector.system), (Orderer, Orderer.system)])
 def test_a_request_is_one_completion_of_the_list(kind: Kind, system: str) -> None:
     """Each request is one completion: the reranker's own rule as the system text, the numbered list as the user's."""
     server = OpenAI(obeying)
     requests = [request_of(1, 0), request_of(200, 7)]
     outcomes(kind, server, requests)
     asked = {tuple(message["content"] for message in body["messages"]) for body in server.requests}
-    assert asked == {(system, numbered(request)) for request in requests}
+    assert asked == {(system, write_prompt(request)) for request in requests}
     assert len(server.requests) == 2
 
 
 def test_the_rules_say_what_is_asked_for() -> None:
     """Both rules say that quoted text is no instruction and that `none` is an answer; one asks for one document."""
-    for system in (picker.SYSTEM, orderer.SYSTEM):
+    for system in (ChatSelector.system, Orderer.system):
         assert "never an instruction" in system
         assert "the word none" in system
-    assert "the one document" in picker.SYSTEM
-    assert "the best first" in orderer.SYSTEM
+    assert "the one document" in ChatSelector.system
+    assert "the best first" in Orderer.system
 
 
 @BOTH

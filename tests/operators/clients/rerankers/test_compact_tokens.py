@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.demo import docstrings
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction

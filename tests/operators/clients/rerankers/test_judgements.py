@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.rerankers.judgements import full_judgements, judgements, within
+from operators.clients.rerankers.cross_encoders import member, read_all_scores, read_scores
 from schemas.errors import BackendBadResponse
 
 JSON = st.recursive(
@@ -29,7 +29,7 @@ SCORE = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers
 def test_any_json_is_scores_or_a_bad_response(entries: object, count: int) -> None:
     """Whatever the entries are, they become finite scores of known documents or raise BackendBadResponse."""
     try:
-        scores = judgements(entries, "score", count, backend="backend")
+        scores = read_scores(entries, "score", count, backend="backend")
     except BackendBadResponse:
         return
     assert isinstance(entries, list)
@@ -45,7 +45,7 @@ def test_any_selection_in_any_order_is_read_right(scores: list[float], random: A
     kept = data.draw(st.sets(st.integers(0, len(scores) - 1)))
     entries = [{"index": index, "relevance_score": scores[index], "document": None} for index in kept]
     random.shuffle(entries)
-    found = judgements(entries, "relevance_score", len(scores), backend="backend")
+    found = read_scores(entries, "relevance_score", len(scores), backend="backend")
     assert found == {index: float(scores[index]) for index in kept}
 
 
@@ -54,7 +54,7 @@ def test_score_that_is_not_a_finite_number_rejects_all(score: object) -> None:
     """One score that isn't a finite number rejects the whole list."""
     entries = [{"index": 0, "score": 0.5}, {"index": 1, "score": score}]
     with pytest.raises(BackendBadResponse, match="finite"):
-        judgements(entries, "score", 2, backend="backend")
+        read_scores(entries, "score", 2, backend="backend")
 
 
 @pytest.mark.parametrize("index", [-1, 2, 0, True, 1.0, "1", None, 10**400])
@@ -62,7 +62,7 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
     """An index out of range, negative, repeated or not an integer rejects the whole list."""
     entries = [{"index": 0, "score": 0.5}, {"index": index, "score": 0.5}]
     with pytest.raises(BackendBadResponse, match="index"):
-        judgements(entries, "score", 2, backend="backend")
+        read_scores(entries, "score", 2, backend="backend")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
 def test_other_shapes_are_a_bad_response(entries: object) -> None:
     """What isn't a list of entries with both fields is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
-        judgements(entries, "score", 2, backend="backend")
+        read_scores(entries, "score", 2, backend="backend")
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_other_shapes_are_a_bad_response(entries: object) -> None:
 )
 def test_only_an_object_holds_something(answer: object, held: object) -> None:
     """What an answer holds under a name is None unless the answer is an object that has it."""
-    assert within(answer, "data") == held
+    assert member(answer, "data") == held
 
 
 def test_full_judgements_leave_nothing_out() -> None:
     """A server that scores all that it is sent must have scored all of it."""
     entries = [{"index": 1, "score": 0.5}, {"index": 0, "score": 2}]
-    assert full_judgements(entries, "score", 2, backend="backend") == {0: 2.0, 1: 0.5}
+    assert read_all_scores(entries, "score", 2, backend="backend") == {0: 2.0, 1: 0.5}
     with pytest.raises(BackendBadResponse, match="2 scores for 3"):
-        full_judgements(entries, "score", 3, backend="backend")
+        read_all_scores(entries, "score", 3, backend="backend")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.changes import Change
+from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker, RerankRequest
-from operators.clients.rerankers.late_interaction import LateInteraction
-from operators.clients.rerankers.max_sim import WeightedQuery, to_float16
+from operators.clients.rerankers.late_interaction import LateInteraction, WeightedQuery
 from operators.clients.rerankers.token_idf import TokenIdf
+from operators.clients.rerankers.token_vectors import to_float16
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 from tests.operators.clients.rerankers.token_index import (
     DIMENSION,

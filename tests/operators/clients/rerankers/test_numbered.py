@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.numbered import numbered, read_order
+from operators.clients.rerankers.listwise import read_order, write_prompt
 from schemas.errors import BackendBadResponse
 
 ORDERS = st.integers(1, 200).flatmap(lambda count: st.permutations(range(1, count + 1)))
@@ -20,14 +20,14 @@ def request_of(query: str, *texts: str) -> RerankRequest:
 
 def test_the_prompt_is_a_numbered_list_of_json_strings() -> None:
     """The model gets the query and the documents in their order from 1, each on one line, and no id."""
-    prompt = numbered(request_of('a "query"', "one\ntwo", "日本"))
+    prompt = write_prompt(request_of('a "query"', "one\ntwo", "日本"))
     assert prompt == 'Query:\n"a \\"query\\""\nDocuments:\n1. "one\\ntwo"\n2. "日本"'
 
 
 @pytest.mark.parametrize("character", ["x", "é", "日", "🙂", "\n", "<", "\ud800"])
 def test_documents_are_cut_at_300_code_points(character: str) -> None:
     """Of a document the model reads 300 code points, whatever their bytes and escapes; a query is whole."""
-    prompt = numbered(request_of("q" * 400, character * 300, character * 299 + "yz", character * 100_000))
+    prompt = write_prompt(request_of("q" * 400, character * 300, character * 299 + "yz", character * 100_000))
     shown = {"\n": "\\n", "<": "\\u003c", "\ud800": "\\ud800"}.get(character, character)
     documents = f'1. "{shown * 300}"\n2. "{shown * 299}y"\n3. "{shown * 300}"'
     assert prompt == f'Query:\n"{"q" * 400}"\nDocuments:\n{documents}'

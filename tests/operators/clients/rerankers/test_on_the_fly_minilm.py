@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from operators.clients.local.minilm.model import MiniLM
-from operators.clients.qdrant.bm25 import Bm25
+from operators.clients.local.minilm import MiniLM
+from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction

@@ -8,12 +8,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.failures import FEWEST
 from operators.clients.http.backend import resilient
-from operators.clients.http.bisection import FEWEST
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.tei import TeiPairReranker
-from operators.clients.rerankers.vllm import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import TeiPairReranker, VllmPairReranker
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.rerankers.dialects import (
     MODEL,

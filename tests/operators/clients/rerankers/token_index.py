@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.max_sim import DECIMALS
+from operators.clients.rerankers.token_vectors import DECIMALS
 from operators.indexing.collection import configuration, indexes
 from operators.query.backend_answers import Embedding
 from schemas.document import NAMESPACE, TOKEN_IDS

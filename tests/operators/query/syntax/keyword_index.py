@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.phrase_endings import Counted, phrase_endings
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine

@@ -23,7 +23,7 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from operators.clients.qdrant.bm25 import Bm25, Bm25Parameters
+from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
 from operators.query.syntax.words import cut, words
 
 PLAIN = Bm25(Bm25Parameters(language="none"))

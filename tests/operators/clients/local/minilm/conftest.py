@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM
 
 
 @pytest.fixture(scope="session")

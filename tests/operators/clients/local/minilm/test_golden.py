@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.clients.local.minilm.model import MiniLM
-from operators.clients.local.minilm.weights import SHA256
+from operators.clients.local.minilm import SHA256, MiniLM
 
 pytestmark = pytest.mark.weights
 

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from operators.clients.local.minilm import graph, weights
+from operators.clients.local import minilm
 from schemas.errors import ConfigError
 
 pytestmark = pytest.mark.weights
-
-
-def _load() -> Mapping[str, NDArray[np.float32]]:
-    return weights.load(weights.model_file("model.safetensors"))
 
 
 def _unwanted() -> Mapping[str, NDArray[np.float32]]:
@@ -25,9 +21,9 @@ def _unwanted() -> Mapping[str, NDArray[np.float32]]:
 
 def test_a_graph_that_is_there_is_used_without_the_weights(tmp_path: Path) -> None:
     """The second start reads neither weights nor builds anything."""
-    built = graph.cached(tmp_path, _load)
-    assert hashlib.sha256(built.read_bytes()).hexdigest() == graph.BUILT_SHA256
-    assert graph.cached(tmp_path, _unwanted) == built
+    built = minilm.ensure_graph(tmp_path)
+    assert hashlib.sha256(built.read_bytes()).hexdigest() == minilm.BUILT_SHA256
+    assert minilm.ensure_graph(tmp_path, _unwanted) == built
 
 
 def _valid_onnx(_: bytes) -> bytes:
@@ -50,32 +46,34 @@ ALTERED: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("kind", ALTERED)
 def test_an_altered_graph_is_built_again(tmp_path: Path, kind: str) -> None:
     """A file that isn't the graph bit by bit is neither loaded nor kept."""
-    path = graph.cached(tmp_path, _load)
+    path = minilm.ensure_graph(tmp_path)
     built = path.read_bytes()
     path.write_bytes(ALTERED[kind](built))
-    assert graph.cached(tmp_path, _load) == path
+    assert minilm.ensure_graph(tmp_path) == path
     assert path.read_bytes() == built
 
 
 def test_the_cache_is_its_owners_alone(tmp_path: Path) -> None:
     """A directory that is made is 0700; one that is there is left as it is, as in an image."""
-    graph.cached(tmp_path / "made", _load)
+    minilm.ensure_graph(tmp_path / "made")
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     (tmp_path / "there").mkdir(mode=0o755)
-    graph.cached(tmp_path / "there", _load)
+    minilm.ensure_graph(tmp_path / "there")
     assert (tmp_path / "there").stat().st_mode & 0o777 == 0o755
 
 
 def test_processes_that_start_together_leave_one_whole_graph(tmp_path: Path) -> None:
     """Concurrent builders write the same bytes to one file and leave nothing else behind."""
-    tensors = _load()
-    builders = [threading.Thread(target=graph.cached, args=(tmp_path / "new", lambda: tensors)) for _ in range(3)]
+    tensors = minilm.load_weights()
+    builders = [
+        threading.Thread(target=minilm.ensure_graph, args=(tmp_path / "new", lambda: tensors)) for _ in range(3)
+    ]
     for builder in builders:
         builder.start()
     for builder in builders:
         builder.join()
     (left,) = (tmp_path / "new").iterdir()
-    assert left.read_bytes() == graph.build(tensors).SerializeToString()
+    assert left.read_bytes() == minilm.build_graph(tensors).SerializeToString()
 
 
 def test_a_cache_that_cannot_be_written_is_a_configuration_error(tmp_path: Path) -> None:
@@ -83,4 +81,4 @@ def test_a_cache_that_cannot_be_written_is_a_configuration_error(tmp_path: Path)
     occupied = tmp_path / "file"
     occupied.write_text("")
     with pytest.raises(ConfigError, match=f"{occupied} can't be written"):
-        graph.cached(occupied, _load)
+        minilm.ensure_graph(occupied)

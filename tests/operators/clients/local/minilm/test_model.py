@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from operators.clients.embedders import Embedder
-from operators.clients.local.minilm import weights
-from operators.clients.local.minilm.model import MiniLM
+from operators.clients.local.minilm import MiniLM, model_file
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 from tests.operators.delivery.scripted import until
@@ -143,7 +142,7 @@ def test_another_graph_is_not_loaded(cache: Path, minilm: MiniLM, tmp_path: Path
 def test_another_tokenizer_is_not_loaded(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tokenizer that isn't the published one, however little it differs, is a configuration error that names it."""
     changed = tmp_path / "tokenizer.json"
-    changed.write_bytes(weights.model_file("tokenizer.json").read_bytes() + b"\n")
-    monkeypatch.setattr(weights, "model_file", lambda name: {"tokenizer.json": changed}[name])
+    changed.write_bytes(model_file("tokenizer.json").read_bytes() + b"\n")
+    monkeypatch.setattr("operators.clients.local.minilm.model_file", lambda name: {"tokenizer.json": changed}[name])
     with pytest.raises(ConfigError, match=r"tokenizer\.json is not of the published"):
         MiniLM(cache)

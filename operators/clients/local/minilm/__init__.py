@@ -1,1 +1,0 @@
-"""all-MiniLM-L6-v2 in process."""

@@ -1,0 +1,1 @@
+"""Collections as they are: capabilities, analysers, and counts of terms and documents."""

@@ -1,0 +1,154 @@
+"""Analysers: texts as sparse vectors of BM25 terms, the same that a Qdrant server makes with its `qdrant/bm25`.
+
+A collection's terms, in documents and in queries, are made with the parameters noted at its creation. So is the rule by
+which its contexts are made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import qdrant_edge
+import structlog
+
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.query.terms import SparseVector
+from schemas.errors import ConfigError
+from schemas.settings import QdrantSettings
+from schemas.settings.qdrant import Bm25Settings, Vectors
+
+log = structlog.stdlib.get_logger(__name__)
+
+OURS: Final = "rankstream"
+"""The key of a collection's metadata by which it is rankstream's."""
+
+_BM25: Final = "bm25"
+
+_CONTEXTS: Final = "contexts"
+_BY_ACCESS: Final = "same tier and labels"
+
+NO_LANGUAGE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Parameters:
+    """The parameters of an index's terms, and of its queries' terms.
+
+    `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
+    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither.
+    """
+
+    k: float = 1.2
+    b: float = 0.75
+    avg_len: float = 256.0
+    language: str = "english"
+
+
+class Bm25:
+    """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
+
+    `name` distinguishes it from every other.
+    """
+
+    def __init__(self, parameters: Bm25Parameters | None = None) -> None:
+        self.parameters = parameters or Bm25Parameters()
+        self.name = repr(self.parameters)
+        try:
+            self._model = qdrant_edge.Bm25(_config(self.parameters))
+        except ValueError as error:
+            raise ConfigError(f"bm25: {error}") from error
+
+    def document(self, text: str) -> SparseVector:
+        """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
+        return _sparse(self._model.embed_document(_readable(text)))
+
+    def query(self, text: str) -> SparseVector | None:
+        """Return a query's terms, each of weight 1, or None if it has none."""
+        sparse = _sparse(self._model.embed_query(_readable(text)))
+        return sparse if sparse.indices else None
+
+
+def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
+    neutral = parameters.language == NO_LANGUAGE
+    return qdrant_edge.Bm25Config(
+        k=parameters.k,
+        b=parameters.b,
+        avg_len=parameters.avg_len,
+        language=None if neutral else parameters.language,
+        stopwords=qdrant_edge.StopwordsSet() if neutral else None,
+        stemmer=qdrant_edge.DisabledStemmer() if neutral else None,
+    )
+
+
+def _readable(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 can't hold, as question marks: they separate words."""
+    return text.encode(errors="replace").decode()
+
+
+def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
+    return SparseVector(vector.indices, vector.values)
+
+
+def metadata(settings: Bm25Settings) -> dict[str, Any]:
+    """A collection's metadata about its analyser, and about the documents that share a context."""
+    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS}}
+
+
+def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
+    """True if the collection has contexts that may hold words of documents that fewer sources see."""
+    there = names.dense_context in info.vectors or names.sparse_context in info.sparse_vectors
+    ours = info.metadata.get(OURS)
+    return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)
+
+
+class Analysers:
+    """The analyser of each collection: the collection's own parameters once they are read, the configured ones before.
+
+    Raises ConfigError for configured parameters that the model refuses.
+    """
+
+    def __init__(self, settings: QdrantSettings) -> None:
+        self._settings = settings
+        self._others = _model(settings.bm25)
+        self._models = {collection: _model(settings.analyser(collection)) for collection in settings.held}
+        self._warned: set[tuple[str, str]] = set()
+
+    def of(self, collection: str) -> Bm25:
+        """The model that makes this collection's terms."""
+        return self._models.get(collection, self._others)
+
+    def read(self, collection: str, metadata: Mapping[str, Any]) -> None:
+        """Take the parameters in a collection's metadata.
+
+        Without any, a collection keeps the configured parameters; so does one whose parameters can't be used, with a
+        warning. Parameters other than the configured ones are used, with a warning.
+        """
+        configured = self._settings.analyser(collection)
+        try:
+            own = _parameters(metadata)
+            model = _model(configured if own is None else own)
+        except (ValueError, ConfigError):
+            self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
+            self._models[collection] = _model(configured)
+            return
+        if own is not None and own != configured:
+            self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
+        if model.name != self.of(collection).name:
+            self._models[collection] = model
+
+    def _warn(self, collection: str, event: str, used: str) -> None:
+        if (collection, event) not in self._warned:
+            self._warned.add((collection, event))
+            log.warning(event, collection=collection, used=used)
+
+
+def _parameters(metadata: Mapping[str, Any]) -> Bm25Settings | None:
+    """The parameters in a collection's metadata, None without any; raises ValueError for others."""
+    ours = metadata.get(OURS, {})
+    if not isinstance(ours, Mapping):
+        raise ValueError("no object")
+    return Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+
+
+def _model(settings: Bm25Settings) -> Bm25:
+    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language))

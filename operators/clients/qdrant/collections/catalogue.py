@@ -1,0 +1,187 @@
+"""The catalogue: the description of each configured collection, read at the start and again every few seconds.
+
+Rules
+-----
+- Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
+- A description stays when a later reading fails.
+- A collection that the key may not see, or that fails, takes nothing from the others.
+- An alias is the collection that it stands for; it may be given to another one at any time.
+- Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
+  isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
+from operators.query.collection import MOST, Capabilities
+from operators.query.filters import ORDERING
+from schemas.document import TEXT
+from schemas.errors import BackendBadResponse, BackendError
+from schemas.settings import QdrantSettings
+
+log = structlog.stdlib.get_logger(__name__)
+
+EVERY: Final = 10.0
+"""Seconds between two readings."""
+
+_DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
+"""Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
+
+_SOON: Final = 0.5
+"""Seconds after which an outage is looked into again."""
+
+_NOT_FOUND: Final = 404
+
+Seen = Callable[[str, CollectionInfo | None], None]
+"""Gets a collection's description at each reading, None where it isn't there; called on the loop that reads."""
+
+
+class Catalogue:
+    """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
+
+    `hides`: some sources see fewer documents than others, and contexts that don't separate them are not searched.
+    """
+
+    def __init__(
+        self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = lambda *_: None, *, hides: bool = False
+    ) -> None:
+        self._qdrant = qdrant
+        self._settings = settings
+        self._seen = seen
+        self._hides = hides
+        self._analysers = Analysers(settings)
+        self._capabilities: dict[str, Capabilities] = {}
+        self._warned: set[tuple[str, str]] = set()
+        self._described: dict[str, tuple[str, object, int]] = {}
+        self._makings: Counter[str] = Counter()
+
+    def of(self, collection: str) -> Capabilities:
+        """The capabilities of a collection, by the name or the alias that the configuration has for it."""
+        known = self._capabilities.get(collection)
+        if known is None:
+            stored = self._settings.vectors.tokens is not None
+            sparse = self._settings.vectors.sparse is not None
+            context = self._settings.context.on and not self._hides
+            known = self._capabilities[collection] = Capabilities(
+                collection,
+                tokens=stored,
+                sparse=sparse,
+                dense_context=context,
+                sparse_context=context,
+                making=self._makings[collection],
+            )
+        return known
+
+    def analyser(self, collection: str) -> Bm25:
+        """The model that makes a collection's terms."""
+        return self._analysers.of(collection)
+
+    async def read(self, timeout: float) -> dict[str, BackendError]:
+        """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
+        collections = self._settings.held
+        aliases, described = await asyncio.gather(
+            self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
+        )
+        errors = {}
+        for collection, info in zip(collections, described, strict=True):
+            if isinstance(info, BackendError):
+                errors[collection] = info
+                self._warn(collection, info)
+                continue
+            self._seen(collection, info)
+            name = aliases.get(collection, collection)
+            self._note(collection, name, info)
+            if info is None:
+                self._capabilities.pop(collection, None)
+                self._analysers.read(collection, {})
+            else:
+                capabilities = self._capabilities[collection] = self._capable(collection, name, info)
+                # Documents are written to the collection by its own name.
+                self._qdrant.limits[capabilities.name] = self._qdrant.limits_of(collection)
+                self._analysers.read(collection, info.metadata)
+        return errors
+
+    async def follow(self, timeout: float) -> None:
+        """Read again and again, until cancelled; a reading may take `timeout` seconds."""
+        while True:
+            errors = await self.read(timeout)
+            lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
+            await asyncio.sleep(EVERY if lasting else _SOON)
+
+    async def _aliases(self, timeout: float) -> Mapping[str, str]:
+        try:
+            return await self._qdrant.aliases(timeout=timeout)
+        except BackendError:
+            # A key for some collections only may not list them: a name is then taken for a collection's own.
+            return {}
+
+    async def _info(self, collection: str, timeout: float) -> CollectionInfo | BackendError | None:
+        try:
+            return await self._qdrant.collection_info(collection, timeout=timeout)
+        except BackendError as error:
+            return None if error.status == _NOT_FOUND else error
+
+    def _capable(self, collection: str, name: str, info: CollectionInfo) -> Capabilities:
+        names = self._settings.vectors
+        most = info.strict.get("max_query_limit", MOST)
+        fields = self._qdrant.fields
+        indexes = {fields.name(path): described for path, described in info.indexes.items()}
+        text = indexes.get(TEXT, {}).get("params") or {}
+        contexts = not (self._hides and mixed_contexts(names, info))
+        return Capabilities(
+            name,
+            most=min(MOST, most),
+            exact=info.strict.get("search_allow_exact", True),
+            sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
+            tokens=names.tokens is not None and names.tokens in info.vectors,
+            shards=info.shards,
+            counted=self._countable(name, info),
+            hnsw_ef=info.strict.get("search_max_hnsw_ef"),
+            indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            values=info.strict.get("max_query_limit"),
+            conditions=info.strict.get("filter_max_conditions"),
+            orders=_orders(indexes) if self._settings.of_another_tool else None,
+            scoring=bool(text.get("scoring")),
+            dense_context=contexts and names.dense_context in info.vectors,
+            sparse_context=contexts and names.sparse_context in info.sparse_vectors,
+            similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
+            making=self._makings[collection],
+        )
+
+    def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
+        """Count a making of a collection that is seen not to be the one of the last reading."""
+        described = (info.shards, info.vectors, info.sparse_vectors, info.metadata) if info is not None else None
+        points = info.points if info is not None else 0
+        named, before, most = self._described.get(collection, (name, described, 0))
+        # Fingerprints distinguish the contents of rankstream's own documents: a deletion keeps the others cached.
+        fewer = self._settings.of_another_tool and points < most
+        # An alias that was given to another collection has that one's name.
+        self._makings[collection] += (named == name or info is None) and (described != before or fewer)
+        self._described[collection] = name, described, points
+
+    def _countable(self, name: str, info: CollectionInfo) -> bool:
+        if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
+            return False
+        reason = uncounted(info)
+        if reason is not None and (name, reason) not in self._warned:
+            self._warned.add((name, reason))
+            log.warning(PER_SHARD, collection=name, reason=reason)
+        return reason is None
+
+    def _warn(self, collection: str, error: BackendError) -> None:
+        if (collection, error.reason) not in self._warned:
+            self._warned.add((collection, error.reason))
+            log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
+
+
+def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
+    kinds = {field: described.get("data_type") for field, described in indexes.items()}
+    return {field: kind for field, kind in kinds.items() if kind in ORDERING}

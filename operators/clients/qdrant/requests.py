@@ -1,0 +1,70 @@
+"""Requests within the limits that the strict mode of a collection sets: batches of searches, points and changes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on a request to one collection; None is no bound.
+
+    `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
+    upsert, `conditions` those of one filter.
+    """
+
+    timeout: int | None = None
+    searches: int | None = None
+    points: int | None = None
+    conditions: int | None = None
+
+    @classmethod
+    def of(cls, strict: Mapping[str, Any]) -> Self:
+        """The limits of a collection whose strict mode is on with these settings."""
+        return cls(
+            timeout=strict.get("max_timeout"),
+            searches=strict.get("search_max_batchsize"),
+            points=strict.get("upsert_max_batchsize"),
+            conditions=strict.get("filter_max_conditions"),
+        )
+
+    def seconds(self, wanted: int) -> int:
+        """The time-out to name: the wanted one, or the longest that is allowed."""
+        return wanted if self.timeout is None else min(wanted, self.timeout)
+
+
+UNLIMITED = Limits()
+
+
+def chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
+    """Encoded points in requests of at most `limit` bytes, or one point, and `most` points."""
+    chunk: list[orjson.Fragment] = []
+    size = 0
+    for point in points:
+        if chunk and (size + len(point) > limit or len(chunk) >= most):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(orjson.Fragment(point))
+        size += len(point) + 1
+    if chunk:
+        yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New vectors and payload fields of one point; a vector that is None is removed."""
+
+    id: str
+    vectors: Mapping[str, Any]
+    payload: Mapping[str, Any]
+
+    def operations(self) -> Iterator[Mapping[str, Any]]:
+        """The change as Qdrant's operations, the payload last."""
+        given = {name: vector for name, vector in self.vectors.items() if vector is not None}
+        if given:
+            yield {"update_vectors": {"points": [{"id": self.id, "vector": given}]}}
+        if gone := sorted(self.vectors.keys() - given.keys()):
+            yield {"delete_vectors": {"points": [self.id], "vector": gone}}
+        yield {"set_payload": {"points": [self.id], "payload": self.payload}}

@@ -1,0 +1,218 @@
+"""The export of traces and metrics, by OpenTelemetry's standard environment variables.
+
+`OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` each list some of `otlp`, `console` and `none`. Default: `otlp` if an
+OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `OTEL_SDK_DISABLED=true`, nothing is
+sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
+`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it.
+
+The instruments are Prometheus's client: a sample costs it a microsecond, and OpenTelemetry's SDK eight, which a query
+pays some twenty times. Names and labels are the same in both worlds; sums and histograms are cumulative from the
+process's start.
+"""
+
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, TypeVar
+
+import structlog
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    ConsoleMetricExporter,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.samples import Sample
+
+from operators.telemetry.instruments import Instruments
+from schemas.errors import ConfigError
+
+log = structlog.stdlib.get_logger(__name__)
+
+Exporter = TypeVar("Exporter")
+
+_SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
+    "otlp": lambda: BatchSpanProcessor(OTLPSpanExporter()),
+    "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
+}
+_METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
+    "otlp": OTLPMetricExporter,
+    "console": ConsoleMetricExporter,
+}
+
+_INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
+
+
+def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
+    """The provider of tracers; `extra` processors get every span, too. Raises ConfigError for an unknown exporter."""
+    processors = _exporters("TRACES", _SPANS, extra)
+    if not processors:
+        return trace.NoOpTracerProvider()
+    provider = TracerProvider(resource=_resource())
+    for processor in processors:
+        provider.add_span_processor(processor)
+    return provider
+
+
+def metric_export(instruments: Instruments) -> "MetricExport | None":
+    """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
+    exporters = _exporters("METRICS", _METRICS, ())
+    interval = _variable(_INTERVAL) or "60000"
+    if not interval.isdecimal() or not int(interval):
+        raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
+    return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
+
+
+def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: Iterable[Exporter]) -> list[Exporter]:
+    variable = f"OTEL_{signal}_EXPORTER"
+    endpoint = _variable("OTEL_EXPORTER_OTLP_ENDPOINT") or _variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    listed = _variable(variable) or ("otlp" if endpoint else "none")
+    names = [name.strip() for name in listed.split(",")]
+    for name in names:
+        if name not in {*known, "none"}:
+            raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
+    if _variable("OTEL_SDK_DISABLED").lower() == "true":
+        return []
+    # Most have a thread from the moment they are made.
+    return [*extra, *(known[name]() for name in names if name != "none")]
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _resource() -> Resource:
+    return Resource.create({SERVICE_NAME: "rankstream"}).merge(OTELResourceDetector().detect())
+
+
+_CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+_UNITS: Final = {"seconds": "s", "bytes": "By"}
+_BOUND: Final = "le"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def metrics_data(families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
+    """The families as one resource's metrics; times in Unix nanoseconds."""
+    metrics = [_metric(family, started_ns, now_ns) for family in families]
+    scope = ScopeMetrics(InstrumentationScope("rankstream"), metrics, "")
+    return MetricsData([ResourceMetrics(resource, [scope], "")])
+
+
+class MetricExport:
+    """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
+
+    def __init__(
+        self, registry: CollectorRegistry, exporters: Sequence[MetricExporter], resource: Resource, interval: float
+    ) -> None:
+        self._registry = registry
+        self._exporters = exporters
+        self._resource = resource
+        self._interval = interval
+        self._started_ns = time.time_ns()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """Send the metrics once more, and end, within `timeout` seconds."""
+        self._closing.set()
+        self._thread.join(timeout)
+        for exporter in self._exporters:
+            exporter.shutdown(timeout_millis=0)
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            ending = self._closing.wait(self._interval)
+            data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
+            for exporter in self._exporters:
+                self._send(exporter, data)
+
+    def _send(self, exporter: MetricExporter, data: MetricsData) -> None:
+        try:
+            result = exporter.export(data)
+        except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
+            log.warning("metrics were not exported", error=type(error).__name__)
+        else:
+            if result is not MetricExportResult.SUCCESS:
+                log.warning("metrics were not exported", exporter=type(exporter).__name__)
+
+
+def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
+    unit = _UNITS.get(family.name.rpartition("_")[2], "1")
+    if family.type == "histogram":
+        histogram = Histogram(_histograms(family.samples, started_ns, now_ns), _CUMULATIVE)
+        return Metric(family.name, family.documentation, unit, histogram)
+    counts = family.type == "counter"
+    name = f"{family.name}_total" if counts else family.name
+    points = [
+        NumberDataPoint(sample.labels, started_ns, now_ns, sample.value)
+        for sample in family.samples
+        if sample.name == name
+    ]
+    data = Sum(points, _CUMULATIVE, is_monotonic=True) if counts else Gauge(points)
+    return Metric(name, family.documentation, unit, data)
+
+
+def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> list[HistogramDataPoint]:
+    buckets: dict[Labels, list[Sample]] = defaultdict(list)
+    sums: dict[Labels, float] = {}
+    for sample in samples:
+        labels = tuple((name, value) for name, value in sample.labels.items() if name != _BOUND)
+        if sample.name.endswith("_bucket"):
+            buckets[labels].append(sample)
+        elif sample.name.endswith("_sum"):
+            sums[labels] = sample.value
+    return [_histogram(labels, each, sums[labels], started_ns, now_ns) for labels, each in buckets.items()]
+
+
+def _histogram(
+    labels: Labels, buckets: Sequence[Sample], total: float, started_ns: int, now_ns: int
+) -> HistogramDataPoint:
+    # Prometheus's buckets hold those below them, too; the last one's bound is infinite.
+    counts = [0, *(int(bucket.value) for bucket in buckets)]
+    return HistogramDataPoint(
+        attributes=dict(labels),
+        start_time_unix_nano=started_ns,
+        time_unix_nano=now_ns,
+        count=counts[-1],
+        sum=total,
+        bucket_counts=[after - before for before, after in pairwise(counts)],
+        explicit_bounds=[float(bucket.labels[_BOUND]) for bucket in buckets[:-1]],
+        # Not kept; the protocol need not have them.
+        min=None,  # type: ignore[arg-type]
+        max=None,  # type: ignore[arg-type]
+        exemplars=[exemplar for bucket in buckets for exemplar in _exemplars(bucket, now_ns)],
+    )
+
+
+def _exemplars(bucket: Sample, now_ns: int) -> list[Exemplar]:
+    exemplar = bucket.exemplar
+    if exemplar is None:
+        return []
+    at = int(float(exemplar.timestamp) * 1e9) if exemplar.timestamp is not None else now_ns
+    trace_id, span_id = int(exemplar.labels["trace_id"], 16), int(exemplar.labels["span_id"], 16)
+    return [Exemplar({}, exemplar.value, at, span_id, trace_id)]

@@ -1,0 +1,116 @@
+"""The log of a backend that fails and is well again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from operators.clients.failures import INTERVAL
+from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.qdrant.answers import QDRANT
+from schemas.errors import BackendError
+from tests.operators.clients.http.resilience import BREAK, Clock, Scripted, ask, guarding
+from tests.operators.clients.http.serving import answering, json_response
+
+Lines = list[MutableMapping[str, Any]]
+
+
+def logged(server: Scripted, scenario: Callable[[Backend, Clock], Awaitable[object]]) -> Lines:
+    """What is logged while the scenario runs."""
+
+    async def run() -> None:
+        clock = Clock()
+        async with guarding(server, clock=clock) as guarded:
+            await scenario(guarded, clock)
+
+    with capture_logs() as lines:
+        asyncio.run(run())
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error"),
+    [
+        (500, "unavailable", "backend: status 500"),
+        (401, "unauthorized", "backend: status 401"),
+        (404, "bad_response", "backend: status 404"),
+    ],
+)
+def test_an_outage_is_one_warning_and_its_end(status: int, reason: str, error: str) -> None:
+    """However many requests fail in a minute: one warning says who, where and why, and one line that it is over."""
+    server = Scripted([status])
+
+    async def scenario(guarded: Backend, clock: Clock) -> None:
+        for _ in range(4):
+            await ask(guarded)
+            clock.pass_by(1.0)
+        server.then(200)
+        for _ in range(3):
+            await ask(guarded)
+
+    failing, well = logged(server, scenario)
+    address = failing.pop("address")
+    assert address.startswith("http://127.0.0.1:")
+    told = {"event": "backend is failing", "backend": "backend", "reason": reason, "error": error, "failed": 1}
+    assert failing == {**told, "log_level": "warning"}
+    over = {"event": "backend is well again", "backend": "backend", "address": address, "reason": reason}
+    assert well == {**over, "after_s": 4.0, "failed": 4, "log_level": "info"}
+
+
+def test_a_long_outage_is_said_once_a_minute() -> None:
+    """An hour with a request a second: a line a minute, and all failures counted, up to a minute ago."""
+    server = Scripted([401])
+
+    async def scenario(guarded: Backend, clock: Clock) -> None:
+        for _ in range(200):
+            await ask(guarded)
+            clock.pass_by(INTERVAL / 10)
+
+    lines = logged(server, scenario)
+    assert [line["failed"] for line in lines] == [1] + [10] * 19
+
+
+def test_a_break_that_a_retry_mends_is_over_at_once() -> None:
+    """A try that failed is said, with the address and the cause, and so is that the next one was answered."""
+    lines = logged(Scripted([BREAK, 200]), lambda guarded, _: ask(guarded))
+    assert [line["event"] for line in lines] == ["backend is failing", "backend is well again"]
+    assert lines[0]["error"] == f"backend at {lines[0]['address']}: the connection broke"
+
+
+def test_a_refused_request_is_no_outage() -> None:
+    """A request that is refused for what is in it is said as that, and no success takes it back."""
+    lines = logged(Scripted([400, 200]), lambda guarded, _: asyncio.gather(ask(guarded), ask(guarded)))
+    assert [line["event"] for line in lines] == ["backend refuses requests"]
+
+
+def test_a_key_for_one_of_two_collections() -> None:
+    """The collection that the key may not see is said once, and never taken back by the one that it may see."""
+
+    async def one_of_two(request: web.Request) -> web.Response:
+        if request.path.startswith("/collections/mine/"):
+            return json_response({})
+        return json_response({"status": {"error": "Forbidden: Access to collection theirs is required"}}, 403)
+
+    async def scenario() -> None:
+        async with answering(one_of_two) as url:
+            qdrant = resilient(Endpoint("qdrant", url, http_transport(), {"api-key": "sesame"}, dialect=QDRANT))
+            for _ in range(20):
+                for collection in ("mine", "theirs"):
+                    try:
+                        await qdrant.ask(
+                            f"/collections/{collection}/points", {}, lambda _: None, timeout=10, repeatable=True
+                        )
+                    except BackendError:
+                        assert collection == "theirs"
+            await qdrant.aclose()
+
+    with capture_logs() as lines:
+        asyncio.run(scenario())
+    (line,) = lines
+    assert line["collection"] == "theirs"
+    assert line["reason"] == "unauthorized"
+    assert line["error"] == "qdrant: status 403: Forbidden: Access to collection theirs is required"
