@@ -15,7 +15,7 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.query.backend_answers import RerankScores
-from operators.query.canonical import Canonical, Shape, canonical
+from operators.query.canonical import CanonicalQuery, Shape, canonical
 from operators.query.collection import MOST
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
@@ -177,7 +177,7 @@ class PoolRanker:
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
-    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> Canonical:
+    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
         return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)

@@ -20,7 +20,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Canonical:
+class CanonicalQuery:
     """One query. `limit` is the page's size, 1 to 200; `now` the query's clock in Unix seconds, `own_clock` whether the
     event named it, and `current_cycle` its clock in cycles.
 
@@ -77,10 +77,10 @@ _START: Final = After(None, 0)
 
 def canonical(
     event: QueryEvent, source: str | None, destination: str, namespace: str, now: float, cursor: Cursor | None = None
-) -> Canonical:
+) -> CanonicalQuery:
     """The event's canonical query; `destination`, `namespace` and `now` stand in for what it doesn't say."""
     text = nfc(event.text) if event.text is not None else None
-    return Canonical(
+    return CanonicalQuery(
         query_id=event.query_id,
         source=source,
         destination=event.destination if event.destination is not None else destination,

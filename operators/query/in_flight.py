@@ -9,7 +9,7 @@ from operators.access.firewall import AccessFilter, find_forbidden
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
 from operators.query.backend_answers import Embedding, Hits
-from operators.query.canonical import Canonical
+from operators.query.canonical import CanonicalQuery
 from operators.query.cloud_event import CloudEvent
 from operators.query.collection import Capabilities
 from operators.query.cursor import After
@@ -50,7 +50,7 @@ class Query:
     `collection` is Qdrant's; empty for a query that was denied, which has no access filter, either.
     """
 
-    canonical: Canonical
+    canonical: CanonicalQuery
     plan: RankingPlan
     collection: str = ""
     denial: Denial | None = None

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
-from operators.query.canonical import Canonical, canonical
+from operators.query.canonical import CanonicalQuery, canonical
 from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
@@ -82,11 +82,11 @@ class Normaliser:
         visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
         return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
 
-    def _request(self, event: QueryEvent, query: Canonical) -> Asked:
+    def _request(self, event: QueryEvent, query: CanonicalQuery) -> Asked:
         profile = self.planner.profile(event)
         return Asked(query.source, query.destination, query.collection, query.namespace, READ, profile)
 
-    def _scope(self, event: QueryEvent, query: Canonical, plan: RankingPlan, policy: SourcePolicy) -> Scope:
+    def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
         filters = [each.model_dump(mode="json") for each in query.filters]
         return Scope(
             source=query.source,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from operators.query.canonical import Canonical
+from operators.query.canonical import CanonicalQuery
 from operators.query.cursor import After
 from schemas.document import CREATED, VERSION
 
@@ -108,7 +108,7 @@ def _moment(microseconds: int) -> str:
     return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"
 
 
-def wanted_order(asked: Canonical) -> Mapping[str, Any]:
+def wanted_order(asked: CanonicalQuery) -> Mapping[str, Any]:
     """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
     order: dict[str, Any] = dict(_NEWEST)
     if asked.order_by is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from operators.query.canonical import Canonical, Shape
+from operators.query.canonical import CanonicalQuery, Shape
 from operators.ranking.run import Facts, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
@@ -37,30 +37,30 @@ class RankingPlan:
     decay: tuple[DecayTier, ...]
     include_reflections: bool
 
-    def extractor(self, asked: Canonical) -> str | None:
+    def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
         temporal = self.recipe.stage(Temporal)
         wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
-    def settled(self, asked: Canonical) -> Canonical:
+    def settled(self, asked: CanonicalQuery) -> CanonicalQuery:
         """The query as this plan answers it: a recipe that needs no legs ranks what others only look up."""
         ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
         return replace(asked, shape=Shape.SEARCH) if ranked else asked
 
-    def reranks(self, asked: Canonical) -> int:
+    def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
         wanted = self._by_model(asked) and self.recipe.reranking is not None
         return self.profile.rerank_top if wanted else 0
 
-    def picks(self, asked: Canonical) -> int:
+    def picks(self, asked: CanonicalQuery) -> int:
         """The number of candidates of which the chat model selects one."""
         return self.picking.top_k if self.picking is not None and self._by_model(asked) else 0
 
-    def _by_model(self, asked: Canonical) -> bool:
+    def _by_model(self, asked: CanonicalQuery) -> bool:
         return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
 
-    def facts(self, asked: Canonical, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
+    def facts(self, asked: CanonicalQuery, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
             now=now,

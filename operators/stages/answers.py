@@ -28,7 +28,7 @@ from operators.caching.answer_cache import AnswerCache, Coalescer
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, direction, fingerprint
-from operators.query.canonical import Canonical, Shape
+from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
@@ -226,7 +226,7 @@ def _likeness(query: InFlight) -> Likeness | None:
     return Likeness(where, _fingerprint(asked), same=asked.vector is not None) if where is not None else None
 
 
-def _fingerprint(asked: Canonical) -> bytes:
+def _fingerprint(asked: CanonicalQuery) -> bytes:
     text = asked.text or ""
     if asked.vector is None:
         return fingerprint(*(_bytes(word) for word in wording(text)))

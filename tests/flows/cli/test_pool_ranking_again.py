@@ -48,7 +48,7 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=wrong):
             find_recipe(wrong, SHIPPED)
     path.write_text("stages: [{rrf: {k: 1.0e+9}}]\n")
-    with pytest.raises(ConfigError, match=rf"{path}: rrf\.k: .*1000000 or less is expected"):
+    with pytest.raises(ConfigError, match=rf"{path}: rrf\.k: .*Input should be less than or equal to 1000000"):
         find_recipe(str(path), SHIPPED)
 
 

@@ -73,7 +73,7 @@ def test_a_line_that_cannot_be_ranked_leaves_the_others() -> None:
         6: ({"query": {"query_id": "q", "text": "x"}}, "legs: missing"),
         7: (asked("q", recipe="composite"), "now: required by the stage temporal"),
         8: (asked("q", recipe="[red]nope"), "recipe: not configured"),
-        9: (asked("q", overrides={"score": {"alpha": 7}}), "score.alpha: 1 or less is expected"),
+        9: (asked("q", overrides={"score": {"alpha": 7}}), "score.alpha: Input should be less than or equal to 1"),
         11: (asked("q", text="y" * 9000), "text: 9000 characters, at most 8192"),
     }
     lines = [bad[number][0] if number in bad else asked(f"q{number}") for number in range(1, 13)]
@@ -127,7 +127,7 @@ def test_a_recipe_in_a_file_ranks_every_pool_and_explains(tmp_path: Path) -> Non
     ("content", "said"),
     [
         (None, "No such file"),
-        ("stages: [{score: {alpha: 2}}]\n", "score.alpha: 1 or less is expected"),
+        ("stages: [{score: {alpha: 2}}]\n", "score.alpha: Input should be less than or equal to 1"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path: Path, content: str | None, said: str) -> None:

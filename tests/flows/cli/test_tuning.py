@@ -200,8 +200,8 @@ def test_queries_without_a_relevant_document_have_no_say() -> None:
     ("wanted", "said"),
     [
         (Wanted("score", "beta", None, (1,)), "score.beta: the stage has no such parameter"),
-        (Wanted("score", "alpha", None, (0.5, 2)), "score.alpha: 1 or less is expected"),
-        (Wanted("score", "alpha", None, ("0.5",)), "score.alpha: a number is expected"),
+        (Wanted("score", "alpha", None, (0.5, 2)), "score.alpha: Input should be less than or equal to 1"),
+        (Wanted("score", "alpha", None, ("0.5",)), "score.alpha: Input should be a valid number"),
         (Wanted("dedupe"), "dedupe: no parameter of it is a number"),
         (Wanted("temporal", "boost", None, (1.0,)), "no recipe has the stages temporal"),
     ],

@@ -33,7 +33,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("run --bogus", 2, "No such option: --bogus (see rankstream run --help)"),
         ("run --replicas 0", 2, "'--replicas'"),
         ("run --config missing.yaml", 2, "missing.yaml: No such file or directory"),
-        ("run --config wrong.yaml", 2, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
+        ("run --config wrong.yaml", 2, "kafka.client: Input should be 'librdkafka' or 'kafka-python'"),
         ("run --config away.yaml", 1, "no Kafka broker answers at 127.0.0.1:"),
         ("index --config away.yaml --from missing.jsonl", 2, "'missing.jsonl' does not exist"),
         ("index --config away.yaml --from documents.jsonl", 1, "no Kafka broker answers at 127.0.0.1:"),
@@ -81,7 +81,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("collections --config unmade.yaml", 2, "the embedded Qdrant can't use"),
         ("check --part disk", 2, "'disk' is not one of"),
         ("schema nope", 2, "Invalid value for 'name': 'nope' is not one of"),
-        ("config --config wrong.yaml", 2, "kafka.client: 'librdkafka' or 'kafka-python' is expected"),
+        ("config --config wrong.yaml", 2, "kafka.client: Input should be 'librdkafka' or 'kafka-python'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.canonical import Canonical, Shape, canonical
+from operators.query.canonical import CanonicalQuery, Shape, canonical
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Eq, OrderBy
 from schemas.query import QueryEvent
@@ -16,7 +16,7 @@ YEAR = {"field": "year", "op": "eq", "value": 2024}
 ORDER = {"field": "year", "direction": "desc"}
 
 
-def asked(at: Cursor | None = None, **fields: Any) -> Canonical:
+def asked(at: Cursor | None = None, **fields: Any) -> CanonicalQuery:
     """The canonical query of an event with these fields."""
     event = QueryEvent.model_validate({"query_id": "q", **fields})
     return canonical(event, "shop", "default", "public", 5.0, at)
@@ -24,7 +24,7 @@ def asked(at: Cursor | None = None, **fields: Any) -> Canonical:
 
 def test_what_the_event_does_not_say_is_filled_in() -> None:
     """Destination, namespace, clock and page size have their defaults; the rest is nothing."""
-    assert asked(text="t") == Canonical(
+    assert asked(text="t") == CanonicalQuery(
         query_id="q",
         source="shop",
         destination="default",

@@ -92,8 +92,8 @@ def test_changes_are_an_object(changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "named", "bound"),
     [
-        ({"alpha": 1.5}, "score.alpha: ", "1 or less is expected (1.5)"),
-        ({"alpha": -1}, "score.alpha: ", "0 or more is expected (-1)"),
+        ({"alpha": 1.5}, "score.alpha: ", "Input should be less than or equal to 1 (1.5)"),
+        ({"alpha": -1}, "score.alpha: ", "Input should be greater than or equal to 0 (-1)"),
         ({"alpha": "0.5"}, "score.alpha: ", "('0.5')"),
         ({"alpha": True}, "score.alpha: ", "(true)"),
         ({"beta": 0.5}, "score.beta: ", "(0.5)"),

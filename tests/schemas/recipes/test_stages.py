@@ -16,8 +16,8 @@ BEYOND_NUMBERS = [
     *((*name, math.nextafter(most, math.inf), most) for name, (_, most) in NUMBERS.items()),
 ]
 BEYOND_INTEGERS = [
-    *((*name, least - 1, rf"{least} or more is expected") for name, (least, _) in INTEGERS.items()),
-    *((*name, most + 1, rf"({most} or less|less than {most + 1}) is expected") for name, (_, most) in INTEGERS.items()),
+    *((*name, least - 1, rf"greater than or equal to {least}") for name, (least, _) in INTEGERS.items()),
+    *((*name, most + 1, rf"less than (or equal to {most}|{most + 1})") for name, (_, most) in INTEGERS.items()),
 ]
 
 
@@ -54,10 +54,8 @@ def test_a_number_may_be_its_bounds(stage: str, parameter: str) -> None:
 @pytest.mark.parametrize(("stage", "parameter", "value", "bound"), BEYOND_NUMBERS)
 def test_a_number_just_beyond_its_bound(stage: str, parameter: str, value: float, bound: float) -> None:
     """The next float outside is refused, with stage, parameter, bound and value."""
-    expected = (
-        rf"{stage}\.{parameter}: {re.escape(f'{bound:.12g}')} or (more|less) is expected {re.escape(quoted(value))}"
-    )
-    assert re.fullmatch(expected, refusal(stage, parameter, value))
+    expected = f"(greater|less) than or equal to {re.escape(f'{bound:.12g}')} {re.escape(quoted(value))}"
+    assert re.fullmatch(rf"{stage}\.{parameter}: Input should be {expected}", refusal(stage, parameter, value))
 
 
 @pytest.mark.parametrize(("stage", "parameter"), INTEGERS)
@@ -156,7 +154,9 @@ def test_k_may_be_anything_but_next_to_nothing() -> None:
     for k in (-1e300, -1.0, 0.0, 0.001, 1e6):
         assert read("rrf", "k", k) == k
     assert re.fullmatch(r"rrf\.k: .*0 or less, or 0\.001 or more .*0\.000999.*", refusal("rrf", "k", 0.000999))
-    assert re.fullmatch(r"rrf\.k: 1000000 or less is expected .*", refusal("rrf", "k", math.nextafter(1e6, math.inf)))
+    assert re.fullmatch(
+        r"rrf\.k: Input should be less than or equal to 1000000 .*", refusal("rrf", "k", math.nextafter(1e6, math.inf))
+    )
 
 
 def test_neutral_is_the_bound_or_a_share() -> None:

@@ -78,14 +78,14 @@ def test_the_environment_goes_over_the_files_profiles(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("profile", "said"),
     [
-        ({"over_sample": 1001}, "profiles.deep.over_sample: 1000 or less is expected"),
-        ({"over_sample": -1}, "profiles.deep.over_sample: 0 or more is expected"),
-        ({"rerank_top": 1001}, "profiles.deep.rerank_top: 1000 or less is expected"),
-        ({"rerank_top": -1}, "profiles.deep.rerank_top: 0 or more is expected"),
-        ({"half_life_days": 0}, "profiles.deep.half_life_days: more than 0 is expected"),
-        ({"half_life_days": 2e6}, "profiles.deep.half_life_days: 1000000 or less is expected"),
+        ({"over_sample": 1001}, "profiles.deep.over_sample: Input should be less than or equal to 1000"),
+        ({"over_sample": -1}, "profiles.deep.over_sample: Input should be greater than or equal to 0"),
+        ({"rerank_top": 1001}, "profiles.deep.rerank_top: Input should be less than or equal to 1000"),
+        ({"rerank_top": -1}, "profiles.deep.rerank_top: Input should be greater than or equal to 0"),
+        ({"half_life_days": 0}, "profiles.deep.half_life_days: Input should be greater than 0"),
+        ({"half_life_days": 2e6}, "profiles.deep.half_life_days: Input should be less than or equal to 1000000"),
         ({"half_life_days": float("nan")}, "profiles.deep.half_life_days: "),
-        ({"caches": ["disk"]}, "profiles.deep.caches.0: 'exact' or 'semantic' is expected"),
+        ({"caches": ["disk"]}, "profiles.deep.caches.0: Input should be 'exact' or 'semantic'"),
         ({"oversample": 5}, "profiles.deep.oversample: no such key"),
         ({"semantic": "maybe"}, "profiles.deep.semantic: "),
         (5, "profiles.deep: a mapping is expected"),
@@ -144,7 +144,7 @@ def test_a_whole_section_of_recipes_comes_from_the_environment(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
-        ({"stages": [{"score": {"alpha": 2}}]}, ("score.alpha", "1 or less is expected")),
+        ({"stages": [{"score": {"alpha": 2}}]}, ("score.alpha", "Input should be less than or equal to 1")),
         ({"stages": ["score", {"dedupe": {"limits": 3}}]}, ("dedupe.limits", "no such key; did you mean limit?")),
         ({"stages": ["score", "rrf"]}, ("only the first may be a fusion",)),
         ({"stages": ["nope"]}, ("no such stage",)),
@@ -236,9 +236,9 @@ def test_a_tier_of_decay_comes_from_the_environment(monkeypatch: pytest.MonkeyPa
     [
         (
             {"half_life_days": -1},
-            "decay.destinations.default.half_life_days: 0 or more is expected",
+            "decay.destinations.default.half_life_days: Input should be greater than or equal to 0",
         ),
-        ({"mode": "linear"}, "decay.destinations.default.mode: 'exponential' or 'step' is expected"),
+        ({"mode": "linear"}, "decay.destinations.default.mode: Input should be 'exponential' or 'step'"),
         ({"halflife": 1}, "decay.destinations.default.halflife: no such key; did you mean half_life_days?"),
     ],
 )
