@@ -119,8 +119,8 @@ def tune(
         list[Wanted],
         typer.Argument(
             parser=parse_wanted,
-            metavar="STAGE[.PARAMETER[=V,V]]...",
-            help="What to tune, together: stages (or fuse, or all), parameters, or their values to try.",
+            metavar="STAGE[.PARAMETER[=V,V]]",
+            help="Stages (or fuse, or all), parameters, or their values to try, which are tuned together.",
         ),
     ],
     qrels: Qrels,
