@@ -31,7 +31,7 @@ from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.fallback import fallback
 from operators.delivery.ledger import Ledger, Transaction
 from operators.query.message import OutputRecord
-from operators.runtime.batching.bisection import divided
+from operators.runtime.batching.policy import divided
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import RetriableDelivery
 

@@ -6,19 +6,19 @@ from typing import Final
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
 from operators.delivery.consumer_loop import ConsumerLoop
-from operators.runtime.stage import Messages
+from operators.query.message import Message
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import FatalDelivery
 
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class _Partition(StatelessSourcePartition[Messages]):
+class _Partition(StatelessSourcePartition[list[Message]]):
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._loop = consumer_loop
         self._wakeup = wakeup
 
-    def next_batch(self) -> list[Messages]:
+    def next_batch(self) -> list[list[Message]]:
         woken = self._wakeup.wait()
         messages = self._loop.take()
         return [messages] if woken or messages else []
@@ -27,7 +27,7 @@ class _Partition(StatelessSourcePartition[Messages]):
         return _PAST
 
 
-class MessageSource(DynamicSource[Messages]):
+class MessageSource(DynamicSource[list[Message]]):
     """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:

@@ -6,7 +6,7 @@ from bytewax.dataflow import Stream, operator
 from operators.delivery.dead_letters import undeliverable
 from operators.indexing.document import DocumentInFlight
 from operators.query.message import OutputRecord, Rejected
-from operators.runtime.stage import Batch
+from operators.runtime.stage import Batch, Batches
 from operators.telemetry.signals import Signals
 
 
@@ -22,7 +22,7 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
 
 @operator
 def publish_watermarks(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], watermarks: str, dead_letters: str, signals: Signals
+    step_id: str, up: Batches, watermarks: str, dead_letters: str, signals: Signals
 ) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
@@ -31,8 +31,8 @@ def publish_watermarks(
             return undeliverable(item, dead_letters, signals)
         return watermark(item, watermarks)
 
-    def written(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
+    def process_batch(batches: list[Batch]) -> list[list[OutputRecord]]:
         records = [ended(item) for items in batches for item in items]
         return [records] if records else []
 
-    return op.flat_map_batch("records", up, written)
+    return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)

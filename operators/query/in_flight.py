@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from operators.query.cloud_event import CloudEvent
 from operators.query.cursor import After
 from operators.query.embedding import Embedding
 from operators.query.hits import Hits
-from operators.query.message import Message
+from operators.query.message import Message, Rejected
 from operators.query.outcome import Outcome
 from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
@@ -25,7 +25,7 @@ from operators.query.syntax.expression import Parsed
 from operators.query.trace import Trace
 from operators.ranking.temporal_expressions import TemporalExpression
 from schemas.denial import Denial
-from schemas.errors import Reason
+from schemas.errors import BackendError, DeadLetterClass, Reason
 
 _UNKNOWN: Final = Capabilities("")
 
@@ -81,7 +81,10 @@ class CacheLookup:
 
 @dataclass(slots=True)
 class Retrieval:
-    """What the legs are asked by, and where the pages of an ordered lookup end.
+    """The legs' requests, what they found, and where the pages of an ordered lookup end.
+
+    `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
+    what became of each, by leg, until all are there.
 
     `capabilities` are those of the collection. `analyser` names what made the `terms`; `uncovered`: some documents that
     match the keywords hold none of the terms.
@@ -95,6 +98,8 @@ class Retrieval:
     analyser: str | None = None
     embedding: Embedding | None = None
     temporal_expression: TemporalExpression | None = None
+    searches: Mapping[Hashable, Any] | None = None
+    found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None
 
@@ -125,6 +130,10 @@ class InFlight:
         self.trace.passed(step, seconds)
         if self.asked.canonical.debug:
             self.steps.append(Step(step, seconds * 1000, candidates))
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """The refusal of the query's message."""
+        return Rejected(self.message, kind, stage, reason, self.trace, field)
 
     def lose(self, stage: str, reason: Reason) -> None:
         """Note that a part of the answer is lost, in the answer and in the trace."""

@@ -17,7 +17,7 @@ from operators.delivery import event
 from operators.indexing.decode import DocumentDecoder
 from operators.query.message import Message, Rejected
 from operators.query.refusal import caller
-from operators.runtime.stage import applied
+from operators.runtime.stage import run_step
 from schemas import wording
 from schemas.cloud_event import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
@@ -96,7 +96,7 @@ def uncollected() -> Iterator[None]:
 
 def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> Rejected | None:
     """Decode a message, and end it if it is refused; the refusal."""
-    (item,) = applied("decode", [sent], decode, lambda each: each)
+    (item,) = run_step("decode", [sent], decode)
     if not isinstance(item, Rejected):
         return None
     refusals(answers=answers)(item)

@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from flows.process.logs import PROPAGATORS
 from operators.delivery.record_size import record_size
 from operators.query.message import Message, OutputRecord, Rejected
-from operators.runtime.stage import applied, parted
+from operators.runtime.stage import run_step, split
 from operators.stages.decode import Decoder
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
@@ -47,8 +47,8 @@ def messages(seed: int, count: int) -> list[Message]:
 
 def output_records(read: list[Message]) -> list[OutputRecord]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
-    live, passing = parted(applied("decode", read, DECODE, lambda sent: sent))
-    ended = [*passing, *applied("admit", live, admission(), lambda query: query)]
+    live, passing = split(run_step("decode", read, DECODE))
+    ended = [*passing, *run_step("admit", live, admission())]
     return [REFUSE(each) if isinstance(each, Rejected) else written(each, PUBLISH) for each in ended]
 
 

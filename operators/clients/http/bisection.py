@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from operators.runtime.batching.bisection import divided
+from operators.runtime.batching.policy import divided
 from schemas.errors import BackendBadResponse, BackendError
 
 Item = TypeVar("Item")

@@ -12,7 +12,6 @@ from bytewax.testing import TestingSink, run_main
 from operators.delivery.consumer_loop import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE
 from operators.delivery.source import MessageSource
 from operators.query.message import Message
-from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
@@ -219,7 +218,7 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         consumer.assign(FIRST, SECOND)
         got: list[list[Message]] = []
 
-        def answer(batch: Messages) -> list[Message]:
+        def answer(batch: list[Message]) -> list[Message]:
             reader.messages += batch
             origins = [message.origin for message in batch]
             answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]

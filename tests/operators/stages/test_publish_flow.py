@@ -13,6 +13,7 @@ from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
 from operators.query.message import OutputRecord, Rejected
 from operators.query.result import result_id
+from operators.runtime.stage import key
 from operators.stages.publish import Finaliser, publish
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
@@ -29,7 +30,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     """What batches become through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
-    up = op.input("in", flow, TestingSource(batches))
+    up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
     op.output("out", publish("publish", up, finaliser()), TestingSink(out))
     run_main(flow)
     return out

@@ -9,7 +9,7 @@ from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
-from operators.runtime.stage import applied
+from operators.runtime.stage import run_step
 from operators.stages.publish import Publisher
 from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace, batch_span
@@ -198,7 +198,7 @@ def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) 
 
     asked = decoder(recorded.tracer)(message({"query_id": "q", "text": CANARY}, headers=(TRACEPARENT,)))
     asked.trace.child("embed", time.monotonic(), {})
-    (rejected,) = applied("lookup", [asked], failing, lambda query: query)
+    (rejected,) = run_step("lookup", [asked], failing)
     assert isinstance(rejected, Rejected)
     record = undeliverable(rejected, "dead-letters", signals(recorded.tracer))
     assert record.trace is not None
