@@ -43,7 +43,7 @@ Vector = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a context is made of: its window, and the dense vectors of the documents in it that have one.
+    """The content of a context: its window, and the dense vectors of the documents in it that have one.
 
     `left`: which of the documents that it is written for are in it no more.
     """

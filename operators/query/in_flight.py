@@ -31,7 +31,7 @@ _UNKNOWN: Final = Capabilities("")
 
 
 class Found(NamedTuple):
-    """What a leg found, best first, by what a lookup ordered it, and what it has to say of it."""
+    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them."""
 
     hits: Hits
     values: Sequence[OrderValue] = ()

@@ -61,7 +61,7 @@ class Load(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a stage: `timeout` in seconds from submission, beside each item's own deadline.
+    """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
 
     `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
     or less is no limit.

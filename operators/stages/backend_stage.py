@@ -96,7 +96,7 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
 
     @abstractmethod
     async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:
-        """What these points have, as far as they are there, within `timeout` seconds. Raises BackendError."""
+        """The values of these points, as far as they are there, within `timeout` seconds. Raises BackendError."""
 
     @abstractmethod
     def missing(self, query: InFlight) -> list[str]:

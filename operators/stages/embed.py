@@ -23,7 +23,7 @@ from schemas.leg import VECTOR, VECTOR_CONTEXT
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """Whether the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
+    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
     an embedding.
     """
     asked, plan = query.asked.canonical, query.asked.plan

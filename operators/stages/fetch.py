@@ -127,7 +127,7 @@ def _making(query: InFlight) -> Making:
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
-    """What the legs saw of these points; where one saw a later version than another, that one."""
+    """The legs' view of these points; where one saw a later version than another, that one."""
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
         versions = dict(zip(leg.ids, leg.versions, strict=False))

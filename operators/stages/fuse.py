@@ -110,7 +110,7 @@ def take_over(query: InFlight) -> InFlight:
 
 
 def _against(query: InFlight) -> bool:
-    """Whether the vector leg would rank the wrong way round, and was not asked for that."""
+    """True if the vector leg would rank the wrong way round, and was not asked for that."""
     return not query.retrieval.capabilities.similar and VECTOR in legs(query) and vector_of(query) is not None
 
 

@@ -27,28 +27,28 @@ Marked = tuple[Watermark, int]
 
 
 class Watermarks(Protocol):
-    """What follows the watermarks topic."""
+    """The watermarks topic, as far as it is read."""
 
     async def caught_up(self, timeout: float) -> None:
         """Return once everything is read that the topic held when this was called. Raises BackendError."""
         ...
 
     def read_since(self, moment: float) -> bool:
-        """Whether everything is read that the topic held at this moment of the monotonic clock."""
+        """True if everything is read that the topic held at this moment of the monotonic clock."""
         ...
 
     @property
     def behind(self) -> bool:
-        """Whether the topic couldn't be read when that was tried last: what is known may be of any age."""
+        """True if the last try to read the topic failed: what is known may be of any age."""
         ...
 
     def of(self, collection: str, namespace: str) -> Watermark:
-        """How far the namespace is indexed; empty if nothing says so."""
+        """The namespace's watermark; empty if nothing says how far it is indexed."""
         ...
 
     @property
     def generation(self) -> int:
-        """How often a watermark went back: from there it may become once more what it was for other documents."""
+        """The number of times that a watermark went back: it may then become what it was for other documents."""
         ...
 
 

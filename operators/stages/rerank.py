@@ -78,11 +78,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether its reranker needs the query's token vectors."""
+        """True if its reranker needs the query's token vectors."""
         return self.reranker.reads != "text"
 
     def top(self, query: InFlight) -> int:
-        """How many of this query's candidates it is to read."""
+        """The number of this query's candidates that it is to read."""
         asked, plan = query.asked.canonical, query.asked.plan
         top = plan.picks(asked) if self.picking else plan.reranks(asked)
         # One candidate needs no reranker, and keeps its score.
@@ -189,7 +189,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         }
 
     def _known(self, namespace: str, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
-        """The scores that are cached, and the documents that are still to be read: none beside a verdict on all."""
+        """The scores that are cached, and the documents still to be read: none where there is a verdict on all."""
         verdict = self.verdicts.known(namespace, text, documents) if self.verdicts is not None else None
         if verdict is not None:
             return verdict, {}
@@ -199,7 +199,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
     def _read(self, query: InFlight, outcome: Scores) -> int:
-        """How many of the query's candidates the reranker has read, from the first on without a gap."""
+        """The number of candidates that the reranker has read, from the first on without a gap."""
         asked = [each.id for each in query.outcome.candidates[: self.top(query)]]
         return asked.index(outcome.unread) if isinstance(outcome, PartialScores) else len(asked)
 

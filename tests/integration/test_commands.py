@@ -131,11 +131,11 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
 
 def test_bytewaxs_own_command_runs_a_replica(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
     """Configured by the file that a variable names, it answers a query, and SIGTERM ends it with 0 after a drain."""
-    with stub_backends() as stubs:
+    with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
         config = tmp_path / "rankstream.yaml"
         settings = {
             "kafka": kafka(broker, topic_names),
-            "qdrant": {"url": stubs.qdrant, "dimension": DIMENSION, "timeout": 20},
+            "qdrant": {"url": qdrant, "dimension": DIMENSION, "timeout": 20},
             "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
             "rerank": {"kind": "none"},
             "limits": {"timeout": 60},

@@ -134,7 +134,7 @@ class Backlog(Generic[Request, Outcome]):
         demands = [[demand for _, demand in asked] for asked in tenants.values()]
         needs = [needed(each) for each in demands]
         rates = max_min(needs, rate)
-        # A tenant that comes anew, or again, has no claim to what it did not ask for before.
+        # A tenant that comes, or comes again, has no claim to what it did not ask for before.
         earliest = min((self._served[tenant] for tenant in tenants if tenant in self._served), default=0.0)
         queues: list[tuple[float, float, int, Iterator[tuple[PendingRequest[Request, Outcome], int]]]] = []
         for place, (tenant, asked) in enumerate(tenants.items()):
@@ -173,7 +173,7 @@ class Backlog(Generic[Request, Outcome]):
     def _in_time(
         self, offered: Sequence[tuple[PendingRequest[Request, Outcome], int]], counts: Sequence[int], now: float
     ) -> Iterator[int]:
-        """How many units of each the call takes, to be answered before the deadline of each request in it."""
+        """The units of each that the call takes, to be answered before the deadline of each request in it."""
         least = self._batching.least
         if least is None:
             yield from counts

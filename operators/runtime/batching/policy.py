@@ -26,11 +26,11 @@ class Waiting(NamedTuple, Generic[Request]):
 
 
 class BatchingPolicy(Protocol[Request, Outcome]):
-    """Decides which of the waiting requests go into the next call, and merges the outcomes of divided ones."""
+    """Decides which of the waiting requests go into the next call, and combines the outcomes of divided ones."""
 
     @property
     def divides(self) -> bool:
-        """Whether a request's units may be in several calls."""
+        """True if a request's units may be in several calls."""
         ...
 
     @property
@@ -39,15 +39,15 @@ class BatchingPolicy(Protocol[Request, Outcome]):
         ...
 
     def tenant(self, query: Request) -> Hashable:
-        """Whom the request is made for: tenants share a backend that can't serve all."""
+        """The request's tenant. Under overload, tenants get equal shares."""
         ...
 
     def units(self, query: Request) -> int:
-        """How many units the request has; a request of 0 units gets its outcome without a call."""
+        """The number of the request's units; a request of 0 units gets its outcome without a call."""
         ...
 
     def select(self, waiting: Iterable[Waiting[Request]]) -> Sequence[int]:
-        """How many more units of each waiting request the next call takes, at least one in all.
+        """The units of each waiting request that the next call takes, at least one in all.
 
         `waiting` begins with the most urgent request. The answer may be shorter: the requests beyond its end wait on.
         """

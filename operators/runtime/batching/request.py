@@ -41,12 +41,12 @@ class PendingRequest(Generic[Request, Outcome]):
 
     @property
     def waiting(self) -> int:
-        """How many units are in no call yet."""
+        """The number of units that are in no call yet."""
         return self.units - self.taken
 
     @property
     def answered(self) -> int:
-        """How many units have an outcome, from the first on without a gap."""
+        """The number of units that have an outcome, from the first on without a gap."""
         end = 0
         while (part := self.parts.get(end)) is not None:
             end = part[0]
@@ -54,7 +54,7 @@ class PendingRequest(Generic[Request, Outcome]):
 
     @property
     def complete(self) -> bool:
-        """Whether all its units have an outcome."""
+        """True if all its units have an outcome."""
         return self.answered >= self.units
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 
 from operators.runtime.batching.policy import BatchingPolicy, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished, Load
@@ -115,7 +116,7 @@ def flowed(batches: Iterable[Sequence[Any]], stage: Callable[[Batches], Batches]
     flow = Dataflow("flowing")
     up = op.key_on("key", op.input("in", flow, Sent(batches, out)), key)
     op.output("out", op.key_rm("batches", stage(up)), TestingSink(out))
-    run_main(flow)
+    cli_main(flow)
     return [items for items in out if items]
 
 

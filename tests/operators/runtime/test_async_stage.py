@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -16,7 +22,7 @@ from structlog.testing import capture_logs
 from operators.query.message import Rejected
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import async_stage
+from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
 from tests.operators.runtime.flowing import Asking
@@ -303,3 +309,47 @@ def test_an_error_as_a_value_is_one_requests_outcome() -> None:
     assert outcomes[0] == "a0"
     assert isinstance(outcomes[1], BackendError)
     assert outcomes[2] == "a2"
+
+
+class Once(DynamicSource[list[Item]]):
+    """Sends one batch, and ends when a call has finished."""
+
+    def __init__(self, batch: list[Item], finished: threading.Event) -> None:
+        self.batch = batch
+        self.finished = finished
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> "_Once":
+        """The one partition."""
+        return _Once(self)
+
+
+class _Once(StatelessSourcePartition[list[Item]]):
+    def __init__(self, source: Once) -> None:
+        self._batches = [source.batch]
+        self._finished = source.finished
+
+    def next_batch(self) -> list[list[Item]]:
+        if self._batches:
+            return [self._batches.pop()]
+        self._finished.wait()
+        raise StopIteration
+
+
+def test_what_has_finished_leaves_at_the_end() -> None:
+    """A call that ended after the last batch is not lost, though no batch comes behind it."""
+    finished, out = threading.Event(), list[list[Any]]()
+
+    class Finishing(Wakeup):
+        def set(self) -> None:
+            finished.set()
+
+    calls = EventLoopThread(Finishing())
+    try:
+        flow = Dataflow("ending")
+        up = op.key_on("key", op.input("in", flow, Once([Item(1)], finished)), key)
+        asking = Asking(Item.plan, Backend(), ROOMY, lambda _: math.inf)
+        op.output("out", op.key_rm("batches", async_stage("asking", up, asking, calls)), TestingSink(out))
+        cli_main(flow)
+    finally:
+        calls.close()
+    assert [(done.item.number, done.outcome) for batch in out for done in batch] == [(1, "a1")]

@@ -7,7 +7,8 @@ import orjson
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
@@ -32,7 +33,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     flow = Dataflow("publish")
     up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
     op.output("out", publish("publish", up, finaliser()), TestingSink(out))
-    run_main(flow)
+    cli_main(flow)
     return out
 
 

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.breaker import REST
@@ -209,7 +210,7 @@ def through(
     up = op.key_on("key", op.input("in", flow, Sent(waves(queries, size), on, pause)), key)
     reranked = sync_stage("rank", async_stage("rerank", up, reranking, calls), rank)
     op.output("on", op.key_rm("batches", reranked), TestingSink(on))
-    run_main(flow)
+    cli_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before in zip(queries, fused, strict=True):
         said = one.outcome.rerank_scores
