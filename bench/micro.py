@@ -31,6 +31,7 @@ from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
 from operators.delivery.tracker import Commit, OffsetTracker
+from operators.delivery.way_out import WayOut
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.query.rerank_scores import RerankScores
@@ -46,7 +47,6 @@ from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import QueryStage
 from operators.stages.decode import Decoder
 from operators.stages.publish import Finaliser, Publisher
-from operators.stages.refusals import Refusals
 from schemas.errors import BackendError
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
@@ -174,10 +174,10 @@ def _repeated(step: Callable[[], Any]) -> Part:
 def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> Part:
     topics = settings.kafka.topics
     config_hash = decode.normalise.config_hash
-    refusals = Refusals(
+    way_out = WayOut(
         topics.results, topics.dead_letters, frozenset(), settings.policies, {}, "/bench", config_hash, True, SIGNALS
     )
-    finaliser = Finaliser(Publisher(refusals, None, decode.normalise.cursors), answers(settings.cache))
+    finaliser = Finaliser(Publisher(way_out, None, decode.normalise.cursors), answers(settings.cache))
 
     def part() -> float:
         return _each(finaliser, [_ranked(decode(each)) for each in events])

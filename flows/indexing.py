@@ -27,6 +27,6 @@ def indexing(parts: IndexingParts) -> Dataflow:
     embedded = async_stage("embed", decoded, p.embedder, p.calls)
     applied = async_stage("apply", embedded, p.writer, p.calls)
     in_context = async_stage("context", applied, p.context, p.calls)
-    output_records = publish_watermarks("publish", in_context, p.watermarks, p.dead_letters, p.signals)
+    output_records = publish_watermarks("publish", in_context, p.watermarks, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

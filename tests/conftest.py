@@ -3,6 +3,7 @@
 import fcntl
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -55,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(func_only=True))
     # Files go to the workers in this order: a long one that came last would be waited for.
     items.sort(key=_turn)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A line for each reason for which tests were skipped."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, number in reasons.most_common():
+        terminalreporter.write_line(f"{number} tests: {reason}")
 
 
 def _turn(item: pytest.Item) -> int:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
@@ -11,15 +12,15 @@ from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.assembly.kafka_client import kafka_client
 from flows.assembly.resources import Resources
-from operators.delivery import topics, versions
-from operators.delivery.acknowledged import AcknowledgedProducer
-from operators.delivery.client import Producer
-from operators.delivery.consumer_loop import ConsumerLoop
-from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery import topics
+from operators.delivery.broker import warn_of_untried
+from operators.delivery.client import KafkaClient, Producer
 from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.ledger import Ledger
+from operators.delivery.producers import AcknowledgedProducer, FencedProducer
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
+from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.telemetry.metrics import FlowMetrics
@@ -35,14 +36,14 @@ _TRANSACTION_END: Final = 5.0
 class Replication:
     """One member of a consumer group, and what its flow runs on.
 
-    `max_bytes` is what each topic takes of one record, `longest_try` the seconds that one try to deliver may take.
+    `longest_try` is how many seconds one try to deliver may take.
     """
 
     client: KafkaClient
     consumer_loop: ConsumerLoop
     delivery: Delivery
     longest_try: float
-    max_bytes: dict[str, int]
+    way_out: WayOut
     wakeup: Wakeup
     calls: EventLoopThread
     signals: Signals
@@ -58,12 +59,15 @@ def replication(
     provider: AnyTracerProvider | None,
     metrics: FlowMetrics,
     resources: Resources,
+    *,
+    tells: bool,
 ) -> Replication:
     """The member of the group that reads `topic`; it starts only if every topic that it needs exists.
 
+    `tells`: who sent a refused message is told by a result.
     Raises ConfigError and DeliveryError.
     """
-    dead_letters = kafka.topics.dead_letters
+    dead_letters, results = kafka.topics.dead_letters, kafka.topics.results
     if dialect is KAFKA:
         topics.require(kafka, [topic, *follows, *writes, dead_letters])
         topics.warn_of_room(kafka, topic)
@@ -80,7 +84,7 @@ def replication(
     longest_try = delivery.watchdog
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
-        versions.warn_of_untried(kafka, client.name)
+        warn_of_untried(kafka, client.name)
         # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
         producer: Producer = FencedProducer(
             lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
@@ -93,11 +97,22 @@ def replication(
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
-    sink = Delivery(producer, consumer, ledger, dead_letters, interval, loop.fail, metrics)
+    way_out = WayOut(
+        results,
+        dead_letters,
+        frozenset((results, *kafka.topics.reply_to)),
+        settings.policies,
+        max_bytes,
+        f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
+        settings.config_hash(),
+        tells,
+        signals,
+    )
+    sink = Delivery(producer, consumer, ledger, way_out, interval, loop.fail, metrics)
     metrics.watch(
         lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
     )
-    return Replication(client, loop, sink, longest_try, max_bytes, wakeup, calls, signals)
+    return Replication(client, loop, sink, longest_try, way_out, wakeup, calls, signals)
 
 
 def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:

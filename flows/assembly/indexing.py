@@ -9,14 +9,14 @@ from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.catalogue import Catalogue
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
+from operators.delivery.way_out import WayOut
 from operators.indexing.apply import DocumentEmbedder, Writer
 from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.signals import Signals
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 60.0
@@ -30,13 +30,12 @@ class IndexingParts:
     delivery: Delivery
     wakeup: Wakeup
     calls: EventLoopThread
-    signals: Signals
+    way_out: WayOut
     decoder: DocumentDecoder
     embedder: DocumentEmbedder
     writer: Writer
     context: ContextWriter | None
     watermarks: str
-    dead_letters: str
 
 
 def parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
@@ -53,7 +52,7 @@ def parts(settings: Settings, made: Clients, given: Replication) -> IndexingPart
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
-        signals=given.signals,
+        way_out=given.way_out,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
@@ -61,5 +60,4 @@ def parts(settings: Settings, made: Clients, given: Replication) -> IndexingPart
         if index.context.on
         else None,
         watermarks=settings.kafka.topics.watermarks,
-        dead_letters=settings.kafka.topics.dead_letters,
     )

@@ -1,9 +1,9 @@
 """The Kafka client that the settings name."""
 
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.broker import reach
+from operators.delivery.client import KafkaClient
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.librdkafka import Librdkafka
-from operators.delivery.reach import reach
 from schemas.settings import KafkaSettings
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import quote
 
 import structlog
 
@@ -23,8 +22,8 @@ from operators.clients.embedders.cached import CachedEmbeddings
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.catalogue import Catalogue
 from operators.clients.qdrant.term_idf import TermIdf
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.sink import Delivery
+from operators.delivery.source import ConsumerLoop
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -37,7 +36,6 @@ from operators.stages.fetch import Comparing, Fetching
 from operators.stages.leg import Leg, SearchWriter
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
-from operators.stages.refusals import Refusals
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
@@ -88,20 +86,8 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     idf = TermIdf(clients.qdrant)
-    topics = settings.kafka.topics
-    refusals = Refusals(
-        topics.results,
-        topics.dead_letters,
-        decoder.reply_to,
-        settings.policies,
-        given.max_bytes,
-        f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
-        decoder.normalise.config_hash,
-        settings.delivery.refusals == "result_and_dead_letter",
-        given.signals,
-    )
     embedder = clients.embedder.model if clients.embedder is not None else None
-    publisher = Publisher(refusals, embedder, decoder.normalise.cursors)
+    publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,

@@ -6,8 +6,8 @@ So reading comes to an end, even if it adds to the topic itself, and disturbs no
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from operators.delivery.client import BoundedReader
 from operators.delivery.replay import Letter
-from operators.delivery.standalone import BoundedReader
 
 Moved = Callable[[int, int], None]
 """Told (read, all) offsets from time to time."""

@@ -11,9 +11,7 @@ from typing import Any, Final
 import orjson
 
 from flows.cli.dead_letters import dead_letters
-from operators.delivery.client import RecordRefused
-from operators.delivery.kafka_client import KafkaClient
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.settings import Topics
 

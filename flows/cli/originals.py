@@ -6,11 +6,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from operators.delivery.client import ConsumerRecord
-from operators.delivery.dead_letters import short
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient
 from operators.delivery.replay import Letter
-from operators.delivery.standalone import BoundedReader
+from operators.delivery.way_out import short
 from schemas.settings import Topics
 
 Original = Callable[[Letter], Letter]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from flows.assembly import query as query_assembly
-from operators.delivery.event import json_object, validated
 from operators.query.canonical import Canonical, Shape, canonical
 from operators.query.capabilities import MOST
 from operators.query.cursor import Cursor, Offset
@@ -24,6 +23,7 @@ from operators.ranking.pipeline import first_phase, in_order
 from operators.ranking.temporal_expressions import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
+from schemas.event import json_object, validated
 from schemas.leg import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent

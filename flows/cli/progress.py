@@ -14,8 +14,8 @@ from flows.assembly.kafka_client import kafka_client
 from flows.cli.ingestion import Ingested, Numbered, ingest, numbered_jsonl
 from flows.cli.output import say
 from flows.process.embedded import Embedded
+from operators.delivery.broker import reach
 from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
-from operators.delivery.reach import reach
 from schemas.errors import DeadLetterClass, InputError
 from schemas.printable import printable
 from schemas.settings import KafkaSettings

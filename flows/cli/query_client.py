@@ -13,10 +13,8 @@ import orjson
 from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
-from operators.delivery.client import RecordRefused
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.client import BoundedReader, KafkaClient, PlainProducer, PlainRecord, RecordRefused
 from operators.delivery.replay import Letter
-from operators.delivery.standalone import BoundedReader, PlainProducer, PlainRecord
 from schemas.errors import FatalDelivery
 from schemas.settings import Topics
 

@@ -22,10 +22,8 @@ from rich.table import Table
 
 from flows.cli.dead_letters import Moved, dead_letters
 from flows.cli.originals import Original, originals
-from operators.delivery.client import RecordRefused
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
-from operators.delivery.standalone import PlainRecord
 from schemas.printable import printable
 from schemas.settings import Topics
 from schemas.timestamp import unix_seconds

@@ -14,8 +14,8 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections
 from flows.assembly.kafka_client import kafka_client
 from flows.process.replica import Replica, indexing_replica, search_replica
+from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
 from schemas.settings import DeliverySettings, KafkaSettings, QdrantSettings, Settings, load

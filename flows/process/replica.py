@@ -111,7 +111,10 @@ def search_replica(
     with Resources() as resources:
         writes = [topics.results, *topics.reply_to]
         follows = [topics.watermarks]
-        member = replication(settings, kafka, topics.queries, writes, follows, dialect, provider, metrics, resources)
+        tells = settings.delivery.refusals == "result_and_dead_letter"
+        member = replication(
+            settings, kafka, topics.queries, writes, follows, dialect, provider, metrics, resources, tells=tells
+        )
         clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         flow = search(search_assembly.parts(settings, clients, member, watermarks))
@@ -131,7 +134,9 @@ def indexing_replica(
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
         writes = [topics.watermarks]
-        member = replication(settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources)
+        member = replication(
+            settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources, tells=False
+        )
         clients.register(resources, member.calls, settings.qdrant)
         flow = indexing(indexing_assembly.parts(settings, clients, member))
         return Replica(member, flow, resources.kept(), settings.delivery.watchdog)

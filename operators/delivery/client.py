@@ -1,7 +1,8 @@
-"""The small protocol between delivery and a Kafka client, so that a client's faults stay in one module.
+"""The protocol between delivery and a Kafka client, so that a client's faults stay in one package.
 
 Errors: RetriableDelivery (abort, then try again) and FatalDelivery (the process must end); nothing else is raised for
-what a broker does.
+what a broker does. The flows deliver as members of a group. The commands read and write without a group and without
+transactions: by a BoundedReader and a PlainProducer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,9 @@ METADATA_AGE: Final = 30.0
 TAIL_METADATA_AGE: Final = 1.0
 """Seconds in which a tail finds partitions that were added: what a producer that knows them puts there isn't read until
 then."""
+
+ANY_BATCH: Final = 16_384
+"""Bytes of a batch that any topic takes; a larger record is a batch of its own."""
 
 
 class TopicPartition(NamedTuple):
@@ -79,27 +83,22 @@ class ProducerRecord(Protocol):
     @property
     def topic(self) -> str:
         """Where it goes."""
-        ...
 
     @property
     def key(self) -> bytes | None:
         """Its key."""
-        ...
 
     @property
     def value(self) -> bytes | None:
         """Its value."""
-        ...
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
         """Its headers."""
-        ...
 
     @property
     def timestamp_ms(self) -> int | None:
         """Its timestamp, or None for the time of sending."""
-        ...
 
 
 Partitions = Iterable[TopicPartition]
@@ -107,8 +106,8 @@ Partitions = Iterable[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What a consumer tells, on any thread, and waits for: partitions are `assigned`; are about to be `revoked`, while
-    the member may still commit under its generation; or were `lost` already. Nothing of it may take over a second.
+    """Callbacks of a consumer, on any of its threads: partitions are `assigned`; are about to be `revoked`, while the
+    member may still commit under its generation; or were `lost` already. The consumer waits: none may take a second.
     """
 
     assigned: Callable[[Partitions], None]
@@ -121,71 +120,58 @@ class Consumer(Protocol):
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
         """Join the group. Raises RetriableDelivery while the topic isn't known."""
-        ...
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         """All records that have been fetched, each partition's in order; waits `timeout` seconds for the first.
 
         Raises RetriableDelivery.
         """
-        ...
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
-        """What the group has committed, metadata included."""
-        ...
+        """The commit of each partition, metadata included; None where the group has committed nothing."""
 
     def beginning(self, partition: TopicPartition) -> int:
         """The first offset that the partition still holds."""
-        ...
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last record of those partitions of which the client has heard it; asks nobody."""
-        ...
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, and no others, from these offsets.
 
         Raises RetriableDelivery, also if one was taken away meanwhile.
         """
-        ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop fetching, stay in the group."""
-        ...
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch again."""
-        ...
 
     def stable(self) -> bool:
-        """Whether the member has joined and no rebalance is under way."""
-        ...
+        """True if the member has joined and no rebalance is under way."""
 
     def group_metadata(self) -> GroupMetadata:
         """The membership under which offsets are committed; from any thread."""
-        ...
 
     def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
         """Commit offsets outside a transaction, under that membership; from any thread.
 
-        Raises RetriableDelivery, also if the membership is over.
+        Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
         """
-        ...
 
     def close(self) -> None:
         """Leave the group."""
-        ...
 
 
 class Producer(Protocol):
-    """What makes records and offsets durable together. One thread calls it."""
+    """Makes records and offsets durable together. One thread calls it."""
 
     def prepare(self) -> None:
         """Be ready for the next `deliver`.
 
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
         """
-        ...
 
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -194,15 +180,12 @@ class Producer(Protocol):
 
         Raises RecordRefused, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
         """
-        ...
 
     def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
         """Before partitions go: see to it that no earlier commit of theirs is the last. Raises RetriableDelivery."""
-        ...
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""
-        ...
 
 
 class TransactionalProducer(Protocol):
@@ -210,7 +193,6 @@ class TransactionalProducer(Protocol):
 
     def retired(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
-        ...
 
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
@@ -219,11 +201,9 @@ class TransactionalProducer(Protocol):
 
         Raises RecordRefused, RetriableDelivery, Fenced or another FatalDelivery; neither is done then.
         """
-        ...
 
     def close(self) -> None:
         """Release connections; what is under way is lost."""
-        ...
 
 
 class Tail(Protocol):
@@ -234,14 +214,12 @@ class Tail(Protocol):
 
         Raises RetriableDelivery; some records may be lost then to this tail.
         """
-        ...
 
     def positions(self) -> dict[int, int]:
         """By partition: everything below was handed out, or isn't for readers, as the marks of transactions.
 
         Before the first poll, where it begins.
         """
-        ...
 
     def ends(self, timeout: float) -> dict[int, int]:
         """By partition: the offset after the last record, asked of the broker now.
@@ -249,8 +227,82 @@ class Tail(Protocol):
         Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on.
         Raises RetriableDelivery, also if there is no answer within `timeout` seconds.
         """
-        ...
 
     def close(self) -> None:
         """Release connections."""
-        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRecord:
+    """A record to produce; no timestamp means the time of sending."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int | None = None
+
+
+class PlainProducer(Protocol):
+    """An idempotent producer whose records stand alone. One thread calls it."""
+
+    def send(self, records: Sequence[ProducerRecord]) -> None:
+        """Produce the records; when it returns, all in-sync replicas have each of them.
+
+        Raises RecordRefused, RetriableDelivery or FatalDelivery: the broker may have the other records then. After the
+        first two it can be called again.
+        """
+
+    def close(self) -> None:
+        """Release connections; what is under way is lost."""
+
+
+class BoundedReader(Tail, Protocol):
+    """A tail of committed records only, which has the settings' `request_timeout` for all that it asks."""
+
+    def ends(self, timeout: float | None = None) -> dict[int, int]:
+        """By partition: the offset up to which committed records can be read now. Raises RetriableDelivery."""
+
+    def committed(self) -> dict[int, int]:
+        """By partition: the offset that the settings' group has committed, or else the first that there is.
+
+        Raises RetriableDelivery.
+        """
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read on from this offset of a partition, or from the first one behind it. Raises RetriableDelivery."""
+
+
+class KafkaClient(Protocol):
+    """Makes consumers and producers of one Kafka client."""
+
+    @property
+    def name(self) -> str:
+        """Its name in `kafka.client`."""
+
+    @property
+    def transaction_interval(self) -> float:
+        """Seconds from one transaction's begin to the next's."""
+
+    def consumer(self) -> Consumer:
+        """A member of the group."""
+
+    def tail(self, topic: str) -> Tail:
+        """A reader of the whole of a topic, with what isn't committed: an open transaction would hide what others
+        committed after it began. Raises RetriableDelivery while the topic isn't known.
+        """
+
+    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
+        """A reader of committed records from a topic's beginning, or from its present end.
+
+        Raises RetriableDelivery while the topic isn't known or the broker doesn't answer.
+        """
+
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
+        """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
+
+        It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
+        """
+
+    def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
+        """A producer without transactions, of batches of at most `max_batch` bytes. Raises DeliveryError."""

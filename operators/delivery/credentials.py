@@ -1,17 +1,39 @@
-"""Credentials: the files and secrets for a secured broker, read before the first connection.
+"""Credentials: the files, secrets and tokens for a secured broker.
 
-A file that can't be used is a ConfigError that names its setting, instead of a client's error half a minute later.
+A file that can't be used is a ConfigError that names its setting, before the first connection, instead of a client's
+error half a minute later. Tokens for SASL OAUTHBEARER come from a file that another process renews, or by the client
+credentials of OAuth 2 (RFC 6749, 4.4). No error holds a token, a secret or the issuer's text.
 """
 
+import base64
+import binascii
+import functools
+import re
 import ssl
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote_plus
 
-from schemas.errors import ConfigError
+import httpx
+import orjson
+
+from schemas.errors import ConfigError, RetriableDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.section import read_secret
 from schemas.settings.security import SaslSettings, TlsSettings
+
+TIMEOUT: Final = 4.0
+"""Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""
+
+_UNTOLD_LIFETIME: Final = 300.0
+_FRESH: Final = 0.75
+_BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
 
 
 def key_password(tls: TlsSettings) -> str | None:
@@ -71,3 +93,98 @@ def _secret(section: TlsSettings | SaslSettings, path: str, name: str) -> str | 
         return section.secret(name)
     except OSError as error:
         raise ConfigError(f"{path}.{name}_file: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and its expiry in Unix seconds."""
+
+    value: str = field(repr=False)
+    expires: float
+
+
+class TokenSource:
+    """Gives a valid token to each new connection. Thread-safe."""
+
+    def __init__(self, sasl: SaslSettings, now: Callable[[], float] = time.time) -> None:
+        self._sasl = sasl
+        self._now = now
+        self._lock = threading.Lock()
+        self._issued: Token | None = None
+        self._fresh_until = 0.0
+
+    def token(self) -> Token:
+        """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
+
+        Raises ConfigError for a file that can't be used and RetriableDelivery for an issuer that gives none.
+        """
+        path = self._sasl.token_file
+        if path is not None:
+            value = _bearer(token(path))
+            if value is None:
+                raise ConfigError("kafka.sasl.token_file: expected a bearer token in the file")
+            return Token(value, min(_expiry(value), self._now() + _UNTOLD_LIFETIME))
+        with self._lock:
+            if self._issued is None or self._now() >= self._fresh_until:
+                self._renew()
+            assert self._issued is not None
+            return self._issued
+
+    def _renew(self) -> None:
+        asked = self._now()
+        try:
+            value, lifetime = self._ask()
+        except RetriableDelivery:
+            if self._issued is None or asked >= self._issued.expires:
+                raise
+            return
+        self._issued = Token(value, asked + lifetime)
+        self._fresh_until = asked + _FRESH * lifetime
+
+    def _ask(self) -> tuple[str, float]:
+        sasl = self._sasl
+        assert sasl.token_url is not None
+        form = {"grant_type": "client_credentials", **({"scope": sasl.scope} if sasl.scope else {})}
+        # RFC 6749, 2.3.1: both are form-encoded before they are put into the header.
+        client = (quote_plus(sasl.client_id or ""), quote_plus(client_secret(sasl) or ""))
+        try:
+            answer = httpx.post(sasl.token_url, data=form, auth=client, timeout=TIMEOUT)
+        except httpx.HTTPError as error:
+            raise RetriableDelivery(f"kafka.sasl.token_url: {type(error).__name__}") from None
+        body = _object(answer.content)
+        if answer.status_code != httpx.codes.OK:
+            code = body.get("error")
+            told = f" {code}" if code in _ERRORS else ""
+            raise RetriableDelivery(f"kafka.sasl.token_url: HTTP {answer.status_code}{told}")
+        value, lifetime = _bearer(body.get("access_token")), body.get("expires_in", _UNTOLD_LIFETIME)
+        if value is None or not isinstance(lifetime, int | float) or lifetime <= 0:
+            raise RetriableDelivery("kafka.sasl.token_url: the answer holds no token")
+        return value, float(lifetime)
+
+
+@functools.cache
+def tokens(sasl: SaslSettings) -> TokenSource:
+    """The token source of a process: its Kafka clients share it, so that the issuer is asked once for all."""
+    return TokenSource(sasl)
+
+
+def _bearer(value: Any) -> str | None:
+    return value if isinstance(value, str) and _BEARER.fullmatch(value) else None
+
+
+def _expiry(token: str) -> float:
+    """A JWT's expiry in Unix seconds; infinity for a token without one."""
+    try:
+        claims = token.split(".")[1]
+        expiry = _object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp")
+    except (IndexError, binascii.Error):
+        return float("inf")
+    return float(expiry) if isinstance(expiry, int | float) else float("inf")
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

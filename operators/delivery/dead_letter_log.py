@@ -4,8 +4,8 @@ It reads no clock: times are seconds of one monotonic clock. One thread at a tim
 
 Rules
 -----
-- Dead letters of one topic, class and stage are told together. The first is told at once, with its place, its field and
-  its trace. The others are counted, and told in one line each INTERVAL seconds, and at the end.
+- Dead letters of one topic, class and stage are logged together. The first has a line at once, with its place, its
+  field and its trace. The others are counted: one line each INTERVAL seconds, and one at the end.
 - If nothing came for INTERVAL seconds after a line, the next dead letter is a first one again.
 - The counts of all lines add up to the dead letters that were delivered.
 - No line quotes a message: it has no reason, and a field only if that is one of a query's or a document's own.
@@ -17,7 +17,8 @@ from typing import Final
 
 import structlog
 
-from operators.query.message import Cause, Origin, OutputRecord
+from operators.delivery.output_record import Cause, OutputRecord
+from operators.query.message import Origin
 from operators.query.trace import Trace
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass
@@ -26,7 +27,7 @@ from schemas.query import QueryEvent
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
-"""Seconds between two lines about dead letters that are told together."""
+"""Seconds between two lines about dead letters that are logged together."""
 
 _FIELDS: Final = frozenset(QueryEvent.model_fields) | frozenset(DocumentEvent.model_fields)
 
@@ -35,49 +36,48 @@ Alike = tuple[str, DeadLetterClass, str]
 
 
 @dataclass(slots=True)
-class _Told:
+class _Count:
     due: float
-    untold: int = 0
+    unlogged: int = 0
 
 
 class DeadLetterLog:
-    """What is logged of the dead letters that one flow delivers."""
+    """Logs the dead letters that one flow delivers."""
 
     def __init__(self) -> None:
-        self._told: dict[Alike, _Told] = {}
+        self._counts: dict[Alike, _Count] = {}
 
     def delivered(self, records: Iterable[OutputRecord], now: float) -> None:
         """Note the dead letters among records that are durable."""
         for record in records:
-            letter = record.letter or record
-            if letter.cause is not None:
-                self._note(letter.origin, letter.cause, record.trace, now)
+            if (cause := record.dead_letter) is not None:
+                self._note(record.origin, cause, record.trace, now)
 
     def due(self, now: float) -> float | None:
         """In how many seconds there is something to `tell`; None: not before the next dead letter."""
-        return min((max(0.0, told.due - now) for told in self._told.values() if told.untold), default=None)
+        return min((max(0.0, count.due - now) for count in self._counts.values() if count.unlogged), default=None)
 
     def tell(self, now: float) -> None:
         """Log the counts that are due."""
-        for alike, told in self._told.items():
-            if told.untold and now >= told.due:
-                _tell(alike, told.untold)
-                told.due, told.untold = now + INTERVAL, 0
+        for alike, count in self._counts.items():
+            if count.unlogged and now >= count.due:
+                _tell(alike, count.unlogged)
+                count.due, count.unlogged = now + INTERVAL, 0
 
     def end(self) -> None:
         """Log the counts that are left."""
-        for alike, told in self._told.items():
-            if told.untold:
-                _tell(alike, told.untold)
-        self._told.clear()
+        for alike, count in self._counts.items():
+            if count.unlogged:
+                _tell(alike, count.unlogged)
+        self._counts.clear()
 
     def _note(self, origin: Origin, cause: Cause, trace: Trace | None, now: float) -> None:
         alike = origin.topic, cause.kind, cause.stage
-        told = self._told.get(alike)
-        if told is not None and (told.untold or now < told.due):
-            told.untold += 1
+        count = self._counts.get(alike)
+        if count is not None and (count.unlogged or now < count.due):
+            count.unlogged += 1
             return
-        self._told[alike] = _Told(now + INTERVAL)
+        self._counts[alike] = _Count(now + INTERVAL)
         traced = {} if trace is None or trace.trace_id is None else {"trace_id": trace.trace_id}
         _tell(alike, 1, field=_own(cause.field), partition=origin.partition, offset=origin.offset, **traced)
 

@@ -1,14 +1,13 @@
 """A broker of Kafka's protocol inside the process, for machines without Kafka."""
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from schemas.errors import ConfigError, FatalDelivery
+from confluent_kafka import Producer
 
-if TYPE_CHECKING:
-    from confluent_kafka import Producer
+from schemas.errors import FatalDelivery
 
 PARTITIONS = 4
-"""How many partitions every topic has."""
+"""The number of partitions of every topic."""
 
 RETAINED_BYTES = 5 * 1024 * 1024
 """The size of a partition: beyond it the oldest records are deleted silently, read or not."""
@@ -19,9 +18,9 @@ START_TIMEOUT_S = 10.0
 class EmbeddedBroker:
     """librdkafka's mock cluster of one broker: in memory, on loopback, until it is stopped.
 
-    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)`, and `fetch_max_wait_ms=10` lest
-    a record take half a second. It isolates no transactions, so delivery is at least once. Producers must limit the
-    unread records to RETAINED_BYTES in each partition. Joining a group takes 3 seconds or more.
+    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)`, and `fetch_max_wait_ms=10`, or
+    else a record takes half a second. It isolates no transactions, so delivery is at least once. Producers must
+    limit the unread records to RETAINED_BYTES in each partition. Joining a group takes 3 seconds or more.
     """
 
     def __init__(self) -> None:
@@ -34,14 +33,7 @@ class EmbeddedBroker:
         return self._bootstrap_servers
 
     def start(self) -> None:
-        """Start the broker, empty; on return it takes connections.
-
-        Raises ConfigError when confluent-kafka isn't installed.
-        """
-        try:
-            from confluent_kafka import Producer
-        except ImportError as error:
-            raise ConfigError("the embedded broker needs the extra `embedded` (confluent-kafka)") from error
+        """Start the broker, empty; on return it takes connections."""
         # The cluster is part of this client, which replaces the configured servers by the cluster's own address.
         # At log level 3 it would write to stderr about every request that it doesn't know.
         self._cluster = Producer({"bootstrap.servers": "embedded", "test.mock.num.brokers": 1, "log_level": 2})

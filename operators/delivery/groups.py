@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from operators.delivery.kafka_client import KafkaClient
-from operators.delivery.kafka_python.admin import Admin
+from operators.delivery.broker import Admin
+from operators.delivery.client import KafkaClient
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
@@ -41,18 +41,18 @@ def described(settings: KafkaSettings) -> Group:
     """The settings' group. Raises FatalDelivery if the broker doesn't describe it, with the reason."""
     limit = time.monotonic() + _PATIENCE
     with Admin(settings) as admin:
-        told, error = _asked(admin, settings.group_id)
+        description, error = _describe(admin, settings.group_id)
         while error is not None and _COORDINATOR in error and time.monotonic() < limit:
             time.sleep(_RETRY)
-            told, error = _asked(admin, settings.group_id)
+            description, error = _describe(admin, settings.group_id)
     if error is not None:
         raise FatalDelivery(error)
-    operations = told.get("authorized_operations")
-    return Group(len(told["members"]), operations is None or "READ" in operations)
+    operations = description.get("authorized_operations")
+    return Group(len(description["members"]), operations is None or "READ" in operations)
 
 
 def lag(client: KafkaClient, topic: str) -> int:
-    """How many offsets the client's group has not committed of a topic. Raises DeliveryError."""
+    """The number of a topic's offsets that the client's group has not committed. Raises DeliveryError."""
     reader = client.bounded_reader(topic)
     try:
         committed = reader.committed()
@@ -61,10 +61,10 @@ def lag(client: KafkaClient, topic: str) -> int:
         reader.close()
 
 
-def _asked(admin: Any, group_id: str) -> tuple[dict[str, Any], str | None]:
+def _describe(admin: Any, group_id: str) -> tuple[dict[str, Any], str | None]:
     try:
-        told: dict[str, Any] = admin.describe_groups([group_id])[group_id]
+        description: dict[str, Any] = admin.describe_groups([group_id])[group_id]
     except KafkaError as error:
         return {}, type(error).__name__
     # Brokers since Kafka 4.0 call it an error that there is no such group.
-    return told, None if told["group_state"] == _ABSENT else told["error"]
+    return description, None if description["group_state"] == _ABSENT else description["error"]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from operators.delivery.client import GroupMetadata, TopicPartition
+from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import Commit, CommitPlan, OffsetTracker
-from operators.query.message import Origin, OutputRecord
+from operators.query.message import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Ledger:
 
     @property
     def credit(self) -> int:
-        """How many more messages may be read now."""
+        """The number of further messages that may be read now."""
         return self._max_in_flight - self._in_flight
 
     @property
@@ -112,23 +113,24 @@ class Ledger:
     def committable(self, answers: Sequence[OutputRecord], member: Membership) -> Transaction:
         """Choose what the next transaction carries: the answers of running epochs, and the offsets they complete."""
         with self._lock:
-            offsets: dict[TopicPartition, dict[int, OutputRecord]] = defaultdict(dict)
+            offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []
             for answer in answers:
-                if self._runs(answer.origin):
-                    partition = TopicPartition(answer.origin.topic, answer.origin.partition)
-                    offsets[partition][answer.origin.offset] = answer
+                origin = answer.origin
+                if self._runs(origin):
+                    answered = offsets[TopicPartition(origin.topic, origin.partition)]
+                    answered.setdefault(origin.offset, []).append(answer)
                 else:
                     dropped.append(answer)
             plans = {
                 partition: (
                     self._assignments[partition].epoch,
-                    self._assignments[partition].tracker.plan(output_records),
+                    self._assignments[partition].tracker.plan(answered),
                 )
-                for partition, output_records in offsets.items()
+                for partition, answered in offsets.items()
             }
-            records = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.accepted]
-            waiting = [offsets[partition][offset] for partition, (_, plan) in plans.items() for offset in plan.waiting]
+            records = [each for of, (_, plan) in plans.items() for at in plan.accepted for each in offsets[of][at]]
+            waiting = [each for of, (_, plan) in plans.items() for at in plan.waiting for each in offsets[of][at]]
             return Transaction(records, plans, member.group_metadata(), waiting, dropped)
 
     def standing(self, member: Membership) -> Transaction:

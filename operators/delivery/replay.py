@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import PlainRecord
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 
@@ -100,7 +100,7 @@ class Filter:
     until: float | None = None
 
     def matches(self, letter: Letter) -> bool:
-        """Whether the letter is selected."""
+        """True if the letter is selected."""
         return (
             (not self.classes or letter.kind in self.classes)
             and (self.stage is None or letter.stage == self.stage)

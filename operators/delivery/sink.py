@@ -6,10 +6,10 @@ Rules
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
   to LONGEST: what a transaction costs is the same for one record as for many.
-- Each try asks the ledger anew what may be committed: records of epochs that have ended are dropped.
-- A message's record and the dead letter that goes with it are delivered together, always.
-- A record that the broker refuses for itself takes another form (`operators.delivery.fallback`), and the others are
-  tried again. Where it isn't said which of several it is, each half of them is tried alone.
+- Each try asks the ledger again what may be committed: records of epochs that have ended are dropped.
+- All records of a message are delivered together, always.
+- A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
+  tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
 - Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
 - A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
   is read again. Any other failure ends the process.
@@ -20,7 +20,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -28,9 +28,10 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.delivery.client import Consumer, Producer, RecordRefused
 from operators.delivery.dead_letter_log import DeadLetterLog
-from operators.delivery.fallback import fallback
 from operators.delivery.ledger import Ledger, Transaction
-from operators.query.message import OutputRecord
+from operators.delivery.output_record import OutputRecord, by_message
+from operators.delivery.way_out import WayOut
+from operators.query.trace import Trace
 from operators.runtime.batching.policy import divided
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import RetriableDelivery
@@ -58,7 +59,7 @@ class Delivery:
         producer: Producer,
         consumer: Consumer,
         ledger: Ledger,
-        dead_letters: str,
+        way_out: WayOut,
         interval: float,
         failed: Callable[[BaseException], None],
         metrics: FlowMetrics,
@@ -66,7 +67,7 @@ class Delivery:
         self._producer = producer
         self._consumer = consumer
         self._ledger = ledger
-        self._dead_letters = dead_letters
+        self._way_out = way_out
         self._log = DeadLetterLog()
         self._interval = interval
         self._failed = failed
@@ -124,7 +125,7 @@ class Delivery:
         try:
             while True:
                 with self._changed:
-                    # A count of dead letters is told although nothing comes.
+                    # Counts of dead letters are logged although nothing comes.
                     self._changed.wait_for(lambda: self._queue or self._ending, self._log.due(time.monotonic()))
                     if self._queue:
                         # More records queue until the interval has passed.
@@ -134,7 +135,7 @@ class Delivery:
                     self._queue.clear()
                 if answers:
                     before, began = began, time.monotonic()
-                    interval = stretched(self._interval, len(answers) / (began - before))
+                    interval = stretch(self._interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
                 self._log.tell(time.monotonic())
@@ -177,14 +178,15 @@ class Delivery:
             began = self._began = time.monotonic()
             committed = False
             try:
-                records = [part for record in compacted(transaction.records) for part in record.together]
+                records = compact(transaction.records)
                 self._producer.deliver(records, transaction.commits, transaction.group)
             except RecordRefused as error:
-                if len(error.records) > 1 and len(answers) > 1:
-                    return [waiting for part in divided(answers) for waiting in self._deliver(part)]
+                if len(error.records) > 1 and len(messages := by_message(answers)) > 1:
+                    halves = [[record for each in half for record in each] for half in divided(messages)]
+                    return [waiting for half in halves for waiting in self._deliver(half)]
                 for refused in error.records:
                     log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
-                answers = [fallback(answer, error.records, error.refusal, self._dead_letters) for answer in answers]
+                answers = self._way_out.fall_back(answers, error)
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 if self._closing:
@@ -222,30 +224,29 @@ class Delivery:
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("delivery dropped records of partitions that were taken away", records=len(answers))
-        self._metrics.abandoned.inc(len(answers))
-        for answer in answers:
-            if answer.trace is not None:
-                answer.trace.abandoned()
+        self._metrics.abandoned.inc(len(by_message(answers)))
+        for trace in _traces(answers):
+            trace.abandoned()
 
     def _confirm(self, transaction: Transaction) -> None:
         self._ledger.confirm(transaction)
+        for trace in _traces(transaction.records):
+            trace.sent()
         for record in transaction.records:
-            if record.trace is not None:
-                record.trace.sent()
-            if (letter := record.letter or record).cause is not None:
-                self._metrics.dead_letters[letter.cause.kind.value, letter.cause.stage].inc()
+            if (cause := record.dead_letter) is not None:
+                self._metrics.dead_letters[cause.kind.value, cause.stage].inc()
         # Only watermarks compact: each stands for a document that is in the index.
         if applied := sum(record.compacts for record in transaction.records):
             self._metrics.applied.inc(applied)
         self._log.delivered(transaction.records, time.monotonic())
 
 
-def stretched(interval: float, rate: float) -> float:
+def stretch(interval: float, rate: float) -> float:
     """The seconds from one transaction to the next where `rate` records a second come."""
     return max(interval, min(interval * (rate / COMMON), LONGEST))
 
 
-def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:
+def compact(records: Sequence[OutputRecord]) -> list[OutputRecord]:
     """All records, but of those that compact only the one with the highest offset for each topic and key."""
     last: dict[tuple[str, bytes | None], OutputRecord] = {}
     others = []
@@ -257,6 +258,11 @@ def compacted(records: Sequence[OutputRecord]) -> list[OutputRecord]:
         if key not in last or record.origin.offset > last[key].origin.offset:
             last[key] = record
     return others + list(last.values())
+
+
+def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:
+    """The trace of each message, once."""
+    return dict.fromkeys(record.trace for record in records if record.trace is not None)
 
 
 class _Partition(StatelessSinkPartition[list[OutputRecord]]):

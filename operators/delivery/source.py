@@ -1,16 +1,332 @@
-"""The message source: what the consumer loop has read, as the input of a dataflow."""
+"""The source: a thread of its own reads messages for the flow while there is credit.
 
+Rules
+-----
+- Only the consumer loop's thread calls the consumer; the engine's worker waits for nothing but the wake-up event.
+- Records beyond the credit wait here. While AHEAD or more wait, until it is half as many, or when stopping, the
+  partitions are paused and polling goes on, so that the member stays in its group.
+- A newly assigned partition is read from the offset that the group has committed, never from an earlier position.
+  Records of a partition that isn't, or no longer is, in the ledger are dropped: its owner reads them again.
+- Before a partition is revoked, the answered messages are committed, within _LAST_COMMIT seconds. The next owner of the
+  partition reads the others again.
+- Stopping: no more is read; the source ends when all messages that were read are committed, or at `drain_timeout`. The
+  next owner of the partitions reads the remaining messages.
+- A failure of the consumer loop's thread, or of the sink's, ends the source and the process.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
-from operators.delivery.consumer_loop import ConsumerLoop
-from operators.query.message import Message
+from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
+from operators.delivery.ledger import Ledger
+from operators.delivery.tracker import Commit, RepeatedOffset
+from operators.query.message import Message, Origin
 from operators.runtime.wakeup import Wakeup
-from schemas.errors import FatalDelivery
+from operators.telemetry.metrics import FlowMetrics
+from schemas.errors import FatalDelivery, RetriableDelivery
+
+log = structlog.stdlib.get_logger(__name__)
+
+_PACE: Final = 0.015
+_SPARSE: Final = 0.008
+"""Seconds from one poll to the next while records come closer than _SPARSE to one another: then the flow gets lists of
+them, and is not interrupted for each."""
+
+MOST_AT_ONCE: Final = 64
+"""Messages that the flow gets at a time at most: more would go through it in step, and leave it idle while all of them
+wait for the same backend."""
+
+BYTES_AT_ONCE: Final = 1 << 20
+"""Bytes of values after which no more come along: all else that the engine has to do waits until they are decoded."""
+
+AHEAD: Final = 512
+"""Records that wait for credit at most, and those of one further poll. A client may drop what it has fetched when it is
+paused, and the flow would wait for it to be fetched again."""
+
+_IDLE_POLL: Final = 0.1
+_SHORT_POLL: Final = 0.01
+_FAILED_POLL: Final = 0.1
+_RETRY: Final = 0.5
+_LAST_COMMIT: Final = 0.5
+"""Seconds that a rebalance may be delayed to commit answered messages, which the next owner then doesn't repeat."""
+
+LAG_INTERVAL: Final = 1.0
+"""Seconds between two looks at the lag."""
 
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class ConsumerLoop:
+    """Reads messages while there is credit. The process calls `start`, `stop` and `close`."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        ledger: Ledger,
+        topic: str,
+        wakeup: Wakeup,
+        drain_timeout: float,
+        metrics: FlowMetrics,
+    ) -> None:
+        self._consumer = consumer
+        self._ledger = ledger
+        self._topic = topic
+        self._wakeup = wakeup
+        self._drain_timeout = drain_timeout
+        self._metrics = metrics
+        self._lag = Lag(consumer, ledger, metrics)
+        self._read: deque[Message] = deque()
+        self._ahead: deque[ConsumerRecord] = deque()
+        self._lock = threading.Lock()
+        self._assigned: dict[TopicPartition, int] = {}
+        self._assignments = 0
+        self._paused: bool | None = None
+        # A failed poll may have moved the client's positions past records that it didn't return.
+        self._misplaced = False
+        self._read_at = 0.0
+        self._stop_at: float | None = None
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._drained = False
+        self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
+        self._flush: Callable[[float], None] = lambda _: None
+        self._arrived: Callable[[], None] = lambda: None
+        self.moved_at = time.monotonic()
+        """When the engine last called `take`, on the monotonic clock."""
+
+    def start(self, flush: Callable[[float], None], arrived: Callable[[], None] = lambda: None) -> None:
+        """Join the group and read; `flush` commits the answered messages, within the given seconds. `arrived` is called
+        whenever messages have been read, before the flow gets them; it must not block.
+        """
+        self._flush, self._arrived = flush, arrived
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more; the source ends once all messages read are committed. From any thread."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._drain_timeout
+        self._wakeup.set()
+
+    def fail(self, error: BaseException) -> None:
+        """End the source with `error`. From any thread."""
+        self._failure = self._failure or error
+        self._wakeup.set()
+
+    def check(self) -> None:
+        """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
+        engine's, which would print its own stack.
+        """
+        if self._failure is not None:
+            raise FatalDelivery(str(self._failure)) from self._failure
+
+    def close(self) -> None:
+        """Leave the group and end the thread."""
+        self._closing = True
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def stable(self) -> bool:
+        """True if the group has this member and no rebalance is under way."""
+        return self._consumer.stable()
+
+    def take(self) -> list[Message]:
+        """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
+
+        Raises StopIteration at the end, and after a failure, which `check` raises.
+        """
+        self.moved_at = time.monotonic()
+        if self._failure is not None or self._drained:
+            raise StopIteration
+        messages: list[Message] = []
+        left = BYTES_AT_ONCE
+        # The one that goes over the bound goes along: a large one must go at some time.
+        while self._read and len(messages) < MOST_AT_ONCE and left > 0:
+            messages.append(self._read.popleft())
+            left -= len(messages[-1].value or b"")
+        if self._read:
+            self._wakeup.set()
+        return messages
+
+    def _run(self) -> None:
+        try:
+            while not self._closing and not self._subscribed():
+                time.sleep(_RETRY)
+            while not self._closing:
+                self._poll_once()
+        except Exception as error:  # noqa: BLE001  the source raises it in the worker
+            log.error("consumer loop failed", error=type(error).__name__)
+            self.fail(error)
+
+    def _subscribed(self) -> bool:
+        if self._stop_at is not None:
+            self._finish_if_drained()
+            return False
+        try:
+            self._consumer.subscribe(self._topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
+        except RetriableDelivery as error:
+            log.warning("consumer cannot subscribe", topic=self._topic, reason=str(error), retry_in_s=_RETRY)
+            return False
+        return True
+
+    def _poll_once(self) -> None:
+        began = time.monotonic()
+        self._take_over()
+        self._find_place()
+        wanted = self._stop_at is None and len(self._ahead) < (AHEAD // 2 if self._paused else AHEAD)
+        self._gate(wanted)
+        try:
+            self._ahead += self._consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
+        except RetriableDelivery as error:
+            log.warning("consumer cannot poll", reason=str(error), retry_in_s=_FAILED_POLL)
+            self._misplaced = True
+            time.sleep(_FAILED_POLL)
+        if self._misplaced:
+            # These are read again once the client's positions are right.
+            self._ahead.clear()
+        now = time.monotonic()
+        self._lag.look(now)
+        if messages := self._messages():
+            self._metrics.received.inc(len(messages))
+            self._arrived()
+            self._read.extend(messages)
+            self._wakeup.set()
+            dense = len(messages) > 1 or now - self._read_at < _SPARSE
+            self._read_at = now
+        else:
+            dense = bool(self._ahead)
+        self._finish_if_drained()
+        left = began + _PACE - time.monotonic()
+        if dense and left > 0:
+            time.sleep(left)
+
+    def _find_place(self) -> None:
+        if not self._misplaced:
+            return
+        try:
+            self._consumer.start(self._ledger.next_offsets())
+        except RetriableDelivery as error:
+            log.warning("consumer cannot move to its offsets", reason=str(error))
+        else:
+            self._misplaced = False
+            # A client may keep a partition paused over this, or not.
+            self._paused = None
+
+    def _gate(self, wanted: bool) -> None:
+        if wanted and self._paused is not False:
+            self._consumer.resume(self._ledger.partitions)
+            self._paused = False
+        elif not wanted and self._paused is not True:
+            self._consumer.pause(self._ledger.partitions)
+            self._paused = True
+
+    def _finish_if_drained(self) -> None:
+        if self._stop_at is None or self._drained or self._read:
+            return
+        in_flight = self._ledger.in_flight
+        late = time.monotonic() >= self._stop_at
+        if in_flight and late:
+            log.warning("drain timed out", queries_left=in_flight)
+        if not in_flight or late:
+            self._drained = True
+            self._metrics.drains["timed_out" if in_flight else "complete",].inc()
+            self._wakeup.set()
+
+    def _messages(self) -> list[Message]:
+        received, clock = time.time(), time.monotonic()
+        messages: list[Message] = []
+        while self._ahead and self._stop_at is None and self._ledger.credit > 0:
+            record = self._ahead.popleft()
+            try:
+                epoch = self._ledger.see(record.partition, record.offset)
+            except RepeatedOffset:
+                where = record.partition._asdict()
+                log.warning("partition repeats an offset: its first record counts", **where, offset=record.offset)
+                continue
+            if epoch is not None:
+                origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
+                headers, legible = record.headers or (), record.headers is not None
+                messages.append(
+                    Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
+                )
+        return messages
+
+    def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._metrics.rebalances["assigned",].inc()
+        with self._lock:
+            self._assignments += 1
+            for partition in partitions:
+                self._assigned[partition] = self._assignments
+
+    def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        self._flush(_LAST_COMMIT)
+        self._metrics.rebalances["revoked",].inc()
+        self._end(partitions)
+
+    def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        self._metrics.rebalances["lost",].inc()
+        self._end(partitions)
+
+    def _end(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._assigned.pop(partition, None)
+            self._ledger.revoke(partitions)
+
+    def _take_over(self) -> None:
+        with self._lock:
+            assigned = dict(self._assigned)
+        if not assigned:
+            return
+        try:
+            committed = self._consumer.committed(list(assigned))
+            starts = {
+                partition: commit if commit is not None else Commit(self._consumer.beginning(partition), "")
+                for partition, commit in committed.items()
+            }
+        except RetriableDelivery as error:
+            log.warning("consumer cannot read committed offsets", reason=str(error))
+            return
+        with self._lock:
+            # A revocation meanwhile has ended an assignment: its committed offsets are out of date.
+            taken = [partition for partition in starts if self._assigned.get(partition) == assigned[partition]]
+            for partition in taken:
+                del self._assigned[partition]
+                self._ledger.assign(partition, starts[partition])
+        self._ahead.clear()
+        self._misplaced = True
+        log.info("consumer took over partitions", partitions=len(taken))
+
+
+class Lag:
+    """Tells the metrics the lag, by what the client last heard of the partitions' ends. For the consumer's thread."""
+
+    def __init__(self, consumer: Consumer, ledger: Ledger, metrics: FlowMetrics) -> None:
+        self._consumer = consumer
+        self._ledger = ledger
+        self._metrics = metrics
+        self._measured: set[TopicPartition] = set()
+        self._looked_at = 0.0
+
+    def look(self, now: float) -> None:
+        """Tell the lag, if it is time; `now` is on the monotonic clock. What isn't assigned any more has none."""
+        if now - self._looked_at < LAG_INTERVAL:
+            return
+        self._looked_at = now
+        ends, committed = self._consumer.ends(self._ledger.partitions), self._ledger.positions()
+        behind = {each: max(0, end - committed[each]) for each, end in ends.items() if each in committed}
+        for partition, lag in behind.items():
+            self._metrics.lag[partition.topic, str(partition.partition)].set(lag)
+        for partition in self._measured - behind.keys():
+            self._metrics.lag.remove(partition.topic, str(partition.partition))
+        self._measured = set(behind)
 
 
 class _Partition(StatelessSourcePartition[list[Message]]):

@@ -6,7 +6,7 @@ from typing import Any, Final
 import structlog
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from operators.delivery.kafka_python.admin import Admin
+from operators.delivery.broker import Admin
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 
@@ -45,7 +45,7 @@ def warn_of_room(settings: KafkaSettings, topic: str) -> None:
 
 
 def room_wanted(max_bytes: int) -> int:
-    """What the dead-letter topic must take to hold every message of a topic that takes `max_bytes`."""
+    """The size that the dead-letter topic must take to hold every message of a topic that takes `max_bytes`."""
     return max_bytes + DEAD_LETTER_ROOM
 
 
@@ -89,7 +89,7 @@ def create(settings: KafkaSettings) -> list[str]:
 
 
 def _wanted(settings: KafkaSettings) -> dict[str, dict[str, str]]:
-    """Every topic, with what its role needs beside the broker's defaults."""
+    """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
     return {
         roles.queries: {},
@@ -117,8 +117,8 @@ def _configs(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in dict.fromkeys(names)]
     if not resources:
         return {}
-    told = admin.describe_configs(resources, config_filter="all")["topic"]
+    found = admin.describe_configs(resources, config_filter="all")["topic"]
     # A broker that has just started may leave out what it does not know yet.
-    if unknown := [resource.name for resource in resources if MAX not in told.get(resource.name, {})]:
+    if unknown := [resource.name for resource in resources if MAX not in found.get(resource.name, {})]:
         raise FatalDelivery(f"topics whose {MAX} the broker did not tell: {', '.join(unknown)}")
-    return {topic: {name: each["value"] for name, each in config.items()} for topic, config in told.items()}
+    return {topic: {name: each["value"] for name, each in config.items()} for topic, config in found.items()}

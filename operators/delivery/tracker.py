@@ -88,7 +88,7 @@ class OffsetTracker:
         return offset not in self._done
 
     def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
-        """What to commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
+        """The commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
 
         Raises ValueError for an offset that isn't in flight.
         """

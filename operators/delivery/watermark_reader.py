@@ -10,7 +10,7 @@ Rules
 - No call waits for a broker that is down: after a failure every call fails at once, until the reader, which tries again
   every _RETRY seconds, has reached the ends again. The same holds before the topic is read for the first time.
 - Unless asked, the reader requests no ends, and applies new records every _IDLE seconds.
-- A topic that ends below the positions read was created anew and is read anew, as it is after _ANEW seconds of
+- A topic that ends below the positions read was created again and is read again, as it is after _AGAIN seconds of
   failures. A new topic that has already grown beyond those positions can't be told from the old one. The watermarks of
   the old topic stay: one that returned to an earlier value would make its cached answers valid again.
 - Added partitions are read from their beginning, at most TAIL_METADATA_AGE seconds after they were added. Records that
@@ -35,14 +35,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 _IDLE: Final = 0.25
 _RETRY: Final = 0.5
-_ANEW: Final = 10.0
+_AGAIN: Final = 10.0
 _POLL: Final = 0.002
 _LONG_POLL: Final = 0.1
 """Seconds: a poll may wait for a record although only a transaction's markers are left before the end. The long poll is
 for when all calls have timed out."""
 
 _CLOSE_TIMEOUT: Final = 5.0
-_MADE_ANEW: Final = "the topic was created anew"
+_CREATED_AGAIN: Final = "the topic was created again"
 
 _Outcome = asyncio.Future[str | None]
 """None, or why the request failed; all calls that share a request wait for the same future."""
@@ -64,7 +64,7 @@ class WatermarkReader:
         self._closing = threading.Event()
         self._behind = True
         self._since = -math.inf
-        self._told = False
+        self._warned = False
         self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class WatermarkReader:
 
     @property
     def generation(self) -> int:
-        """How often a namespace's offset went back: earlier answers may be of other documents."""
+        """The number of times that a namespace's offset went back: earlier answers may be of other documents."""
         with self._reading:
             return self._watermarks.generation
 
@@ -95,12 +95,12 @@ class WatermarkReader:
             self._asked.set()
 
     def read_since(self, moment: float) -> bool:
-        """Whether all records are read that were in the topic at this moment of the monotonic clock."""
+        """True if all records are read that were in the topic at this moment of the monotonic clock."""
         return self._since >= moment and not self._behind
 
     @property
     def behind(self) -> bool:
-        """Whether the reader has failed to read the topic since it last reached its end."""
+        """True if the reader has failed to read the topic since it last reached its end."""
         return self._behind
 
     async def caught_up(self, timeout: float) -> None:
@@ -143,7 +143,7 @@ class WatermarkReader:
             try:
                 ends = tail.ends(self._timeout)
             except RetriableDelivery as error:
-                if time.monotonic() - heard > _ANEW:
+                if time.monotonic() - heard > _AGAIN:
                     raise
                 self._fail(str(error))
                 self._closing.wait(_RETRY)
@@ -166,7 +166,7 @@ class WatermarkReader:
         began = moved = time.monotonic()
         positions = tail.positions()
         if any(end < positions[number] for number, end in ends.items()):
-            raise RetriableDelivery(_MADE_ANEW)
+            raise RetriableDelivery(_CREATED_AGAIN)
         wait = 0.0
         while any(positions[number] < end for number, end in ends.items()):
             if self._closing.is_set():
@@ -179,7 +179,7 @@ class WatermarkReader:
             wait = _POLL if now - moved < self._timeout else _LONG_POLL
             if now - began > self._timeout:
                 self._behind = True
-            if now - moved > _ANEW:
+            if now - moved > _AGAIN:
                 raise RetriableDelivery("no record was read although the topic has more")
 
     def _poll(self, tail: Tail, wait: float) -> None:
@@ -190,7 +190,7 @@ class WatermarkReader:
         # Clients move a position beyond the end of its log back to that end, and skip the records below.
         back = any(after[number] < offset for number, offset in before.items())
         if back or any(record.offset < before[record.partition.partition] for record in records):
-            raise RetriableDelivery(_MADE_ANEW)
+            raise RetriableDelivery(_CREATED_AGAIN)
         ignored = 0
         for record in records:
             # One lock for each record, so that a call of `of` doesn't wait for all of them.
@@ -201,23 +201,23 @@ class WatermarkReader:
 
     def _succeed(self) -> None:
         self._behind = False
-        if self._told:
+        if self._warned:
             log.info("watermark reader caught up")
-        self._told = False
-        _settle(self._present, None)
+        self._warned = False
+        _complete(self._present, None)
 
     def _fail(self, reason: str) -> None:
         with self._calls:
             self._behind = True
             waiting, self._next = self._next, None
-        if not self._told and not self._closing.is_set():
+        if not self._warned and not self._closing.is_set():
             log.warning("watermark reader is behind: caches are bypassed", reason=reason)
-        self._told = True
-        _settle(self._present, reason)
-        _settle(waiting, reason)
+        self._warned = True
+        _complete(self._present, reason)
+        _complete(waiting, reason)
 
 
-def _settle(outcome: _Outcome | None, reason: str | None) -> None:
+def _complete(outcome: _Outcome | None, reason: str | None) -> None:
     def transaction(future: _Outcome) -> None:
         if not future.done():
             future.set_result(reason)

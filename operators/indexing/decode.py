@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from operators.delivery.event import check_dimension, check_headers, parse, validated
 from operators.indexing.document import DocumentInFlight
 from operators.query.destinations import Destinations
-from operators.query.message import Message
+from operators.query.message import Message, check_headers
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
+from schemas.event import check_dimension, parse, validated
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
-from operators.delivery.dead_letters import undeliverable
+from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.way_out import WayOut
 from operators.indexing.document import DocumentInFlight
-from operators.query.message import OutputRecord, Rejected
+from operators.query.message import Rejected
 from operators.runtime.stage import Batch, Batches
-from operators.telemetry.signals import Signals
 
 
 def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
@@ -17,22 +17,18 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
     """
     origin = document.message.origin
     key = f"{document.held or document.collection}|{document.namespace}|{origin.partition}"
-    return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), compacts=True)
+    return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), form=Form.WATERMARK)
 
 
 @operator
-def publish_watermarks(
-    step_id: str, up: Batches, watermarks: str, dead_letters: str, signals: Signals
-) -> Stream[list[OutputRecord]]:
+def publish_watermarks(step_id: str, up: Batches, watermarks: str, way_out: WayOut) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
-    def ended(item: DocumentInFlight | Rejected) -> OutputRecord:
-        if isinstance(item, Rejected):
-            return undeliverable(item, dead_letters, signals)
-        return watermark(item, watermarks)
+    def end(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
+        return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
 
     def process_batch(batches: list[Batch]) -> list[list[OutputRecord]]:
-        records = [ended(item) for items in batches for item in items]
+        records = [record for items in batches for item in items for record in end(item)]
         return [records] if records else []
 
     return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)

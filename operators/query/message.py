@@ -1,11 +1,10 @@
-"""Messages: what was read from Kafka, and the record that ends it."""
+"""Messages: what was read from Kafka, and its rejection."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 from operators.query.trace import Headers, Trace
-from schemas.errors import DeadLetterClass
+from schemas.errors import DeadLetterClass, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +50,10 @@ class Message:
         return Rejected(self, kind, stage, reason, field=field)
 
 
-class Cause(NamedTuple):
-    """Why a message became a dead letter: its class, the stage that rejected it, and the field that is wrong."""
-
-    kind: DeadLetterClass
-    stage: str
-    field: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRecord:
-    """The record that ends a message, for `topic`; of those that compact, a transaction sends the last of a key.
-
-    `cause` is a dead letter's; None: it is none.
-    `letter` is the dead letter of a message whose sender is told of it by this record: both go in one transaction.
-    `instead` makes of this record what goes in its place if its topic refuses it, of the class of the refusal, and of
-    what is said of it; by default a dead letter.
-    """
-
-    origin: Origin
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    trace: Trace | None = None
-    timestamp_ms: int | None = None
-    compacts: bool = False
-    cause: Cause | None = None
-    letter: "OutputRecord | None" = None
-    instead: "Callable[[OutputRecord, DeadLetterClass, str], OutputRecord] | None" = field(
-        default=None, compare=False, repr=False
-    )
-
-    @property
-    def together(self) -> "tuple[OutputRecord, ...]":
-        """The record, and the dead letter that goes with it."""
-        return (self,) if self.letter is None else (self, self.letter)
+def check_headers(message: Message) -> None:
+    """Raise InputError `invalid` for a message whose headers can't be read."""
+    if not message.legible:
+        raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Caller:
 
 
 def caller(message: Message) -> Caller | None:
-    """Who sent the message; None if that isn't legible."""
+    """The sender of the message; None if it isn't legible."""
     try:
         mode = cloud_event.content_mode(message.headers)
     except InputError:

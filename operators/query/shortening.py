@@ -16,7 +16,8 @@ def shortened(
 ) -> Event | None:
     """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't.
 
-    `cursor` is that of the page after so many of its results; after none there is none, lest a client ask for ever.
+    `cursor` gives that of the page after a number of its results; after none it is None, since a client would
+    ask for ever.
     """
     whole = len(event["results"])
     unrecorded = _short(event)

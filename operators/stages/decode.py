@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from operators.delivery.event import check_dimension, check_headers, json_object, parse, readable, validated
 from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
 from operators.query.in_flight import CacheLookup, InFlight
-from operators.query.message import Message
+from operators.query.message import Message, check_headers
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.telemetry.signals import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
+from schemas.event import check_dimension, json_object, parse, readable, validated
 from schemas.normalization import nfc
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits

@@ -1,51 +1,38 @@
 """Publish: every query and every refused message becomes its output record.
 
-The answer of a query goes to those that followed it, too, each with what is its own, and into the caches. A record
-that is too large for its topic is shortened, and says so. What would be too large even then is refused.
+Waiters receive the leader's answer with their own id, metadata and cursor. The answer goes into the caches, too. The
+form of each record is decided by `operators.delivery.way_out`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
-import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
 from operators.caching.keys import binding, state
-from operators.delivery.dead_letters import fits
-from operators.delivery.error_codes import too_large
-from operators.query import cloud_event, shortening
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.way_out import WayOut
 from operators.query.answer import Answer, Page
 from operators.query.canonical import Shape
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
 from operators.query.debug import debug
 from operators.query.in_flight import InFlight
-from operators.query.message import OutputRecord, Rejected
+from operators.query.message import Rejected
 from operators.query.paging import MOST_SEEN
 from operators.query.result import clock, page, pool, pooled, result, result_id
 from operators.query.search_bodies import depth
-from operators.query.trace import Headers
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
-from operators.stages.refusals import Refusals
-from schemas.errors import DeadLetterClass, Reason
 from schemas.result import RetrievalStage
-
-Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Writes the records of answers; the configuration's part in them is the same for every query.
+    """Writes the answers of queries; the configuration's part in them is the same for every query."""
 
-    What can't be answered goes to `refusals`, which says where results go and what they have of the
-    configuration, too.
-    """
-
-    refusals: Refusals
+    way_out: WayOut
     embedder: str | None
     cursors: CursorCodec
 
@@ -57,7 +44,7 @@ class Publisher:
         results = page(asked, outcome)
         mark = query.cache.watermark
         provenance = {
-            "config_hash": self.refusals.config_hash,
+            "config_hash": self.way_out.config_hash,
             "models": {
                 "embedder": self.embedder,
                 "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
@@ -74,24 +61,9 @@ class Publisher:
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         return Answer(event, Page(asked.canonical.now, ends, retrieval.end))
 
-    def record(self, query: InFlight, answer: Answer) -> OutputRecord:
-        """The record of the query's own answer, for the topic that it chose, in the kind of event that it came as."""
-        event = answer.event
-        topic = query.asked.canonical.reply_to or self.refusals.topic
-        trace = query.trace.send(topic, event["status"])
-        record = self._record(query, topic, trace, event)
-        if fits(record, self.refusals.max_bytes):
-            return record
-        query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
-        short = shortening.shortened(
-            event,
-            lambda each: fits(self._record(query, topic, trace, each), self.refusals.max_bytes),
-            lambda given: self._next(query, given, answer.page),
-        )
-        if short is None:
-            return self.refusals.undelivered(query.message, record, DeadLetterClass.TOO_LARGE, too_large(topic))
-        query.trace.send(topic, short["status"])
-        return self._record(query, topic, trace, short)
+    def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
+        """The records of the query's own answer."""
+        return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer.page))
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
         """The answer with what is this query's own, whichever query it was computed for."""
@@ -118,7 +90,7 @@ class Publisher:
         return replace(answer, event=own)
 
     def _next(self, query: InFlight, given: int, page: Page) -> str | None:
-        """The cursor after so many results of a page; None if no cursor leads on from there."""
+        """The cursor after a number of results of a page; None if no cursor leads on from there."""
         asked, cache = query.asked.canonical, query.cache
         position: Offset | After
         if asked.shape is Shape.SEARCH:
@@ -132,19 +104,6 @@ class Publisher:
         bound = binding(cache.scope, asked.text, asked.vector)
         known = state(cache.scope) if cache.watermark is not None else None
         return self.cursors.write(Cursor(bound, known, page.now, position))
-
-    def _record(self, query: InFlight, topic: str, trace: Headers, event: Event) -> OutputRecord:
-        asked = query.asked.canonical
-        message, envelope = query.message, query.envelope
-        headers, document = trace, event
-        if envelope is not None:
-            # The time of receiving is another one when the query is read again.
-            stable = asked.own_clock or message.timestamp >= 0
-            time = clock(asked.now) if stable else None
-            headers, document = cloud_event.enveloped(envelope, event, self.refusals.source, time, trace)
-        instead = partial(self.refusals.undelivered, message)
-        value = orjson.dumps(document)
-        return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, instead=instead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +124,30 @@ class Finaliser:
             cached = query.cache.cached
             answer = cached.served if cached is not None else self.publisher.answer(query)
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return [self.publisher.refusals(defect("publish", each, error)) for each in (query, *waiters)]
+            return self._refuse(defect("publish", each, error) for each in (query, *waiters))
         try:
             self.answers.put(query, answer)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
             defect("cache", query, error)
         for waiter in waiters:
             waiter.cache.cached = query.cache.cached
-        return [self._written(each, answer) for each in (query, *waiters)]
+        return [record for each in (query, *waiters) for record in self._write(each, answer)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
         """The refusals of a message and of the queries that followed it: what is identical fails alike."""
         waiters = self.answers.finish(rejected.message.origin)
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
-        return [self.publisher.refusals(each) for each in (rejected, *alike)]
+        return self._refuse((rejected, *alike))
 
-    def _written(self, query: InFlight, answer: Answer) -> OutputRecord:
+    def _write(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         publisher = self.publisher
         try:
-            return publisher.record(query, publisher.own(query, answer))
+            return publisher.records(query, publisher.own(query, answer))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return publisher.refusals(defect("publish", query, error))
+            return self._refuse([defect("publish", query, error)])
+
+    def _refuse(self, all_rejected: Iterable[Rejected]) -> list[OutputRecord]:
+        return [record for each in all_rejected for record in self.publisher.way_out.refuse(each)]
 
 
 @operator

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery import event
 from operators.indexing.decode import DocumentDecoder
 from operators.query.message import Message, Rejected
 from operators.query.refusal import caller
 from operators.runtime.stage import run_step
-from schemas import wording
+from schemas import event, wording
 from schemas.cloud_event import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
 from schemas.query import QueryEvent
@@ -26,7 +25,7 @@ from schemas.recipes import recipe
 from schemas.wording import MAX_WORDED
 from tests.adversary.refused import DOCUMENT_BYTES, DOCUMENTS, ENVELOPE, ENVELOPES, QUERIES, QUERY_BYTES
 from tests.operators.indexing import documents
-from tests.operators.samples import decoder, message, refusals
+from tests.operators.samples import decoder, message, way_out
 
 Values = tuple[bytes, Sequence[tuple[str, bytes]]]
 
@@ -99,7 +98,7 @@ def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> 
     (item,) = run_step("decode", [sent], decode)
     if not isinstance(item, Rejected):
         return None
-    refusals(answers=answers)(item)
+    way_out(tells=answers).refuse(item)
     return item
 
 

@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
@@ -22,6 +20,7 @@ from bench.ports import free_port
 from operators.query.message import Origin
 from operators.query.result import result_id
 from schemas import dead_letter
+from tests import warm
 from tests.legible import is_plain, legible
 
 PARTITIONS = 4
@@ -76,7 +75,7 @@ class OutputRecord:
 class Flow:
     """One flow's process."""
 
-    process: subprocess.Popen[bytes]
+    process: warm.Running
     port: int
     log: Path
 
@@ -165,12 +164,7 @@ class Deployment:
             **self.environment,
         }
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "flows.cli", command, "--config", str(config)],
-                env=environment,
-                stderr=out,
-                stdout=out,
-            )
+            process = warm.start([command, "--config", str(config)], environment, out)
         flow = Flow(process, port, log)
         self.flows.append(flow)
         return flow.wait_ready() if wait else flow

@@ -4,8 +4,6 @@ import base64
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +18,7 @@ from bench.kafka.broker import Broker
 from bench.kafka.certificates import KEY_PASSWORD
 from bench.kafka.listeners import PASSWORD, unsigned_token
 from bench.ports import free_port
+from tests import warm
 from tests.integration.deployment import PATIENCE, Deployment
 from tests.kafka.issuer import Issuer
 from tests.loopback import LoopbackServer
@@ -190,24 +189,17 @@ def run_commands(config: Path, environment: Mapping[str, str], codes: Mapping[st
     documents = config.with_name("documents.jsonl")
     documents.write_text('{"id": "d", "text": "harbor"}\n')
     more = {"query": ["harbor", "--timeout", "3"], "feed": ["--from", str(documents)]}
-    processes = {
-        name: subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", name.replace("feed", "index"), *more.get(name, []), "--config", config],
-            env={**os.environ, "RANKSTREAM_TELEMETRY__PORT": str(free_port()), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for name in codes
-    }
-    printed = {}
+    processes, logs = {}, {name: config.with_name(f"{name}.log") for name in codes}
     with contextlib.ExitStack() as stack:
-        for process in processes.values():
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        for name, process in processes.items():
-            printed[name] = process.communicate(timeout=2 * PATIENCE)[0]
-    assert {name: process.returncode for name, process in processes.items()} == codes, printed
+        for name in codes:
+            arguments = [name.replace("feed", "index"), *more.get(name, []), "--config", str(config)]
+            port = {"RANKSTREAM_TELEMETRY__PORT": str(free_port())}
+            with logs[name].open("wb") as out:
+                processes[name] = warm.start(arguments, {**os.environ, **port, **environment}, out)
+            stack.callback(processes[name].kill)
+        ended = {name: process.wait(2 * PATIENCE) for name, process in processes.items()}
+    printed = {name: log.read_text() for name, log in logs.items()}
+    assert ended == codes, printed
     assert "Traceback" not in "".join(printed.values())
     return "".join(printed.values())
 

@@ -15,7 +15,7 @@ import yaml
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from bench.stubs import DIMENSION, stub_backends
-from tests import qdrant_server
+from tests import qdrant_server, warm
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
 
 ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
@@ -23,9 +23,8 @@ ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
 
 def rankstream(config: Path, *arguments: str, client: str = "librdkafka") -> subprocess.CompletedProcess[str]:
     """Run a command to its end, by that Kafka client; it must succeed."""
-    command = [sys.executable, "-m", "flows.cli", *arguments, "--config", str(config)]
-    env = {**os.environ, "RANKSTREAM_KAFKA__CLIENT": client}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=2 * PATIENCE)
+    environment = {**os.environ, "RANKSTREAM_KAFKA__CLIENT": client}
+    done = warm.run([*arguments, "--config", str(config)], environment, 2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done
 

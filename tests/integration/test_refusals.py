@@ -1,8 +1,7 @@
 """Refusals on a real broker: a caller who is legible hears, with the dead letter, whatever happens to the process."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from operators.query.message import Origin
 from operators.query.result import result_id
 from schemas import dead_letter
 from schemas.result import ResultEvent
+from tests import warm
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, OutputRecord, assert_each_once, wait_until
 
 REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -128,9 +128,9 @@ def test_the_command_says_what_was_wrong(deployment: Deployment) -> None:
     deployment.start()
     config = deployment.directory / "query.yaml"
     config.write_text(yaml.safe_dump(deployment.settings))
-    command = [sys.executable, "-m", "flows.cli", "query", "harbor", "--recipe", "nowhere", "--config", str(config)]
+    command = ["query", "harbor", "--recipe", "nowhere", "--config", str(config)]
     for more in ([], ["--json"]):
-        done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=PATIENCE)
+        done = warm.run([*command, *more], os.environ, PATIENCE)
         assert done.returncode == 1
         said = done.stderr.splitlines()[-1]
         assert said.startswith("the query was refused (invalid): recipe: not configured; there are ")

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
+from tests import warm
 from tests.integration.deployment import PATIENCE, Deployment, assert_each_once
 
 HEADERS = [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("x", b"\x00\xff"), ("x", b"")]
@@ -39,8 +39,7 @@ def replay(deployment: Deployment, *arguments: str) -> subprocess.CompletedProce
     config = deployment.directory / "replay.yaml"
     config.write_text(yaml.safe_dump(deployment.settings))
     env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
-    command = [sys.executable, "-m", "flows.cli", "replay", "--config", str(config), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    return warm.run(["replay", "--config", str(config), *arguments], env, PATIENCE)
 
 
 def reported(deployment: Deployment, *arguments: str) -> dict[str, Any]:

@@ -12,16 +12,17 @@ from operators.caching.exact_cache import ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.qdrant.catalogue import Catalogue
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.way_out import WayOut
 from operators.query.cursor import CursorCodec
 from operators.query.destinations import Destinations
 from operators.query.in_flight import InFlight
-from operators.query.message import Message, Origin, OutputRecord
+from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
-from operators.stages.refusals import Refusals
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.signals import Signals
@@ -91,20 +92,20 @@ def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
     return Decoder(**{**fields, **{name: value for name, value in changes.items() if name in its_own}})
 
 
-def refusals(**changes: Any) -> Refusals:
-    """Refusals that tell the caller, to topics of which nothing is known."""
+def way_out(**changes: Any) -> WayOut:
+    """A way out that tells the caller of a refusal, to topics of which nothing is known."""
     fields: dict[str, Any] = {
-        "topic": "results",
+        "results": "results",
         "dead_letters": "dead-letters",
         "reply_to": frozenset({"results", "answers"}),
         "policies": PolicySettings(),
         "max_bytes": {},
         "source": "/rankstream/test",
         "config_hash": "0" * 64,
-        "answers": True,
+        "tells": True,
         "signals": SIGNALS,
     }
-    return Refusals(**{**fields, **changes})
+    return WayOut(**{**fields, **changes})
 
 
 def admission(**changes: Any) -> Admission:

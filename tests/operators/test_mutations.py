@@ -8,8 +8,8 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from flows.process.logs import PROPAGATORS
-from operators.delivery.record_size import record_size
-from operators.query.message import Message, OutputRecord, Rejected
+from operators.delivery.output_record import Form, OutputRecord, by_message
+from operators.query.message import Message, Rejected
 from operators.runtime.stage import run_step, split
 from operators.stages.decode import Decoder
 from schemas import dead_letter as names
@@ -17,8 +17,8 @@ from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent
 from tests.legible import is_plain, legible
 from tests.operators.mutations import mutations
-from tests.operators.samples import admission, decoder, message, origin, refusals
-from tests.operators.stages.test_publish import PUBLISHER, SIZES, written
+from tests.operators.samples import admission, decoder, message, origin, way_out
+from tests.operators.stages.test_publish import PUBLISHER, SIZES, both
 
 COUNT = 10_000
 LETTERS = 400_000
@@ -26,8 +26,8 @@ LETTERS = 400_000
 
 DECODE: Decoder = decoder()
 MAX_BYTES = {**SIZES, "dead-letters": LETTERS}
-REFUSE = refusals(max_bytes=MAX_BYTES)
-PUBLISH = replace(PUBLISHER, refusals=REFUSE)
+OUT = way_out(max_bytes=MAX_BYTES)
+PUBLISH = replace(PUBLISHER, way_out=OUT)
 
 
 def messages(seed: int, count: int) -> list[Message]:
@@ -49,7 +49,9 @@ def output_records(read: list[Message]) -> list[OutputRecord]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
     live, passing = split(run_step("decode", read, DECODE))
     ended = [*passing, *run_step("admit", live, admission())]
-    return [REFUSE(each) if isinstance(each, Rejected) else written(each, PUBLISH) for each in ended]
+    return [
+        record for each in ended for record in (OUT.refuse(each) if isinstance(each, Rejected) else both(each, PUBLISH))
+    ]
 
 
 @pytest.mark.slow
@@ -61,13 +63,14 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
         caplog.set_level(logging.ERROR, name)
     read = messages(7, COUNT)
     records = output_records(read)
-    assert Counter(record.origin for record in records) == Counter(origin(offset) for offset in range(COUNT))
+    ended = by_message(records)
+    assert Counter(each[0].origin for each in ended) == Counter(origin(offset) for offset in range(COUNT))
     kinds: Counter[str] = Counter()
-    for record in (part for each in records for part in each.together):
+    for record in records:
         sent = read[record.origin.offset]
-        assert record_size(record.key, record.value, record.headers) <= MAX_BYTES[record.topic]
+        assert record.size <= MAX_BYTES[record.topic]
         if record.topic != "dead-letters":
-            kinds["result" if record.letter is None else "refusal"] += 1
+            kinds["result" if record.form is Form.RESULT else "refusal"] += 1
             assert record.key == sent.key
             continue
         why = dict(record.headers)
@@ -77,7 +80,7 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
         else:
             assert (record.value, record.headers[: len(sent.headers)]) == (sent.value, sent.headers)
     assert caplog.records == []
-    for record in records:
+    for record, *_ in ended:
         sent = read[record.origin.offset]
         if is_plain([name for name, _ in sent.headers]):
             assert (record.topic != "dead-letters") == (legible(sent.value) is not None)
@@ -96,7 +99,7 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
 
 def test_every_terminal_record_can_be_written() -> None:
     """Kafka's own writer takes every record, its timestamp included, and every plain result keeps its contract."""
-    for record in (part for each in output_records(messages(8, 2_000)) for part in each.together):
+    for record in output_records(messages(8, 2_000)):
         builder = DefaultRecordBatchBuilder(2, 0, True, 1, 0, 0, 1 << 24)
         assert builder.append(0, record.timestamp_ms, record.key, record.value, list(record.headers))
         assert builder.build()

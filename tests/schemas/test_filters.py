@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from operators.delivery.event import explain
+from schemas.event import explain
 from schemas.filters import MAX_FILTERS, MAX_VALUES, AnyOf, Bounds, DateRange, Eq, Filters, OrderBy, Range
 
 

@@ -1,4 +1,4 @@
-"""How every client of a broker is made."""
+"""Connections: the options and the errors of every client of a broker."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from operators.delivery.client import TopicPartition
-from operators.delivery.kafka_python.security import admitted, security
+from operators.delivery.kafka_python.security import check_admission, security
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -21,7 +21,7 @@ CALL_TIMEOUT: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How to speak to a broker that isn't quite Kafka: options of kafka-python for any client, and for consumers."""
+    """Options of kafka-python for a broker that isn't quite Kafka: those of any client, and those of consumers."""
 
     every: Mapping[str, Any] = field(default_factory=dict)
     consumer: Mapping[str, Any] = field(default_factory=dict)
@@ -34,12 +34,12 @@ EMBEDDED: Final = Dialect({"api_version": (2, 3)}, {"check_crcs": False, "fetch_
 
 
 def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
-    """What every client of this broker is made with.
+    """The options of every client of this broker.
 
     Raises ConfigError for a file that can't be used, and FatalDelivery if a secured broker refuses us or we it.
     """
     if settings.security_protocol != "PLAINTEXT":
-        admitted(settings)
+        check_admission(settings)
     return {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
         "client_id": settings.group_id,

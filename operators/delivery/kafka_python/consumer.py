@@ -8,12 +8,14 @@ from typing import Any, Final
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
+from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, offsets
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 
@@ -68,7 +70,6 @@ class KafkaPythonConsumer:
         )
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
-        """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
         with asking(f"metadata of {topic}"):
             known = self._consumer.partitions_for_topic(topic)
         if not known:
@@ -76,7 +77,6 @@ class KafkaPythonConsumer:
         self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """All records that have been fetched; waits longer while the group forms. Raises RetriableDelivery."""
         timeout = timeout if self.stable() else max(timeout, CALL_TIMEOUT)
         with asking("poll"):
             fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
@@ -86,7 +86,6 @@ class KafkaPythonConsumer:
         return consumer_records(fetched)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
-        """What the group has committed, metadata included. Raises RetriableDelivery."""
         commits: dict[TopicPartition, Commit | None] = {}
         for partition in partitions:
             with asking("committed offsets"):
@@ -97,20 +96,17 @@ class KafkaPythonConsumer:
         return commits
 
     def beginning(self, partition: TopicPartition) -> int:
-        """The first offset that the partition still holds. Raises RetriableDelivery."""
         kafka_partition = kafka.TopicPartition(*partition)
         with asking("beginning offsets"):
             return int(self._consumer.beginning_offsets([kafka_partition])[kafka_partition])
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of those partitions of which a fetch has told it."""
         assigned = self._consumer.assignment()
         present = [each for each in partitions if each in assigned]
         marks = {each: self._consumer.highwater(kafka.TopicPartition(*each)) for each in present}
         return {each: int(end) for each, end in marks.items() if end is not None}
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets. Raises RetriableDelivery if one was taken away meanwhile."""
         try:
             for partition, offset in starts.items():
                 self._consumer.seek(kafka.TopicPartition(*partition), offset)
@@ -118,33 +114,32 @@ class KafkaPythonConsumer:
             raise RetriableDelivery("a partition is gone") from error
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stop fetching those of `partitions` that are still assigned."""
         for partition in partitions:
             with suppress(KeyError):
                 self._consumer.pause(kafka.TopicPartition(*partition))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch those of `partitions` that are still assigned."""
         for partition in partitions:
             with suppress(KeyError):
                 self._consumer.resume(kafka.TopicPartition(*partition))
 
     def stable(self) -> bool:
-        """Whether the member has joined and no rebalance is under way."""
         return bool(self._consumer.group_metadata().state == "<stable>")
 
     def group_metadata(self) -> GroupMetadata:
-        """The member's id and generation."""
         return self._consumer.group_metadata()
 
     def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction. Raises RetriableDelivery."""
         present = self.group_metadata()
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
         with asking("commit"):
-            self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
+            try:
+                self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
+            except BrokerResponseError as error:
+                if ends(error.errno):
+                    raise FatalDelivery(f"commit: {error.message}") from error
+                raise
 
     def close(self) -> None:
-        """Leave the group."""
         self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)

@@ -89,21 +89,20 @@ class _Sending:
         self._sent: list[Any] = []
         self._failures: list[tuple[ProducerRecord, int | None]] = []
         self._failed: Any = None
-        self._producer = self._made()
+        self._producer = self._make()
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
         self._producer.close(timeout=1)
 
-    def _made(self) -> Any:
+    def _make(self) -> Any:
         try:
-            return kafka.KafkaProducer(**self._config, kafka_client=self._connected)
+            return kafka.KafkaProducer(**self._config, kafka_client=self._connect)
         except KafkaError as error:
             # What found no broker leaves its sockets behind.
             self._requests.close()
             raise _failure(",".join(self._config["bootstrap_servers"]), error) from error
 
-    def _connected(self, **options: Any) -> _Requests:
+    def _connect(self, **options: Any) -> _Requests:
         self._requests = _Requests(**options)
         return self._requests
 
@@ -183,13 +182,11 @@ class KafkaPythonTransactions(_Sending):
             raise _failure("init_transactions", error) from error
 
     def retired(self) -> str | None:
-        """Why it may begin no further transaction; None while it may."""
         return self._unfit or self._requests.unanswered
 
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
-        """Produce and commit in one transaction."""
         if group.generation_id < 0:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
@@ -228,11 +225,10 @@ class KafkaPythonProducer(_Sending):
         super().__init__(settings, max_batch, dialect, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
-        """Produce the records and wait for every acknowledgement."""
         if self._failures:
             # What a refusal leaves in queues and sequence numbers disturbs later sends.
             self.close()
-            self._producer = self._made()
+            self._producer = self._make()
         try:
             self._send(records)
             self._producer.flush()

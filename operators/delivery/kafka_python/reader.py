@@ -54,7 +54,6 @@ class KafkaPythonReader:
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched. Raises RetriableDelivery."""
         with asking(f"poll of {self._topic}"):
             fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
             for number in self._positions:
@@ -65,11 +64,9 @@ class KafkaPythonReader:
         return consumer_records(fetched)
 
     def positions(self) -> dict[int, int]:
-        """By partition: everything below was handed out by `poll`, or isn't for readers."""
         return dict(self._positions)
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
-        """By partition: the offset after the last record, now. Raises RetriableDelivery."""
         timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
         with _asking_offsets(f"end offsets of {self._topic}"):
@@ -77,7 +74,6 @@ class KafkaPythonReader:
         return {place.partition: end for place, end in ends.items()}
 
     def committed(self) -> dict[int, int]:
-        """By partition: what the group has committed, or else the first offset. Raises RetriableDelivery."""
         with _asking_offsets(f"committed offsets of {self._topic}"):
             found = self._asking.beginning_offsets(self._places())
             for place in found:
@@ -86,12 +82,10 @@ class KafkaPythonReader:
         return {place.partition: offset for place, offset in found.items()}
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read on from this offset of a partition."""
         self._reading.seek(self._place(partition), offset)
         self._positions[partition] = offset
 
     def close(self) -> None:
-        """Release connections."""
         _close(self._reading)
         _close(self._asking)
 

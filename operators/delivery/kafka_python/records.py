@@ -1,6 +1,6 @@
 """Records as kafka-python reads them, also those with a header whose name isn't UTF-8, which other clients can produce.
 
-kafka-python fails at the batch that holds one, at every poll anew: nothing behind it would ever be read. After
+kafka-python fails at the batch that holds one, at every further poll: nothing behind it would ever be read. After
 `read_any_headers` it reads such a record with None in place of its headers.
 """
 
@@ -14,7 +14,7 @@ from operators.delivery.client import ConsumerRecord, TopicPartition
 
 ALL: Final = 1_000_000
 FETCH_BYTES: Final = 4 * 1024 * 1024
-"""What one fetch brings at most, and so what may wait in this process, unless a single record is larger."""
+"""Bytes that one fetch brings at most, and that may wait in this process, unless a single record is larger."""
 
 _read: Final = DefaultRecordBatch._read_msg
 
@@ -25,7 +25,7 @@ def read_any_headers() -> None:
 
 
 def consumer_records(fetched: Mapping[Any, Any]) -> list[ConsumerRecord]:
-    """What a poll returned."""
+    """The records that a poll returned."""
     return [
         ConsumerRecord(
             TopicPartition(*partition),

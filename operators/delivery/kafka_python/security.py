@@ -1,10 +1,10 @@
 """TLS and SASL of kafka-python.
 
-Certificates, keys and tokens are read anew for each connection; a password once, when the client is made.
+Certificates, keys and tokens are read again for each connection; a password once, when the client is made.
 
-Where the broker refuses us kafka-python goes on trying and then reports a time-out: `admitted` asks once beforehand. An
-answer that arrives together with the connection's end is lost, as the refusal of PLAIN is: once the two have begun to
-speak, an end is a refusal.
+Where the broker refuses us kafka-python goes on trying and then reports a time-out: `check_admission` asks once
+beforehand. An answer that arrives together with the connection's end is lost, as the refusal of PLAIN is: once the two
+have begun to speak, an end is a refusal.
 """
 
 import logging
@@ -19,7 +19,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 
 from operators.delivery import credentials
-from operators.delivery.oauth import TokenSource, tokens
+from operators.delivery.credentials import TokenSource, tokens
 from schemas.errors import FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
 from schemas.settings.security import SaslSettings, TlsSettings
@@ -54,7 +54,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def admitted(settings: KafkaSettings) -> None:
+def check_admission(settings: KafkaSettings) -> None:
     """Connect once a process; FatalDelivery names the symptom if we don't trust the broker or it doesn't take us.
 
     A broker that can't be reached is left to the clients' own timeouts.

@@ -5,6 +5,7 @@
 - A consumer serves one thread at a time, and one that polls keeps others out: no other thread calls it. The membership
   is noted when partitions are assigned, and forgotten when they go; commits of other threads wait for the next poll.
 - Out of the group there is no membership to commit under: the broker would take such offsets unfenced.
+- A commit raises only what is wrong with all of its partitions: the error of each one is looked at.
 - An error says itself whether to abort, to call again or to end. A commit that ran out of time is called again: an
   abort is no longer allowed then. Offsets that weren't taken aren't sent again: the second call may never return.
 - That a connection broke is said in its log alone: at debug level every time, else once in half a minute. It is read
@@ -13,6 +14,42 @@
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
 
-from operators.delivery.librdkafka.kafka_client import Librdkafka
+from typing import Final
+
+from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
+from operators.delivery.librdkafka.connection import CALL_TIMEOUT, quieten
+from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
+from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
+from operators.delivery.librdkafka.reader import LibrdkafkaReader
+from schemas.settings import KafkaSettings
 
 __all__ = ["Librdkafka"]
+
+
+class Librdkafka:
+    """Makes consumers, tails and producers by librdkafka."""
+
+    name: Final = "librdkafka"
+    transaction_interval: Final = 0.01
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        quieten()
+
+    def consumer(self) -> Consumer:
+        return LibrdkafkaConsumer(self._settings)
+
+    def tail(self, topic: str) -> Tail:
+        # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
+        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
+        return LibrdkafkaReader(self._settings, topic, "read_uncommitted", call_timeout, from_end=False)
+
+    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
+        call_timeout = self._settings.request_timeout
+        return LibrdkafkaReader(self._settings, topic, "read_committed", call_timeout, from_end=from_end)
+
+    def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
+        return LibrdkafkaTransactions(self._settings, transactional_id, max_batch)
+
+    def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
+        return LibrdkafkaProducer(self._settings, max_batch)

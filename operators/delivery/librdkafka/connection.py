@@ -1,13 +1,15 @@
-"""How every client of a broker is made, and how its errors are read."""
+"""Connections: the options of every client of a broker, its records and its errors."""
 
 import contextlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from operator import methodcaller
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
 
+from operators.delivery.client import ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.security import security
 from operators.delivery.tracker import Commit
@@ -17,11 +19,17 @@ from schemas.settings import KafkaSettings
 CALL_TIMEOUT: Final = 3.0
 """Seconds for what a broker answers at once."""
 
+_ALL: Final = 100_000
+
+_raw_headers: Final = methodcaller("headers")
+"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
+run often doesn't look for the latter, which would come up at some later line; this one always does."""
+
 log = logging.getLogger("librdkafka")
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """What every client of this broker is made with; to be called for each.
+    """The options of every client of this broker; to be called for each.
 
     Raises ConfigError for a file that can't be used, and FatalDelivery for a token that can't be had.
     """
@@ -46,7 +54,7 @@ def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:
 
 
 def error_of(exception: KafkaException) -> KafkaError:
-    """What the client says went wrong."""
+    """The client's own error."""
     error: KafkaError = exception.args[0]
     return error
 
@@ -86,7 +94,7 @@ class Connections:
 
     def __init__(self) -> None:
         self.broke: str | None = None
-        """What librdkafka says of it."""
+        """librdkafka's words about it."""
 
     def log(self, level: int, text: str, *arguments: str) -> None:
         """Note and drop what is only for noting; log the rest."""
@@ -107,8 +115,46 @@ is given up once its broker is known."""
 
 
 def _log_error(error: KafkaError) -> None:
-    # Connections are made anew by the client itself; what is refused ends up in a call's own error.
+    # The client itself makes connections again; a call's own error says what was refused.
     if error.code() == KafkaError._ALL_BROKERS_DOWN:
         log.warning("no broker can be reached")
     elif error.code() != KafkaError._TRANSPORT:
         log.warning("%s", error.name())
+
+
+def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
+    """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
+    with asking(f"metadata of {topic}"):
+        known = consumer.list_topics(topic, timeout=timeout).topics[topic]
+    return set(known.partitions) if known.error is None else set()
+
+
+def fetch(consumer: Consumer, timeout: float) -> list[Any]:
+    """All messages that a consumer has; waits `timeout` seconds for the first. Raises KafkaException."""
+    first = consumer.poll(timeout)
+    # `consume` waits until it has as many as it may return: only what is there already comes by it.
+    return [] if first is None else [first, *consumer.consume(_ALL, 0)]
+
+
+def consumer_record(message: Any) -> ConsumerRecord:
+    """The record in a message. Raises RetriableDelivery or FatalDelivery for a message that is an error."""
+    if (error := message.error()) is not None:
+        raise failure("poll", error)
+    kind, milliseconds = message.timestamp()
+    return ConsumerRecord(
+        Partition(message.topic(), message.partition()),
+        message.offset(),
+        message.key(),
+        message.value(),
+        _headers(message),
+        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
+    )
+
+
+def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
+    try:
+        headers = _raw_headers(message)
+    except (SystemError, UnicodeDecodeError):
+        # A name that isn't UTF-8.
+        return None
+    return tuple((name, value or b"") for name, value in headers or ())

@@ -10,17 +10,28 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
 from operators.delivery.client import TopicPartition as Partition
-from operators.delivery.librdkafka.connection import CALL_TIMEOUT, asking, connection, error_of, failure, log, offsets
-from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
+from operators.delivery.error_codes import ends
+from operators.delivery.librdkafka.connection import (
+    CALL_TIMEOUT,
+    asking,
+    connection,
+    consumer_record,
+    error_of,
+    failure,
+    fetch,
+    log,
+    offsets,
+    partitions_of,
+)
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _COMMIT_WAIT: Final = 0.01
 """Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
 
 _FETCHED_KIB: Final = 4096
-"""What is fetched ahead of a partition at most, unless a single record is larger."""
+"""KiB fetched ahead of a partition at most, unless a single record is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +72,31 @@ class LibrdkafkaConsumer:
         self._longest_poll = float("inf")
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
-        """Join the group once the topic is known. Raises RetriableDelivery while it isn't."""
 
         def assigned(consumer: Any, partitions: Sequence[TopicPartition]) -> None:
             consumer.assign([])
             self._membership = consumer.consumer_group_metadata()
-            rebalance.assigned(_named(partitions))
+            rebalance.assigned(_partitions(partitions))
 
         def revoked(_: Any, partitions: Sequence[TopicPartition]) -> None:
-            self._tell(rebalance.revoked, _named(partitions))
+            self._tell(rebalance.revoked, _partitions(partitions))
             self._membership = None
 
         def lost(_: Any, partitions: Sequence[TopicPartition]) -> None:
             self._membership = None
-            rebalance.lost(_named(partitions))
+            rebalance.lost(_partitions(partitions))
 
         if not partitions_of(self._consumer, topic, CALL_TIMEOUT):
             raise missing(topic)
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """All records that have been fetched. Raises RetriableDelivery and FatalDelivery."""
         self._commit_waiting()
         with asking("poll"):
-            messages = fetched(self._consumer, min(timeout, self._longest_poll))
+            messages = fetch(self._consumer, min(timeout, self._longest_poll))
         return [consumer_record(message) for message in messages]
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
-        """What the group has committed, metadata included. Raises RetriableDelivery."""
         with asking("committed offsets"):
             found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
         commits: dict[Partition, Commit | None] = {}
@@ -102,7 +110,6 @@ class LibrdkafkaConsumer:
         return commits
 
     def beginning(self, partition: Partition) -> int:
-        """The first offset that the partition still holds. Raises RetriableDelivery."""
         with asking("beginning offsets"):
             marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT)
         if marks is None:
@@ -111,33 +118,26 @@ class LibrdkafkaConsumer:
         return first
 
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offset after the last record of those partitions of which a fetch has told it."""
         marks = {each: self._consumer.get_watermark_offsets(TopicPartition(*each), cached=True) for each in partitions}
         return {each: found[1] for each, found in marks.items() if found is not None and found[1] >= 0}
 
     def start(self, starts: Mapping[Partition, int]) -> None:
-        """Read these partitions, and no others, from these offsets. Raises RetriableDelivery."""
         with asking("assign"):
             self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
 
     def pause(self, partitions: Sequence[Partition]) -> None:
-        """Stop fetching those of `partitions` that are still assigned."""
         self._consumer.pause([TopicPartition(*partition) for partition in partitions])
 
     def resume(self, partitions: Sequence[Partition]) -> None:
-        """Fetch those of `partitions` that are still assigned."""
         self._consumer.resume([TopicPartition(*partition) for partition in partitions])
 
     def stable(self) -> bool:
-        """Whether the member has joined and no rebalance is under way."""
         return self._membership is not None
 
     def group_metadata(self) -> GroupMetadata:
-        """The member's id and generation; None outside of the group."""
         return self._membership
 
     def commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
-        """Commit offsets outside a transaction, by the polling thread. Raises RetriableDelivery."""
         self._longest_poll = _COMMIT_WAIT
         asked = _Commit(commits, group)
         self._commits.put(asked)
@@ -145,15 +145,12 @@ class LibrdkafkaConsumer:
             asked.done.result(CALL_TIMEOUT)
         except TimeoutError as error:
             raise RetriableDelivery("commit: the consumer is not polled") from error
-        except KafkaException as error:
-            raise failure("commit", error_of(error)) from error
 
     def close(self) -> None:
-        """Leave the group."""
         self._consumer.close()
 
     def _tell(self, what: Callable[[Partitions], None], partitions: Partitions) -> None:
-        """Tell of partitions, and meanwhile commit what other threads ask for: this one alone may."""
+        """Call back with partitions, and meanwhile commit for other threads, which may not."""
         with ThreadPoolExecutor(1, "rebalance") as thread:
             told = thread.submit(what, partitions)
             while not told.done():
@@ -168,12 +165,19 @@ class LibrdkafkaConsumer:
                 asked.done.set_exception(RetriableDelivery("commit: the membership is over"))
                 continue
             try:
-                self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
+                committed = self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
+                # It raises only what is wrong with all partitions.
+                errors = [partition.error for partition in committed if partition.error is not None]
             except KafkaException as error:
-                asked.done.set_exception(error)
-            else:
+                errors = [error_of(error)]
+            if not errors:
                 asked.done.set_result(None)
+                continue
+            ending = next((each for each in errors if ends(each.code())), None)
+            asked.done.set_exception(
+                failure("commit", errors[0]) if ending is None else FatalDelivery(f"commit: {ending.name()}")
+            )
 
 
-def _named(partitions: Sequence[TopicPartition]) -> list[Partition]:
+def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:
     return [Partition(partition.topic, partition.partition) for partition in partitions]

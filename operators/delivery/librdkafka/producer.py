@@ -58,7 +58,6 @@ class _Sending:
         self._failures: list[tuple[ProducerRecord, KafkaError]] = []
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
         # One that was fenced, or given up, says so once more.
         with contextlib.suppress(KafkaException), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             self._producer.close()
@@ -71,11 +70,11 @@ class _Sending:
                 record.value,
                 record.key,
                 headers=list(record.headers),
-                on_delivery=self._noted(record),
+                on_delivery=self._note_failure(record),
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
             )
 
-    def _noted(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
+    def _note_failure(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
         def note(error: KafkaError | None, _: Any) -> None:
             if error is not None:
                 self._failures.append((record, error))
@@ -127,7 +126,6 @@ class LibrdkafkaTransactions(_Sending):
             raise kind(f"init_transactions: {reason.name()}") from error
 
     def retired(self) -> str | None:
-        """Why it may begin no further transaction; None while it may."""
         # What its threads have to log is handed over by this.
         self._producer.poll(0)
         return self._unfit or self._connections.broke
@@ -135,7 +133,6 @@ class LibrdkafkaTransactions(_Sending):
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
-        """Produce and commit in one transaction."""
         if group is None:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
@@ -206,7 +203,6 @@ class LibrdkafkaProducer(_Sending):
         super().__init__(settings, max_batch, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
-        """Produce the records and wait for every acknowledgement; it goes on after any failure that isn't fatal."""
         what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
         with asking(what):
             self._send(records)

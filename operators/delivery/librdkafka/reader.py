@@ -15,8 +15,16 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.librdkafka.connection import asking, connection, error_of, failure, log
-from operators.delivery.librdkafka.records import consumer_record, fetched, partitions_of
+from operators.delivery.librdkafka.connection import (
+    asking,
+    connection,
+    consumer_record,
+    error_of,
+    failure,
+    fetch,
+    log,
+    partitions_of,
+)
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
@@ -45,13 +53,12 @@ class LibrdkafkaReader:
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        """Records that have been fetched. Raises RetriableDelivery."""
         with asking(f"poll of {self._topic}"):
             if self._unassigned:
                 starts = [TopicPartition(self._topic, *start) for start in self._unassigned.items()]
                 self._reading.incremental_assign(starts)
                 self._unassigned = {}
-            messages = fetched(self._reading, timeout)
+            messages = fetch(self._reading, timeout)
             positions = self._reading.position(self._places(self._positions))
         for position in positions:
             # There is none before the first record.
@@ -60,18 +67,15 @@ class LibrdkafkaReader:
         return [consumer_record(message) for message in messages if _sound(message)]
 
     def positions(self) -> dict[int, int]:
-        """By partition: everything below was handed out by `poll`, or isn't for readers."""
         return dict(self._positions)
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
-        """By partition: the offset after the last record, now. Raises RetriableDelivery."""
         timeout = self._call_timeout if timeout is None else timeout
         if time.monotonic() - self._looked_at > TAIL_METADATA_AGE:
             self._take_in_added(timeout)
         return self._offsets(OFFSET_END, timeout, self._positions)
 
     def committed(self) -> dict[int, int]:
-        """By partition: what the group has committed, or else the first offset. Raises RetriableDelivery."""
         offsets = self._offsets(OFFSET_BEGINNING, self._call_timeout, self._positions)
         with asking(f"committed offsets of {self._topic}"):
             found = self._asking.committed(self._places(self._positions), self._call_timeout)
@@ -83,14 +87,12 @@ class LibrdkafkaReader:
         return offsets
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read on from this offset of a partition. Raises RetriableDelivery."""
         if partition not in self._unassigned:
             with asking(f"seek in {self._topic}"):
                 self._reading.incremental_unassign([TopicPartition(self._topic, partition)])
         self._positions[partition] = self._unassigned[partition] = offset
 
     def close(self) -> None:
-        """Release connections."""
         self._reading.close()
         self._asking.close()
 
@@ -145,7 +147,7 @@ def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> C
 
 
 def _sound(message: Any) -> bool:
-    # Not raised: the records beside it would be lost. Where it matters, the position stands still.
+    # Not raised: the other records would be lost. Where it matters, the position stands still.
     if (error := message.error()) is not None:
         log.warning("poll: %s", error.name())
     return error is None

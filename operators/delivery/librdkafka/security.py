@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from operators.delivery import credentials
-from operators.delivery.oauth import TokenSource, tokens
+from operators.delivery.credentials import TokenSource, tokens
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 

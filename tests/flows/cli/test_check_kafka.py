@@ -2,9 +2,8 @@
 
 import contextlib
 import json
+import os
 import socketserver
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from bench.kafka.broker import Broker
 from bench.ports import free_port
 from flows.assembly.kafka_client import kafka_client
 from schemas.settings import load
+from tests import warm
 from tests.flows.cli.running import Command
 from tests.operators.delivery.members import member
 
@@ -121,8 +121,7 @@ def test_what_the_client_logs_is_in_the_finding_alone(tmp_path: Path, client: st
         address = f"127.0.0.1:{server.server_address[1]}"
         kafka_section = {"bootstrap_servers": address, "client": client, "request_timeout": 4}
         file.write_text(yaml.safe_dump({"kafka": kafka_section, "qdrant": {"path": str(tmp_path / "index")}}))
-        asked = [sys.executable, "-m", "flows.cli", "check", "--part", "kafka", "--config", str(file)]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        done = warm.run(["check", "--part", "kafka", "--config", str(file)], os.environ, 120)
         server.shutdown()
     assert (done.returncode, done.stderr) == (1, "")
     assert "bootstrap_servers" in done.stdout

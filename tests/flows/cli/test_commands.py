@@ -13,6 +13,7 @@ import pytest
 
 from flows.cli.evaluation import events
 from schemas.recipes import SHIPPED
+from tests import warm
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +24,8 @@ COMMANDS = ("demo", "run", "index", "query", "console", "rank", "evaluate", "top
 def rankstream(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", *arguments],
-        env={**env, "RANKSTREAM_CACHE_DIR": str(CACHE), "TERM": "dumb", **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    env |= {"RANKSTREAM_CACHE_DIR": str(CACHE), "TERM": "dumb", **environment}
+    return warm.run(arguments, env, 240)
 
 
 def test_help_names_every_command() -> None:

@@ -21,8 +21,8 @@ from flows.cli.console import asking
 from flows.cli.progress import indexed
 from flows.cli.query_client import Unanswered
 from flows.process.embedded import embedded
+from operators.delivery.client import PlainRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
-from operators.delivery.standalone import PlainRecord
 from schemas.errors import FatalDelivery
 from schemas.result import ResultEvent
 from schemas.settings import KafkaSettings, Topics

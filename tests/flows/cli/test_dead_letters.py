@@ -4,8 +4,8 @@ from contextlib import closing
 
 from flows.assembly.kafka_client import kafka_client
 from flows.cli.dead_letters import dead_letters
+from operators.delivery.client import PlainRecord
 from operators.delivery.replay import Position
-from operators.delivery.standalone import PlainRecord
 from schemas import dead_letter as names
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.transactions import indexing

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from flows.cli.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, judgements, table, variants
-from operators.delivery.event import validated
 from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.event import validated
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 

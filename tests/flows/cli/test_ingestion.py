@@ -10,7 +10,7 @@ import pytest
 
 from flows.assembly.kafka_client import kafka_client
 from flows.cli.ingestion import Ingested, Rejection, ingest
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import PlainRecord
 from schemas import dead_letter
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings

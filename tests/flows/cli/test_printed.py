@@ -32,6 +32,7 @@ from operators.indexing.inspection import Difference, Lack
 from operators.indexing.survey import Surveyed
 from schemas.errors import BackendBadResponse
 from schemas.settings import KafkaSettings, load
+from tests import warm
 from tests.flows.cli.running import Command
 from tests.flows.cli.test_answers import HIT, RESULT
 from tests.flows.cli.test_pool_ranking import pool
@@ -197,9 +198,12 @@ def test_config_shows_values(
 def run(*arguments: str, given: bytes = b"", script: str | None = None) -> tuple[str, str]:
     """Standard output and error of the program, or of a script in its place."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
-    command = [sys.executable, "-c", script] if script is not None else [sys.executable, "-m", "flows.cli"]
-    done = subprocess.run([*command, *arguments], input=given, env=env, capture_output=True, timeout=120)
-    return done.stdout.decode(), done.stderr.decode()
+    if script is None:
+        done = warm.run(arguments, env, 120, given)
+        return done.stdout, done.stderr
+    command = [sys.executable, "-c", script, *arguments]
+    printed = subprocess.run(command, input=given, env=env, capture_output=True, timeout=120)
+    return printed.stdout.decode(), printed.stderr.decode()
 
 
 def test_rank_shows_results_and_errors() -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from flows.assembly.kafka_client import kafka_client
 from flows.cli.query_client import Ends, QueryClient
-from operators.delivery.client import ConsumerRecord
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import ConsumerRecord, PlainRecord
 from schemas import dead_letter
 from schemas.errors import DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings, Topics

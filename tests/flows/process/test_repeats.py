@@ -75,7 +75,7 @@ def test_kinds_are_told_apart(repeats: Repeats) -> None:
     "each",
     [
         record("kafka.net.manager", "connected", logging.INFO),
-        record("operators.delivery.fencing", {"event": "producer replaced", "reason": "a"}),
+        record("operators.delivery.producers", {"event": "producer replaced", "reason": "a"}),
         record("another", "failed", logging.ERROR),
     ],
 )

@@ -7,8 +7,8 @@ from bytewax.dataflow import Dataflow
 
 from flows.assembly.resources import Resources
 from flows.process.replica import Replica
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.ledger import Ledger
+from operators.delivery.source import ConsumerLoop
 from operators.runtime.wakeup import Wakeup
 from tests.operators.delivery.scripted import ScriptedConsumer
 from tests.operators.samples import METRICS

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 from operators.delivery.client import TopicPartition
 from operators.delivery.ledger import Ledger
+from operators.delivery.output_record import OutputRecord
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
-from operators.query.message import OutputRecord
 from tests.operators.delivery.scripted import ScriptedConsumer, ScriptedProducer
-from tests.operators.samples import METRICS, output_record
+from tests.operators.samples import METRICS, output_record, way_out
 
 PARTITION = TopicPartition("queries", 0)
 INTERVAL = 0.005
@@ -21,7 +21,7 @@ def delivering(
 ) -> Iterator[tuple[Delivery, list[BaseException]]]:
     """A running delivery and what it reported as failed; closed at the end."""
     failures: list[BaseException] = []
-    delivery = Delivery(producer, ScriptedConsumer(), ledger, "dead-letters", interval, failures.append, METRICS)
+    delivery = Delivery(producer, ScriptedConsumer(), ledger, way_out(), interval, failures.append, METRICS)
     delivery.start()
     yield delivery, failures
     delivery.close()

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import kafka
 
-from operators.delivery.client import Consumer, ConsumerRecord, Partitions, Rebalance, TopicPartition
-from operators.delivery.fencing import FencedProducer
-from operators.delivery.kafka_client import KafkaClient
-from operators.query.message import OutputRecord
+from operators.delivery.client import Consumer, ConsumerRecord, KafkaClient, Partitions, Rebalance, TopicPartition
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.producers import FencedProducer
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.samples import output_record

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from operators.delivery.client import Consumer, TopicPartition
-from operators.delivery.consumer_loop import ConsumerLoop
 from operators.delivery.ledger import Ledger
+from operators.delivery.source import ConsumerLoop
 from operators.query.message import Message
 from operators.runtime.wakeup import Wakeup
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until

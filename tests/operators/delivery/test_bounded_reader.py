@@ -7,8 +7,7 @@ from contextlib import closing
 import kafka
 import pytest
 
-from operators.delivery.client import ConsumerRecord
-from operators.delivery.standalone import BoundedReader
+from operators.delivery.client import BoundedReader, ConsumerRecord
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings

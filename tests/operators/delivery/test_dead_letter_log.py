@@ -13,11 +13,12 @@ from structlog.testing import capture_logs
 
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
-from operators.delivery.dead_letters import dead_letter, without_payload
-from operators.delivery.event import parse, validated
-from operators.query.message import Cause, OutputRecord, Rejected
+from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.way_out import dead_letter, without_payload
+from operators.query.message import Rejected
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
+from schemas.event import parse, validated
 from schemas.query import QueryEvent
 from tests.operators.delivery.deliveries import PARTITION, delivering, read
 from tests.operators.delivery.scripted import ScriptedProducer, until
@@ -39,7 +40,7 @@ def letter(
 
 def letter_of(record: OutputRecord) -> OutputRecord:
     """A dead letter in place of the record."""
-    return replace(record, topic="dead-letters", cause=Cause(DeadLetterClass.INVALID, "decode"))
+    return replace(record, topic="dead-letters", form=Form.DEAD_LETTER, cause=Cause(DeadLetterClass.INVALID, "decode"))
 
 
 def counts(lines: Lines) -> list[int]:
@@ -113,7 +114,7 @@ def test_results_are_no_dead_letters() -> None:
     """Of records without a dead letter nothing is told; a result that goes with a dead letter is told as that one."""
     log = DeadLetterLog()
     with capture_logs() as lines:
-        log.delivered([output_record(0), output_record(1, compacts=True), output_record(2, letter=letter(2))], 0.0)
+        log.delivered([output_record(0), output_record(1, form=Form.WATERMARK), output_record(2), letter(2)], 0.0)
         log.end()
     assert [line["offset"] for line in lines] == [2]
 

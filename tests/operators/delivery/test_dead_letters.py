@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.delivery.dead_letters import dead_letter, without_payload
+from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Rejected
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass

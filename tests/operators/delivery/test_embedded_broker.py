@@ -1,7 +1,6 @@
 """The embedded broker serves real clients as a Kafka broker does, within its stated limits."""
 
 import socket
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from kafka.structs import OffsetAndMetadata
 
 from operators.delivery.embedded_broker import PARTITIONS, RETAINED_BYTES, EmbeddedBroker
-from schemas.errors import ConfigError, FatalDelivery
+from schemas.errors import FatalDelivery
 
 pytestmark = pytest.mark.slow
 
@@ -144,10 +143,3 @@ def test_stopping_frees_the_port_and_can_be_repeated() -> None:
     assert broker.bootstrap_servers == ""
     with pytest.raises(FatalDelivery):
         broker.create_topic("late")
-
-
-def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without confluent-kafka is told what to install."""
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(ConfigError, match="`embedded`"):
-        EmbeddedBroker().start()

@@ -12,21 +12,22 @@ from kafka.errors import kafka_errors
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from operators.delivery.client import Producer, ProducerRecord
-from operators.delivery.dead_letters import dead_letter
+from operators.delivery.client import KafkaClient, Producer, ProducerRecord
 from operators.delivery.error_codes import Passing, Refusal, ends, refusal
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.ledger import Ledger
+from operators.delivery.output_record import OutputRecord
+from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
-from operators.query.message import Origin, OutputRecord, Rejected
+from operators.delivery.way_out import dead_letter
+from operators.query.message import Origin, Rejected
 from schemas.errors import DeadLetterClass, FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import Fate, Interceptor, Order
-from tests.operators.delivery.members import NOW_MS, Make, Member, fenced, first, member
+from tests.operators.delivery.members import NOW_MS, Make, Member, fenced, first, member, polled
 from tests.operators.delivery.scripted import until
-from tests.operators.samples import METRICS, message
+from tests.operators.samples import METRICS, message, way_out
 
 PAGE = Path("docs/why/delivery.md")
 FORM, RETRY, END = "another form", "retry", "end"
@@ -99,17 +100,28 @@ class Answered:
         self._offset = 0
 
     def deliver(self, api: Api, code: int) -> OutputRecord | BaseException:
-        """The record that was committed, or what ended the process."""
+        """The record that was committed in a transaction, or what ended the process."""
+        self._wire.order()
+        return self._deliver(fenced(self.client, self._settings.group_id), api, code)
+
+    def acknowledge(self, code: int) -> OutputRecord | BaseException:
+        """The record that was acknowledged and then committed, or what ended the process."""
+        self._wire.order()
+        with polled(self._reader):
+            producer = AcknowledgedProducer(self.client.plain_producer(), self._reader.consumer)
+            return self._deliver(producer, Api.OFFSET_COMMIT, code)
+
+    def _deliver(self, producer: Producer, api: Api, code: int) -> OutputRecord | BaseException:
         place, taken, failures = first(self._settings), list[Sequence[ProducerRecord]](), list[BaseException]()
         ledger = Ledger(1)
         epoch = ledger.assign(place, Commit(self._offset, ""))
         ledger.see(place, self._offset)
-        self._wire.order()
-        producer = self._made(taken)
+        _note(producer, taken)
         order = Order(Fate.ANSWERED, api, code=code, committed=True if api is Api.END_TXN else None)
         self._wire.order(order)
         topic = self._settings.topics.dead_letters
-        delivery = Delivery(producer, self._reader.consumer, ledger, topic, 0.001, failures.append, METRICS)
+        out = way_out(dead_letters=topic)
+        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
         delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
@@ -119,21 +131,21 @@ class Answered:
         self._offset += 1
         if failures:
             return failures[0]
-        assert self._reader.consumer.committed([place]) == {place: Commit(self._offset, "")}
+        if api is not Api.OFFSET_COMMIT:
+            assert self._reader.consumer.committed([place]) == {place: Commit(self._offset, "")}
         (record,) = taken[-1]
         assert isinstance(record, OutputRecord)
         return record
 
-    def _made(self, taken: list[Sequence[ProducerRecord]]) -> Producer:
-        producer = fenced(self.client, self._settings.group_id)
-        deliver = producer.deliver
 
-        def noted(records: Sequence[ProducerRecord], *rest: object) -> None:
-            deliver(records, *rest)  # type: ignore[arg-type]
-            taken.append(records)
+def _note(producer: Producer, taken: list[Sequence[ProducerRecord]]) -> None:
+    deliver = producer.deliver
 
-        producer.deliver = noted  # type: ignore[method-assign,assignment]
-        return producer
+    def noted(records: Sequence[ProducerRecord], *rest: object) -> None:
+        deliver(records, *rest)  # type: ignore[arg-type]
+        taken.append(records)
+
+    producer.deliver = noted  # type: ignore[method-assign,assignment]
 
 
 @pytest.fixture
@@ -143,6 +155,15 @@ def answered(make: Make, settings: KafkaSettings, hosted: tuple[Broker, Intercep
     patient = settings.model_copy(update={"max_poll_interval": 300})
     with member(make(patient), settings) as reader:
         yield Answered(make(proxied), reader, settings, hosted[1])
+    hosted[1].order()
+
+
+@pytest.fixture
+def acknowledged(make: Make, settings: KafkaSettings, hosted: tuple[Broker, Interceptor]) -> Iterator[Answered]:
+    """Deliveries without transactions by each client, whose commits go through the interceptor."""
+    proxied = settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{hosted[1].port}"})
+    with member(make(proxied), settings) as reader:
+        yield Answered(make(settings), reader, settings, hosted[1])
     hosted[1].order()
 
 
@@ -172,6 +193,16 @@ def test_a_transaction_answered_with_a_code(answered: Answered, api: Api) -> Non
         outcome = answered.deliver(api, code)
         given_up = (answered.client.name, api, code) in GIVEN_UP
         assert does(outcome) == (END if given_up or ends(code) else RETRY), f"{code}: {outcome}"
+
+
+@pytest.mark.parametrize("code", [-1, 12, 14, 16, 22, 27, 28, 29, 30, 42])
+def test_a_commit_outside_a_transaction(acknowledged: Answered, code: int) -> None:
+    """A code that ends ends the process by one line that names it; after any other the commit is tried again."""
+    outcome = acknowledged.acknowledge(code)
+    assert does(outcome) == CODES[code][1], f"{code}: {outcome}"
+    if isinstance(outcome, FatalDelivery):
+        name = "UNKNOWN" if code == -1 else CODES[code][0]
+        assert str(outcome).startswith(f"commit: {name}")
 
 
 @pytest.mark.parametrize("code", [14, 15, 16, 51])

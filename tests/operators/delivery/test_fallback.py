@@ -1,21 +1,21 @@
 """Fallback: whatever a topic refuses, some form of the record is taken, or the process ends and says why."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.dead_letters import dead_letter
+from operators.delivery.client import PlainRecord, RecordRefused
 from operators.delivery.error_codes import Refusal
-from operators.delivery.fallback import fallback, following
+from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import Letter, replayed
-from operators.delivery.standalone import PlainRecord
-from operators.query.message import OutputRecord, Rejected
+from operators.delivery.way_out import dead_letter
+from operators.query.message import Rejected
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass, FatalDelivery
-from tests.operators.samples import message, output_record
+from tests.operators.samples import message, output_record, trace, way_out
 
 STAMP = 1_700_000_000_123_456
 """Microseconds, read as milliseconds: the year 55,840."""
@@ -32,7 +32,7 @@ def forms(record: OutputRecord, takes: Callable[[OutputRecord], bool], refusal: 
     """The forms of a record up to the one that its topic takes. Raises FatalDelivery."""
     tried = [record]
     while not takes(tried[-1]):
-        tried.append(following(tried[-1], refusal, "dead-letters"))
+        tried += way_out().fall_back(tried[-1:], RecordRefused(tried[-1:], refusal))
         assert len(tried) < 10, "no end"
     return tried
 
@@ -64,7 +64,8 @@ def test_a_refused_payload_is_left_out() -> None:
 @pytest.mark.parametrize("refusal", [Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE])
 def test_a_dead_letter_that_is_too_large_loses_its_payload_at_once(refusal: Refusal) -> None:
     """Without its timestamp it would be as large."""
-    second = following(letter(key=None), refusal, "dead-letters")
+    first = letter(key=None)
+    (second,) = way_out().fall_back([first], RecordRefused([first], refusal))
     assert second.value is None
     assert dict(second.headers)[names.CLASS] == b"too_large"
 
@@ -77,7 +78,7 @@ def test_a_tombstones_dead_letter_has_further_forms() -> None:
 
 def test_a_record_without_a_form_of_its_own_becomes_a_dead_letter() -> None:
     """A watermark that isn't taken is accounted for by a dead letter that leads to its document."""
-    mark = output_record(7, topic="watermarks", compacts=True)
+    mark = output_record(7, topic="watermarks", form=Form.WATERMARK)
     *_, taken = forms(mark, lambda each: each.topic == "dead-letters", Refusal.INVALID_RECORD)
     assert dict(taken.headers)[names.OFFSET] == b"7"
     assert dict(taken.headers)[names.MESSAGE] == b"watermarks refuses the record: INVALID_RECORD"
@@ -90,17 +91,50 @@ def test_the_forms_end(refusal: Refusal, key: bytes | None, value: bytes | None,
         forms(letter(key, value, STAMP if stamped else None), lambda _: False, refusal)
 
 
+def refused(*headers: tuple[str, bytes], **event: object) -> list[OutputRecord]:
+    """The refusal of a query, and its dead letter."""
+    sent = message({"query_id": "q", "metadata": {"m": 1}, **event}, key=b"key", headers=headers)
+    return way_out().refuse(Rejected(sent, DeadLetterClass.INVALID, "decode", "why", field="text"))
+
+
 def test_only_what_is_refused_changes() -> None:
     """Of an answer and its dead letter, delivered together, the other one stays; of another answer both do."""
-    result = replace(output_record(1), letter=letter())
-    assert result.letter is not None
-    told = fallback(result, [result.letter], Refusal.INVALID_TIMESTAMP, "dead-letters")
-    assert (told.topic, told.value) == (result.topic, result.value)
-    assert told.letter is not None
-    assert told.letter.timestamp_ms is None
-    alone = fallback(result, [result], Refusal.INVALID_RECORD, "dead-letters")
-    assert alone == result.letter
-    assert fallback(result, [output_record(2)], Refusal.INVALID_RECORD, "dead-letters") is result
+    told, letter = records = refused()
+    same, smaller = way_out().fall_back(records, RecordRefused([letter], Refusal.INVALID_TIMESTAMP))
+    assert same is told
+    assert (smaller.timestamp_ms, smaller.value) == (None, letter.value)
+    kept = way_out().fall_back(records, RecordRefused([output_record(2)], Refusal.INVALID_RECORD))
+    assert list(map(id, kept)) == list(map(id, records))
+
+
+@pytest.mark.parametrize("headers", [(), (("content-type", b"application/cloudevents+json"),)])
+def test_a_refusal_gives_up_what_it_does_not_need(headers: tuple[tuple[str, bytes], ...]) -> None:
+    """Then the dead letter goes alone."""
+    event = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/s",
+        "type": "t",
+        "data": {"query_id": "q", "metadata": {"m": 1}},
+    }
+    told, letter = records = refused(*headers, **(event if headers else {}))
+    short, same = records = way_out().fall_back(records, RecordRefused([told], Refusal.INVALID_RECORD))
+    assert same is letter
+    said = orjson.loads(short.value or b"")
+    assert (said["query_id"], said["metadata"]) == ("q", None)
+    assert said["error"] == {"class": "invalid", "field": "text", "reason": "why"}
+    assert (short.topic, short.origin, short.headers) == ("results", told.origin, ())
+    assert way_out().fall_back(records, RecordRefused([short], Refusal.INVALID_RECORD)) == [letter]
+
+
+def test_a_refused_result_is_told_with_its_dead_letter() -> None:
+    """The sender of a query hears by a refusal that its result is not taken, and a dead letter leads to the query."""
+    result = output_record(3, message=message({"query_id": "q"}, 3), trace=trace())
+    told, letter = way_out().fall_back([result], RecordRefused([result], Refusal.POLICY_VIOLATION))
+    why = "results refuses the record: POLICY_VIOLATION"
+    assert orjson.loads(told.value or b"")["error"] == {"class": "internal", "field": None, "reason": why}
+    assert (letter.topic, letter.value, dict(letter.headers)[names.MESSAGE]) == ("dead-letters", None, why.encode())
+    assert way_out(tells=False).fall_back([result], RecordRefused([result], Refusal.POLICY_VIOLATION)) == [letter]
 
 
 def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:

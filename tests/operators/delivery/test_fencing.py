@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from operators.delivery.client import ProducerRecord, TopicPartition
-from operators.delivery.fencing import FencedProducer
+from operators.delivery.producers import FencedProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 

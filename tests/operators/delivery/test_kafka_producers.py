@@ -8,8 +8,8 @@ import time
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.delivery.acknowledged import AcknowledgedProducer
 from operators.delivery.client import RecordRefused
+from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import DeliveryError, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings

@@ -1,7 +1,7 @@
 """Consumer lag as the metrics are told it."""
 
-from operators.delivery.lag import INTERVAL, Lag
 from operators.delivery.ledger import Ledger
+from operators.delivery.source import LAG_INTERVAL, Lag
 from operators.delivery.tracker import Commit
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
@@ -17,7 +17,7 @@ def test_the_lag_is_what_is_not_committed() -> None:
     lag = Lag(consumer, ledger, FlowMetrics(instruments, "search"))
 
     def told(looks: int) -> list[float | None]:
-        lag.look(looks * INTERVAL)
+        lag.look(looks * LAG_INTERVAL)
         labels = {"flow": "search", "topic": "queries"}
         return [
             instruments.registry.get_sample_value(

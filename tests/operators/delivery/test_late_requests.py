@@ -10,7 +10,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from operators.delivery.kafka_client import KafkaClient
+from operators.delivery.client import KafkaClient
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from operators.delivery.client import TopicPartition
 from operators.delivery.ledger import Ledger, Transaction
+from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import Commit
-from operators.query.message import OutputRecord
 from tests.operators.samples import output_record
 
 FIRST, SECOND = TopicPartition("queries", 0), TopicPartition("queries", 1)

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from bench.kafka.listeners import unsigned_token
 from bench.ports import free_port
-from operators.delivery.oauth import TokenSource
+from operators.delivery.credentials import TokenSource
 from schemas.errors import ConfigError, RankstreamError, RetriableDelivery
 from schemas.settings.security import SaslSettings
 from tests.kafka.issuer import Issuer
@@ -183,7 +183,7 @@ def test_no_log_has_the_query_of_an_issuer(issuer: Issuer) -> None:
     """The HTTP library logs whole URLs."""
     script = f"""
 from flows.process import logs
-from operators.delivery.oauth import TokenSource
+from operators.delivery.credentials import TokenSource
 from schemas.settings import TelemetrySettings
 from schemas.settings.security import SaslSettings
 for level in ("info", "debug"):

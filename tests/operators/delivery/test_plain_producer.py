@@ -6,9 +6,7 @@ from contextlib import closing
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.delivery.client import ConsumerRecord, RecordRefused
-from operators.delivery.kafka_client import KafkaClient
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.client import ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import NOW_MS, Make, results

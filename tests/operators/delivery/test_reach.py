@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from bench.ports import free_port
-from operators.delivery.reach import address, reach
+from operators.delivery.broker import address, reach
 from schemas.errors import FatalDelivery
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.delivery.dead_letters import dead_letter, without_payload
+from operators.delivery.client import PlainRecord
+from operators.delivery.output_record import OutputRecord as ProducerRecord
 from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
-from operators.delivery.standalone import PlainRecord
+from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
-from operators.query.message import OutputRecord as ProducerRecord
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from operators.delivery import error_codes
 from operators.delivery.client import ProducerRecord, RecordRefused
 from operators.delivery.ledger import Ledger
-from operators.delivery.sink import Delivery, DeliverySink, compacted
+from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.sink import Delivery, DeliverySink, compact
 from operators.delivery.tracker import Commit
-from operators.query.message import OutputRecord
 from schemas import dead_letter as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until
-from tests.operators.samples import METRICS, output_record
+from tests.operators.samples import METRICS, output_record, way_out
 
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
@@ -59,7 +59,7 @@ def test_a_record_and_its_dead_letter_are_made_durable_together() -> None:
     letter = replace(refusal, topic="dead-letters")
     producer = ScriptedProducer()
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put([replace(refusal, letter=letter)])
+        delivery.put([refusal, letter])
         until(lambda: ledger.in_flight == 0)
     [(records, _, _)] = producer.taken
     assert [record.topic for record in records] == ["results", "dead-letters"]
@@ -159,7 +159,7 @@ def test_closing_delivers_what_is_queued() -> None:
 def test_closing_without_having_started_ends() -> None:
     """A process that never got to run can close its delivery."""
     producer = ScriptedProducer()
-    Delivery(producer, ScriptedConsumer(), Ledger(1), "dead-letters", INTERVAL, lambda error: None, METRICS).close()
+    Delivery(producer, ScriptedConsumer(), Ledger(1), way_out(), INTERVAL, lambda error: None, METRICS).close()
     assert producer.closed
 
 
@@ -249,11 +249,11 @@ def test_the_dataflow_hands_its_records_over() -> None:
 
 records = st.lists(
     st.builds(
-        lambda offset, topic, key, compacts: output_record(offset, topic=topic, key=key, compacts=compacts),
+        lambda offset, topic, key, form: output_record(offset, topic=topic, key=key, form=form),
         st.integers(0, 30),
         st.sampled_from(["results", "watermarks"]),
         st.sampled_from([b"a", b"b", None]),
-        st.booleans(),
+        st.sampled_from([Form.RESULT, Form.WATERMARK]),
     ),
     max_size=15,
 )
@@ -262,7 +262,7 @@ records = st.lists(
 @given(records)
 def test_only_the_highest_offset_of_a_key_is_sent(many: list[OutputRecord]) -> None:
     """Of records that compact one a topic and key is left, its highest offset; every other record stays, in order."""
-    left = compacted(many)
+    left = compact(many)
     assert [record for record in left if not record.compacts] == [record for record in many if not record.compacts]
     highest: dict[object, int] = {}
     for record in many:
@@ -277,7 +277,7 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
     """Two watermarks of one key make one record, and both their offsets are committed."""
     ledger, answers = read(2)
     producer = ScriptedProducer()
-    marks = [output_record(offset, epoch=1, topic="watermarks", compacts=True) for offset in range(len(answers))]
+    marks = [output_record(offset, epoch=1, topic="watermarks", form=Form.WATERMARK) for offset in range(len(answers))]
     with delivering(producer, ledger) as (delivery, _):
         delivery.put(marks)
         until(lambda: ledger.in_flight == 0)

@@ -10,8 +10,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
-from operators.delivery.consumer_loop import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE
-from operators.delivery.source import MessageSource
+from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MessageSource
 from operators.query.message import Message
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading

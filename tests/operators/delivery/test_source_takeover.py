@@ -2,7 +2,7 @@
 
 import threading
 
-from operators.delivery.consumer_loop import AHEAD
+from operators.delivery.source import AHEAD
 from operators.delivery.tracker import Commit, encode
 from schemas.errors import RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, polled, reading

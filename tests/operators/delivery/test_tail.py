@@ -12,9 +12,8 @@ import kafka
 import pytest
 from kafka.admin import NewPartitions
 
-from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, Tail
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, KafkaClient, Tail
 from operators.delivery.embedded_broker import PARTITIONS, EmbeddedBroker
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED, KafkaPython
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings, Topics

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from operators.delivery.fencing import FencedProducer
+from operators.delivery.producers import FencedProducer
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.transaction_model import PARTITION, Broker, Fate, ModelProducer, Network

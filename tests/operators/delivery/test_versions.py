@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bench.kafka.broker import Broker
-from operators.delivery import versions
+from operators.delivery import broker
 from schemas.settings import KafkaSettings
 
 
@@ -20,11 +20,11 @@ def older(broker_tools: None) -> Iterator[Broker]:
 def warnings(settings: KafkaSettings, client: str) -> list[dict[str, object]]:
     """What is logged at start."""
     with capture_logs() as lines:
-        versions.warn_of_untried(settings, client)
+        broker.warn_of_untried(settings, client)
     return [dict(line) for line in lines]
 
 
-@pytest.mark.parametrize("client", versions.CLIENTS)
+@pytest.mark.parametrize("client", broker.CLIENTS)
 def test_what_the_requirements_pin_was_tried(settings: KafkaSettings, client: str) -> None:
     """The client versions that are installed, and the tests' broker, are warned of by nothing."""
     assert warnings(settings, client) == []
@@ -37,7 +37,7 @@ def test_a_broker_of_older_transactions_was_tried(older: Broker) -> None:
 
 def test_another_client_version_is_warned_of(settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line names the distribution, its version and the one that was tried."""
-    monkeypatch.setattr(versions, "CLIENTS", {"librdkafka": ("confluent-kafka", "1.0")})
+    monkeypatch.setattr(broker, "CLIENTS", {"librdkafka": ("confluent-kafka", "1.0")})
     [line] = warnings(settings, "librdkafka")
     assert (line["client"], line["tried"]) == ("confluent-kafka", "1.0")
     assert line["log_level"] == "warning"
@@ -45,6 +45,6 @@ def test_another_client_version_is_warned_of(settings: KafkaSettings, monkeypatc
 
 def test_another_transaction_version_is_warned_of(settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line names the broker's feature, its level and those that were tried."""
-    monkeypatch.setattr(versions, "TRANSACTION_VERSIONS", frozenset({1}))
+    monkeypatch.setattr(broker, "TRANSACTION_VERSIONS", frozenset({1}))
     [line] = warnings(settings, "librdkafka")
     assert (line["feature"], line["version"], line["tried"]) == ("transaction.version", 2, [1])

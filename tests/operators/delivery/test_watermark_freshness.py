@@ -17,8 +17,8 @@ from anyio.from_thread import start_blocking_portal
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from operators.delivery import topics
+from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
-from operators.delivery.kafka_client import KafkaClient
 from operators.delivery.kafka_python import EMBEDDED, KafkaPython
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader

@@ -173,7 +173,7 @@ async def test_a_reader_that_is_behind_is_bypassed_until_it_is_not() -> None:
 @pytest.mark.parametrize("fault", ["readable", "answering"])
 def test_a_tail_that_is_stuck_is_made_anew(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """One that fails for too long, or stands still, may be broken itself: another takes its place."""
-    monkeypatch.setattr(watermarks, "_ANEW", 0.3)
+    monkeypatch.setattr(watermarks, "_AGAIN", 0.3)
     topic = Topic()
 
     @on_a_loop

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from operators.delivery.record_size import record_size
 from operators.stages.publish import Publisher
 from tests.operators.query.test_result import ranked
 from tests.operators.stages.test_publish import event_of, written
@@ -17,7 +16,7 @@ def taking(size: int) -> Publisher:
 def in_room(size: int) -> tuple[dict[str, Any], int]:
     """The answer to a query that wants its pool, in a topic that takes so many bytes; and the answer's size."""
     record = written(ranked(record=True, explain=True), taking(size))
-    return event_of(record), record_size(record.key, record.value, record.headers)
+    return event_of(record), record.size
 
 
 POOL_OUT = "the candidate pool is left out: the topic takes no more"

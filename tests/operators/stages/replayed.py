@@ -25,12 +25,12 @@ from schemas.errors import (
     Reason,
 )
 from schemas.recipes import SHIPPED
-from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, refusals
+from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, way_out
 
 CASES: Final = 2000
 NOW: Final = 1_700_000_000.0
 SEARCHES: Final = Searches("dense", "bm25", idf_of_namespace=True)
-PUBLISHER: Final = Publisher(refusals(), "minilm", CURSORS)
+PUBLISHER: Final = Publisher(way_out(), "minilm", CURSORS)
 
 _TEXTS: Final = (
     "parse a date",

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.delivery.event import MAX_DEPTH, parse
 from operators.query.destinations import Destinations
 from operators.query.message import Message
 from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError
+from schemas.event import MAX_DEPTH, parse
 from schemas.settings import Limits, load
 from tests.operators.samples import SIGNALS, decoder, message
 

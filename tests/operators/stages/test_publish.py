@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.query.message import OutputRecord
 from operators.query.rerank_scores import RerankScores
 from operators.query.result import result_id, status_of
 from operators.ranking.fusion import score
@@ -22,17 +22,17 @@ from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
 from schemas.result import ResultEvent, Status
 from tests.operators.ranking.pools import keyword, run, vector
-from tests.operators.samples import CURSORS, origin, query, refusals
+from tests.operators.samples import CURSORS, origin, query, way_out
 
 SIZES = {"results": 900_000, "answers": 900_000, "dead-letters": 900_000}
-PUBLISHER = Publisher(refusals(max_bytes=SIZES), "minilm", CURSORS)
+PUBLISHER = Publisher(way_out(max_bytes=SIZES), "minilm", CURSORS)
 
 DENIAL = Denial(DenialCode.POLICY_DENIED, "profile 'deep' is not allowed for this source")
 
 
 def taking(**max_bytes: int) -> Publisher:
     """A publisher whose topics take so many bytes of one record."""
-    return replace(PUBLISHER, refusals=refusals(max_bytes={name.replace("_", "-"): n for name, n in max_bytes.items()}))
+    return replace(PUBLISHER, way_out=way_out(max_bytes={name.replace("_", "-"): n for name, n in max_bytes.items()}))
 
 
 def event_of(output_record: OutputRecord) -> dict[str, Any]:
@@ -43,9 +43,14 @@ def event_of(output_record: OutputRecord) -> dict[str, Any]:
     return event
 
 
+def both(asked: InFlight, publisher: Publisher = PUBLISHER) -> list[OutputRecord]:
+    """The records of a query's own answer: its result, its dead letter, or both."""
+    return publisher.records(asked, publisher.own(asked, publisher.answer(asked)))
+
+
 def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:
-    """The record of a query's own answer."""
-    return publisher.record(asked, publisher.own(asked, publisher.answer(asked)))
+    """The first of these records."""
+    return both(asked, publisher)[0]
 
 
 def published(asked: InFlight) -> dict[str, Any]:

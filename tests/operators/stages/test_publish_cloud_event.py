@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 
-from operators.delivery.dead_letters import undeliverable
+from operators.delivery.output_record import OutputRecord
 from operators.query.cloud_event import CloudEvent, Mode, from_envelope, from_headers
 from operators.query.in_flight import InFlight
-from operators.query.message import OutputRecord, Rejected
+from operators.query.message import Rejected
 from operators.query.result import result_id
 from operators.query.trace import Headers
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import ResultEvent
-from tests.operators.samples import SIGNALS, decoder, message, origin, signals
+from tests.operators.samples import decoder, message, origin, signals, way_out
 from tests.operators.stages.test_publish import written
 
 TRACEPARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -152,7 +152,7 @@ def test_a_dead_letter_is_as_it_came() -> None:
     sent = message({**ASKED, "data": 5}, headers=(*STRUCTURED, ("a", b"b")))
     with pytest.raises(InputError) as caught:
         decoder()(sent)
-    letter = undeliverable(Rejected(sent, caught.value.kind, "decode", str(caught.value)), "dead-letters", SIGNALS)
+    (letter,) = way_out().refuse(Rejected(sent, caught.value.kind, "decode", str(caught.value)))
     assert (letter.key, letter.value, letter.headers[:2]) == (sent.key, sent.value, sent.headers)
     assert all(name.startswith("__connect.errors.") for name, _ in letter.headers[2:])
 
@@ -171,7 +171,7 @@ def test_a_dead_letter_is_as_it_came() -> None:
 def test_a_dead_letter_is_in_its_events_trace(headers: Headers, value: bytes | None) -> None:
     """The trace is found in an envelope that is otherwise refused."""
     rejected = Rejected(message(value, headers=headers), DeadLetterClass.UNSUPPORTED_VERSION, "decode", "why")
-    letter = undeliverable(rejected, "dead-letters", signals(TracerProvider().get_tracer("test")))
+    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refuse(rejected)
     assert text(letter)["__connect.errors.trace.id"] == TRACEPARENT.decode().split("-")[1]
 
 
@@ -189,6 +189,6 @@ def test_a_dead_letter_is_in_its_events_trace(headers: Headers, value: bytes | N
 def test_a_dead_letter_without_a_trace_begins_its_own(headers: Headers, value: bytes | None) -> None:
     """Whatever stands where an envelope should, there is a dead letter."""
     rejected = Rejected(message(value, headers=headers), DeadLetterClass.NOT_JSON, "decode", "why")
-    letter = undeliverable(rejected, "dead-letters", signals(TracerProvider().get_tracer("test")))
+    (letter,) = way_out(signals=signals(TracerProvider().get_tracer("test"))).refuse(rejected)
     assert text(letter)["__connect.errors.trace.id"] != TRACEPARENT.decode().split("-")[1]
     assert letter.value == value

@@ -10,15 +10,15 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink, TestingSource
 
-from operators.delivery.dead_letters import undeliverable
+from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.query.message import OutputRecord, Rejected
+from operators.query.message import Rejected
 from operators.query.result import result_id
 from operators.runtime.stage import key
 from operators.stages.publish import Finaliser, publish
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import SIGNALS, answers, message, origin, query
+from tests.operators.samples import answers, message, origin, query, way_out
 from tests.operators.stages.test_publish import PUBLISHER, event_of, found
 
 
@@ -40,7 +40,7 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
 def test_a_dead_letter_is_a_record_with_its_reason() -> None:
     """A rejected message becomes its dead letter: original bytes, and the class in the headers."""
     rejected = Rejected(message(b"{", 9, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    record = undeliverable(rejected, "dead-letters", SIGNALS)
+    (record,) = way_out().refuse(rejected)
     assert (record.topic, record.key, record.value, record.origin) == ("dead-letters", b"key", b"{", origin(9))
     assert record.headers[0] == ("a", b"b")
     assert dict(record.headers)[names.CLASS] == b"not_json"
@@ -116,10 +116,10 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
     to = finaliser()
     leader = led(to, 0)
     (waiter,) = following(leader, 1)
-    refused = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    records = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    refused, letters = records[::2], records[1::2]
     assert [(each["query_id"], each["status"]) for each in events(refused)] == [("q0", "invalid"), ("q1", "invalid")]
     assert [record.trace for record in refused] == [leader.trace, waiter.trace]
-    letters = [record.letter for record in refused if record.letter is not None]
     assert [(letter.origin, letter.topic) for letter in letters] == [
         (origin(0), "dead-letters"),
         (origin(1), "dead-letters"),
@@ -145,7 +145,7 @@ def test_a_query_whose_answer_cant_be_written_is_refused() -> None:
     broken = found(1)
     broken.asked = replace(broken.asked, canonical=replace(broken.asked.canonical, now=float("nan")))
     out = published([[found(0), broken, found(2)]])
-    records = [part for batch in out for record in batch for part in record.together]
+    records = [record for batch in out for record in batch]
     assert [(record.origin.offset, record.topic) for record in records] == [
         (0, "results"),
         (1, "results"),

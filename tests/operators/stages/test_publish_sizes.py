@@ -6,16 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.delivery.dead_letters import undeliverable
-from operators.delivery.record_size import record_size
 from operators.query.in_flight import InFlight
-from operators.query.message import OutputRecord, Rejected
+from operators.query.message import Rejected
 from operators.query.trace import Headers
 from operators.stages.publish import Publisher
 from schemas import dead_letter as names
 from schemas.errors import DeadLetterClass
-from tests.operators.samples import SIGNALS, decoder, message
-from tests.operators.stages.test_publish import event_of, found, written
+from tests.operators.samples import decoder, message, way_out
+from tests.operators.stages.test_publish import both, event_of, found, written
 from tests.operators.stages.test_publish import taking as publishing
 
 BINARY: Headers = (
@@ -32,14 +30,9 @@ def taking(size: int) -> Publisher:
     return publishing(results=size, dead_letters=1_000_000)
 
 
-def size_of(record: OutputRecord) -> int:
-    """A record's size."""
-    return record_size(record.key, record.value, record.headers)
-
-
 def test_a_result_at_the_limit_is_whole() -> None:
     """A record of exactly what its topic takes loses nothing; with one byte less it loses its texts."""
-    size = size_of(written(found()))
+    size = written(found()).size
     assert event_of(written(found(), taking(size)))["results"][0]["text"] == "x" * 10
     assert event_of(written(found(), taking(size - 1)))["results"][0]["text"] is None
 
@@ -57,7 +50,7 @@ def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
 
 def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
     """Where ids and scores are still too much the first results stay, as many as fit, and the answer says so."""
-    size = size_of(written(found(count=20), taking(2_500)))
+    size = written(found(count=20), taking(2_500)).size
     event = event_of(written(found(count=20), taking(2_500)))
     kept = len(event["results"])
     assert 0 < kept < 20
@@ -73,13 +66,11 @@ def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
 def test_a_key_without_room_for_a_result_is_refused(headers: Headers) -> None:
     """The query's own key can be too much: its caller then hears without it, and a dead letter says for which topic."""
     asked = decoder()(message({"query_id": "q", "text": "t"}, 7, key=b"k" * 3_000, headers=headers))
-    record = written(asked, taking(3_000))
+    record, letter = both(asked, taking(3_000))
     assert (record.topic, record.key, record.origin) == ("results", b"", asked.message.origin)
     why = "the record for results is larger than its topic takes"
     assert event_of(record)["error"] == {"class": "too_large", "field": None, "reason": why}
     assert record.trace is asked.trace
-    letter = record.letter
-    assert letter is not None
     assert (letter.topic, letter.key, letter.value, letter.origin) == ("dead-letters", b"", None, asked.message.origin)
     assert dict(letter.headers)[names.CLASS] == b"too_large"
     assert dict(letter.headers)[names.MESSAGE] == why.encode()
@@ -96,11 +87,11 @@ def test_the_topic_that_the_query_chose_is_the_one_that_counts() -> None:
 def test_a_dead_letter_without_room_keeps_no_payload() -> None:
     """A dead letter at its topic's size is whole; over it, it is one without payload, at once; unknown, it is sent."""
     rejected = Rejected(message(b"x" * 5_000, headers=(("a", b"b"),)), DeadLetterClass.NOT_JSON, "decode", "why")
-    whole = undeliverable(rejected, "dead-letters", SIGNALS)
+    (whole,) = way_out().refuse(rejected)
     assert whole.value == b"x" * 5_000
-    size = size_of(whole)
-    assert undeliverable(rejected, "dead-letters", SIGNALS, {"dead-letters": size}).value == b"x" * 5_000
-    cut = undeliverable(rejected, "dead-letters", SIGNALS, {"dead-letters": size - 1})
+    (same,) = way_out(max_bytes={"dead-letters": whole.size}).refuse(rejected)
+    assert same.value == b"x" * 5_000
+    (cut,) = way_out(max_bytes={"dead-letters": whole.size - 1}).refuse(rejected)
     assert (cut.value, dict(cut.headers)[names.CLASS], cut.origin) == (None, b"too_large", whole.origin)
     assert cut.trace is not None
 
@@ -145,14 +136,14 @@ def test_every_result_fits_its_topic_or_is_a_dead_letter(
     there is no room for any, there is a refusal if that fits, and a dead letter.
     """
     whole = event_of(written(asked_for(event, count, size, key, headers)))
-    record = written(asked_for(event, count, size, key, headers), taking(limit))
+    record, *letters = both(asked_for(event, count, size, key, headers), taking(limit))
     if record.topic == "dead-letters":
         assert record.value is None
         assert limit < 9_000
         return
-    assert size_of(record) <= limit
-    if record.letter is not None:
-        assert record.letter.value is None
+    assert record.size <= limit
+    for letter in letters:
+        assert letter.value is None
         assert (event_of(record)["status"], limit < 12_000) == ("invalid", True)
         return
     kept = event_of(record)

@@ -11,7 +11,7 @@ from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Limits, PolicySettings, SourcePolicy
 from schemas.settings.policies import IdentitySettings
-from tests.operators.samples import decoder, message, refusals, trace
+from tests.operators.samples import decoder, message, trace, way_out
 
 Kind = DeadLetterClass
 DECODE = decoder()
@@ -99,14 +99,14 @@ def test_no_refusal_goes_where_its_source_may_not_choose(
     policies: PolicySettings, event: dict[str, Any], headers: Headers, wrong: dict[str, Any]
 ) -> None:
     """Whatever is wrong with a query, it is told on the results topic; where the source may choose, there."""
-    refuse = refusals(policies=policies, topic="default-results", reply_to=frozenset({"results", "answers"}))
+    out = way_out(policies=policies, results="default-results", reply_to=frozenset({"results", "answers"}))
     for reply_to, topic in (("answers", "default-results"), ("results", "results"), ("queries", "default-results")):
         given = sent({**event, **wrong, "reply_to": reply_to}, headers)
-        assert refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace())).topic == topic
+        assert out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))[0].topic == topic
 
 
 @pytest.mark.parametrize("headers", [(("x-source", b"a"), ("X-SOURCE", b"a")), (("x-source", b"\xff"),)])
 def test_a_source_that_is_not_known_for_sure_chooses_none(headers: Headers) -> None:
     """By a header that is there twice, or isn't UTF-8, nobody escapes the policy."""
     given = Rejected(sent({"reply_to": "answers"}, headers), Kind.INVALID, "decode", "wrong", trace=trace())
-    assert refusals(policies=BY_HEADER)(given).topic == "results"
+    assert way_out(policies=BY_HEADER).refuse(given)[0].topic == "results"

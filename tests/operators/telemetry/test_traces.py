@@ -6,7 +6,6 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 
-from operators.delivery.dead_letters import undeliverable
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import run_step
@@ -15,13 +14,13 @@ from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace, batch_span
 from schemas.errors import DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
-from tests.operators.samples import CURSORS, decoder, message, query, refusals, signals
+from tests.operators.samples import CURSORS, decoder, message, query, signals, way_out
 from tests.operators.samples import trace as trace_of
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
 CANARY = "the secret text of a query"
-PUBLISHER = Publisher(refusals(), None, CURSORS)
+PUBLISHER = Publisher(way_out(), None, CURSORS)
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -181,7 +180,7 @@ def test_errors_are_marked(recorded: Recorded) -> None:
 def test_a_dead_letter_is_an_error_in_its_messages_trace(recorded: Recorded) -> None:
     """A rejected message's span ends as an error of its class, and the dead letter's header names the trace."""
     rejected = Rejected(message(CANARY.encode(), 3, headers=(TRACEPARENT,)), DeadLetterClass.NOT_JSON, "decode", CANARY)
-    record = undeliverable(rejected, "dead-letters", signals(recorded.tracer))
+    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refuse(rejected)
     assert record.trace is not None
     record.trace.sent()
     process = recorded.spans["process queries"]
@@ -200,7 +199,7 @@ def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) 
     asked.trace.child("embed", time.monotonic(), {})
     (rejected,) = run_step("lookup", [asked], failing)
     assert isinstance(rejected, Rejected)
-    record = undeliverable(rejected, "dead-letters", signals(recorded.tracer))
+    (record,) = way_out(signals=signals(recorded.tracer), tells=False).refuse(rejected)
     assert record.trace is not None
     record.trace.sent()
     names = [span.name for span in recorded.exporter.get_finished_spans()]
@@ -222,7 +221,7 @@ def test_no_text_is_in_any_attribute_by_default(recorded: Recorded, record_conte
     event = {"query_id": "q", "text": CANARY, "vector": [0.125, 0.25, 0.5], "metadata": {"m": "a secret, too"}}
     asked = decode(message(event))
     asked.lose("embed", Reason.TIMEOUT)
-    record = PUBLISHER.record(asked, PUBLISHER.answer(asked))
+    (record,) = PUBLISHER.records(asked, PUBLISHER.answer(asked))
     assert record.trace is not None
     record.trace.sent()
     assert (CANARY in shown(recorded)) is record_content

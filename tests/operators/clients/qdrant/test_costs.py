@@ -94,7 +94,7 @@ def test_a_long_text_has_a_bound_of_terms_counted(wide: tuple[Searched, Held]) -
         assert asked(transport, "/count") == []
         clock.now += TIME_TO_LIVE
         assert await searched.ask(LONG, namespace="red") == [first]
-        await asyncio.sleep(0.2)
+        await until(transport, "/count", COUNTED + 2)
         assert len(asked(transport, "/count")) == COUNTED + 2
 
     asyncio.run(scenario())

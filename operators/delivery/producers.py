@@ -1,9 +1,17 @@
-"""Fencing: a transactional producer that may have left a request in transit is replaced before the next transaction.
+"""The producers of the two delivery modes: exactly once by transactions, or at least once by acknowledgements.
+
+A transactional producer that may have left a request in transit is replaced before the next transaction.
 
 The danger: a request that a client sent on a connection that then broke, and sent again on another, may still arrive.
 If it ends a transaction (EndTxn) or carries its offsets (TxnOffsetCommit) and arrives inside a later transaction of the
 same producer epoch, it ends that one early, or overwrites its offsets with older ones: queries are lost, or answered
 twice. Brokers with KIP-890 prevent this for clients that speak its protocol; neither supported client does.
+
+States of a transactional producer
+----------------------------------
+ready    -> ready (a transaction was committed, or aborted), retired, or over (FatalDelivery)
+retired  -> closed, and its replacement is initialised
+replaced -> ready, retired (its connection broke meanwhile), or over (fenced)
 
 Rules
 -----
@@ -24,7 +32,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, TopicPartition, TransactionalProducer
+from operators.delivery.client import (
+    Consumer,
+    GroupMetadata,
+    PlainProducer,
+    ProducerRecord,
+    TopicPartition,
+    TransactionalProducer,
+)
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 
@@ -78,3 +93,29 @@ class FencedProducer:
         """Release connections; an open transaction is lost."""
         if self._producer is not None:
             self._producer.close()
+
+
+class AcknowledgedProducer:
+    """Commits by `consumer` once `producer` has its acknowledgements: a crash in between answers twice."""
+
+    def __init__(self, producer: PlainProducer, consumer: Consumer) -> None:
+        self._producer = producer
+        self._consumer = consumer
+
+    def prepare(self) -> None:
+        """Nothing: a plain producer goes on after any failure that isn't fatal."""
+
+    def deliver(
+        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
+    ) -> None:
+        """Produce, wait for every acknowledgement, then commit."""
+        self._producer.send(records)
+        self._consumer.commit(commits, group)
+
+    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+        """Commit once more: an earlier commit that arrived late may have gone over a later one."""
+        self._consumer.commit(commits, group)
+
+    def close(self) -> None:
+        """Release the producer's connections; what is under way is lost."""
+        self._producer.close()

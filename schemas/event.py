@@ -8,7 +8,6 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from operators.query.message import Message
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.query import SCHEMA_VERSION
 from schemas.wording import MAX_WORDED, joined, worded
@@ -93,12 +92,6 @@ def _explained(found: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
 
 def _field(item: ErrorDetails) -> str:
     return ".".join(str(part) for part in item["loc"])
-
-
-def check_headers(message: Message) -> None:
-    """Raise InputError `invalid` for a message whose headers can't be read."""
-    if not message.legible:
-        raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
 
 
 def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:

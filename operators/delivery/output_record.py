@@ -1,0 +1,95 @@
+"""Output records: what ends a message, in which form, and how many bytes that is.
+
+A record's size is all its bytes, in a batch of its own, before compression. A topic's `max.message.bytes` limits the
+compressed batch: without compression the size here is never below the batch's, and above it only by the bytes that
+Kafka's variable-length numbers save.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from operators.query.message import Message, Origin
+from operators.query.trace import Headers, Trace
+from schemas.errors import DeadLetterClass
+
+_BATCH: Final = 61
+_RECORD: Final = 36
+"""Length, attributes, time and offset deltas, the lengths of key and value, the count of headers: at their longest."""
+
+_HEADER: Final = 10
+"""The lengths of a header's name and value."""
+
+
+class Form(Enum):
+    """The form of an output record: `operators.delivery.way_out` decides it.
+
+    A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
+    """
+
+    RESULT = auto()
+    REFUSAL = auto()
+    SHORT_REFUSAL = auto()
+    WATERMARK = auto()
+    DEAD_LETTER = auto()
+    WITHOUT_PAYLOAD = auto()
+
+
+class Cause(NamedTuple):
+    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
+
+    kind: DeadLetterClass
+    stage: str
+    field: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """A record that ends a message, for `topic`. All records of one origin are delivered together.
+
+    `cause` is that of a refusal and of a dead letter. `message` is the query whose sender is told by this record: if
+    the topic refuses it, its other forms are made from the message.
+    """
+
+    origin: Origin
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    trace: Trace | None = None
+    timestamp_ms: int | None = None
+    form: Form = Form.RESULT
+    cause: Cause | None = None
+    message: Message | None = None
+
+    @property
+    def dead_letter(self) -> Cause | None:
+        """The cause of a dead letter; None for any other record."""
+        return self.cause if self.form in _DEAD_LETTERS else None
+
+    @property
+    def compacts(self) -> bool:
+        """True for a watermark: of one key, a transaction sends the last."""
+        return self.form is Form.WATERMARK
+
+    @property
+    def size(self) -> int:
+        """Bytes: the topic takes the record if its `max.message.bytes` is at least this."""
+        size = _BATCH + _RECORD + len(self.key or b"") + len(self.value or b"")
+        for name, content in self.headers:
+            # Nearly all names are ASCII; only the others have to be encoded.
+            size += _HEADER + (len(name) if name.isascii() else len(name.encode())) + len(content)
+        return size
+
+
+_DEAD_LETTERS: Final = frozenset({Form.DEAD_LETTER, Form.WITHOUT_PAYLOAD})
+
+
+def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:
+    """The records of each message, in their order."""
+    grouped: dict[Origin, list[OutputRecord]] = {}
+    for record in records:
+        grouped.setdefault(record.origin, []).append(record)
+    return list(grouped.values())

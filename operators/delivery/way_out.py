@@ -1,0 +1,282 @@
+"""The way out: the form in which each message leaves, by what the topics take.
+
+Before sending, the first of these that fits its topic:
+1. An answered query becomes its result; then a shortened result, which says what it lacks.
+2. A refused message, and a query without room for any result, becomes a dead letter. Its caller, if legible, is told by
+   a refusal in the same transaction; of two forms, the second one lacks the metadata, a long key and the envelope.
+3. A dead letter has the original unchanged; without payload it leads to the original.
+
+What a topic refuses in spite of that takes its next form, until one is taken:
+1. A result becomes a dead letter without payload and its refusal. A watermark becomes that dead letter alone.
+2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone.
+3. A dead letter keeps its timestamp. A refused one has the time of sending, and the message's own in a header.
+4. A refused one without a key gets an empty one: a topic that is compacted takes none without.
+5. A refused one loses its payload; so does at once one that is too large.
+6. A refused one without payload has no further form: the process must end.
+
+A dead letter says in a header why it has another form than its first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from operators.access.policy import may_reply
+from operators.delivery.client import RecordRefused
+from operators.delivery.error_codes import Refusal, too_large
+from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.query import cloud_event, shortening
+from operators.query.in_flight import InFlight
+from operators.query.message import Message, Origin, Rejected
+from operators.query.refusal import Caller, caller, refused_result
+from operators.query.result import clock
+from operators.query.trace import Headers, Trace
+from operators.runtime.stage import defect
+from operators.telemetry.signals import Signals
+from operators.telemetry.traces import DEAD_LETTER
+from schemas import dead_letter as names
+from schemas.errors import DeadLetterClass, FatalDelivery, Reason
+from schemas.result import Status
+from schemas.settings import PolicySettings
+from schemas.timestamp import unix_seconds
+
+_SEND: Final = "send"
+"""The stage that dead letters without payload name, and no others."""
+
+_MAX_TIMESTAMP_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """Makes the output records of one flow.
+
+    `reply_to` are the topics that a query may choose for its result, as far as `policies` let its source; others go to
+    `results`. `max_bytes` is the largest record of each topic whose limit is known. `source` is that of results that
+    are CloudEvents. Without `tells`, refused messages have dead letters alone.
+    """
+
+    results: str
+    dead_letters: str
+    reply_to: frozenset[str]
+    policies: PolicySettings
+    max_bytes: Mapping[str, int]
+    source: str
+    config_hash: str
+    tells: bool
+    signals: Signals
+
+    def answer(
+        self, query: InFlight, event: Mapping[str, Any], cursor: Callable[[int], str | None]
+    ) -> list[OutputRecord]:
+        """The records of an answered query; `cursor` gives that of the page after a number of its results."""
+        topic = query.asked.canonical.reply_to or self.results
+        context = query.trace.send(topic, event["status"])
+        record = self._write_result(query, topic, context, event)
+        if self._fits(record):
+            return [record]
+        query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
+        short = shortening.shortened(
+            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor
+        )
+        if short is None:
+            return self._give_up(record, DeadLetterClass.TOO_LARGE, too_large(topic))
+        query.trace.send(topic, short["status"])
+        return [self._write_result(query, topic, context, short)]
+
+    def refuse(self, rejected: Rejected) -> list[OutputRecord]:
+        """The records of a refused message, in the message's trace."""
+        message = rejected.message
+        trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
+        trace.rejected(rejected.kind)
+        letter = dead_letter(rejected, self.dead_letters, trace.trace_id)
+        trace.send(self.dead_letters, DEAD_LETTER)
+        cause = letter.cause
+        if not self._fits(letter):
+            letter = without_payload(letter, self.dead_letters)
+        return self._with_refusal(replace(letter, trace=trace), message, cause)
+
+    def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
+        """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
+        these = set(map(id, refused.records))
+        return [
+            form
+            for record in records
+            for form in (self._replace(record, refused.refusal) if id(record) in these else [record])
+        ]
+
+    def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
+        match record.form:
+            case Form.RESULT | Form.WATERMARK:
+                return self._give_up(record, refusal.kind, refusal.said(record.topic))
+            case Form.REFUSAL:
+                return self._write_refusals(record.message, record.cause, record.trace)[1:]
+            case Form.SHORT_REFUSAL:
+                return []
+            case Form.DEAD_LETTER:
+                return [self._reduce(record, refusal)]
+            case Form.WITHOUT_PAYLOAD:
+                raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
+
+    def _reduce(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
+        reason = refusal.said(letter.topic)
+        why = (names.REFUSED, reason.encode())
+        if letter.timestamp_ms is not None and not refusal.of_size:
+            stamped = (names.TIMESTAMP, str(letter.timestamp_ms).encode())
+            return replace(letter, timestamp_ms=None, headers=(*letter.headers, stamped, why))
+        if letter.key is None and not refusal.of_size:
+            return replace(letter, key=b"", headers=(*letter.headers, why))
+        return without_payload(letter, self.dead_letters, refusal.kind, reason)
+
+    def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
+        if record.trace is not None:
+            record.trace.send(self.dead_letters, DEAD_LETTER)
+            record.trace.rejected(kind)
+        letter = without_payload(record, self.dead_letters, kind, reason)
+        return self._with_refusal(letter, record.message, letter.cause)
+
+    def _with_refusal(self, letter: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
+        """The dead letter, behind the largest refusal that fits, if there is one."""
+        if not self.tells or message is None:
+            return [letter]
+        try:
+            forms = self._write_refusals(message, cause, letter.trace)
+        except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
+            defect("refusals", message, error)
+            return [letter]
+        refusal = next((form for form in forms if self._fits(form)), None)
+        if refusal is not None:
+            return [refusal, letter]
+        if forms and letter.trace is not None:
+            letter.trace.send(self.dead_letters, DEAD_LETTER)
+        return [letter]
+
+    def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
+        """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.
+
+        The short one has a key, which a topic that is compacted asks for.
+        """
+        sent_by = caller(message) if message is not None else None
+        if message is None or sent_by is None or cause is None or trace is None:
+            return []
+        event = refused_result(sent_by, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
+        topic = self._choose_topic(message, sent_by)
+        context = trace.send(topic, Status.INVALID)
+        headers: Headers = context
+        document: Mapping[str, Any] = event
+        if sent_by.envelope is not None:
+            time = _time(message.timestamp)
+            headers, document = cloud_event.enveloped(sent_by.envelope, event, self.source, time, context)
+        whole = OutputRecord(
+            message.origin,
+            topic,
+            message.key,
+            orjson.dumps(document),
+            headers,
+            trace,
+            form=Form.REFUSAL,
+            cause=cause,
+            message=message,
+        )
+        bare = orjson.dumps({**event, "metadata": None})
+        key = short(message.key) or b""
+        return [whole, replace(whole, key=key, value=bare, headers=context, form=Form.SHORT_REFUSAL)]
+
+    def _choose_topic(self, message: Message, sent_by: Caller) -> str:
+        chosen = sent_by.reply_to
+        if chosen is None or chosen not in self.reply_to:
+            return self.results
+        allowed = may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, chosen)
+        return chosen if allowed else self.results
+
+    def _write_result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
+        """The record of a result, in the kind of event that the query came as."""
+        asked, message = query.asked.canonical, query.message
+        headers, document = context, event
+        if query.envelope is not None:
+            # The time of receiving is another one when the query is read again.
+            stable = asked.own_clock or message.timestamp >= 0
+            time = clock(asked.now) if stable else None
+            headers, document = cloud_event.enveloped(query.envelope, event, self.source, time, context)
+        value = orjson.dumps(document)
+        return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, message=message)
+
+    def _fits(self, record: OutputRecord) -> bool:
+        """True for a topic without a known limit."""
+        limit = self.max_bytes.get(record.topic)
+        return limit is None or record.size <= limit
+
+    def _begin_trace(self, message: Message) -> Trace:
+        """The trace of a message that could not be read as a query."""
+        headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
+        return self.signals.trace(message, headers, {})
+
+
+def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
+    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why."""
+    message = rejected.message
+    cause = Cause(rejected.kind, rejected.stage, rejected.field, rejected.reason[: names.MAX_MESSAGE_CHARS])
+    traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
+    # A record without key and value can't be produced: the key becomes empty.
+    key = b"" if message.key is None and message.value is None else message.key
+    return OutputRecord(
+        message.origin,
+        topic,
+        key,
+        message.value,
+        message.headers + _why(message.origin, cause) + traced,
+        timestamp_ms=_timestamp_ms(message.timestamp),
+        form=Form.DEAD_LETTER,
+        cause=cause,
+    )
+
+
+def without_payload(
+    refused: OutputRecord, topic: str, kind: DeadLetterClass = DeadLetterClass.TOO_LARGE, reason: str | None = None
+) -> OutputRecord:
+    """The dead letter in place of a record that its topic doesn't take, for its size if no `reason` is given.
+
+    It has no value, and headers that name the message.
+    """
+    cause = Cause(kind, _SEND, reason=reason or too_large(refused.topic))
+    key, headers = short(refused.key) or b"", _why(refused.origin, cause)
+    return OutputRecord(
+        refused.origin, topic, key, None, headers, refused.trace, form=Form.WITHOUT_PAYLOAD, cause=cause
+    )
+
+
+def short(key: bytes | None) -> bytes | None:
+    """The key; an empty one in place of a long one."""
+    return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
+
+
+def _why(origin: Origin, cause: Cause) -> Headers:
+    return (
+        (names.TOPIC, origin.topic.encode()),
+        (names.PARTITION, str(origin.partition).encode()),
+        (names.OFFSET, str(origin.offset).encode()),
+        (names.STAGE, cause.stage.encode()),
+        (names.CLASS, cause.kind.encode()),
+        (names.MESSAGE, cause.reason.encode("utf-8", "replace")),
+    )
+
+
+def _json(value: bytes | None) -> object:
+    try:
+        return orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _timestamp_ms(timestamp: float) -> int | None:
+    # A record without a timestamp can't be produced, and a float of seconds rounds the latest possible times up.
+    return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
+
+
+def _time(timestamp: float) -> str | None:
+    """Kafka's timestamp, which is the same when the message is read again; None if there is none, or it is no time."""
+    try:
+        return clock(unix_seconds(timestamp)) if timestamp >= 0 else None
+    except ValueError:
+        return None
