@@ -16,7 +16,8 @@ from typing import Any, Final
 import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import run_main
+from bytewax.run import cli_main
+from typing_extensions import override
 
 from bench.events import query_events
 from bench.figures import spread
@@ -38,13 +39,15 @@ from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores
 from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import Request
-from operators.runtime.dispatcher import Bounds
+from operators.runtime.batching.request import PendingRequest
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
-from operators.stages.backend_stage import query_io
+from operators.stages.backend_stage import QueryStage
 from operators.stages.decode import Decoder
 from operators.stages.publish import Finaliser, Publisher
+from schemas.errors import BackendError
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
 
@@ -194,22 +197,40 @@ def _ranked(query: InFlight) -> InFlight:
     return query
 
 
+class _Echo(QueryStage[int, int]):
+    """A backend that answers at once."""
+
+    bounds = Bounds(60.0, 16, 8)
+
+    @property
+    @override
+    def step(self) -> str:
+        return "echo"
+
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, int]:
+        return "a", 1
+
+    @override
+    async def call(self, batch_key: BatchKey, requests: Sequence[int], timeout: float) -> Sequence[int]:
+        return requests
+
+    @override
+    def on_result(self, item: InFlight, outcome: int | BackendError) -> InFlight:
+        return item
+
+
 def _operator(decode: Decoder, events: Sequence[Message]) -> float:
     """One call for what is at hand, which answers at once; the process's CPU time a query."""
     queries = [decode(replace(each, clock=time.monotonic())) for _ in range(8) for each in events]
     calls = EventLoopThread(Wakeup())
     load = ClosedLoop(queries, 64, calls.wakeup)
 
-    async def answered(_: object, requests: Sequence[int], __: float) -> Sequence[int]:
-        return requests
-
     flow = Dataflow("operator")
-    bounds = Bounds(60.0, 16, 8)
-    up = op.input("in", flow, Source(load))
-    done = query_io("io", up, "io", lambda _: {"a": 1}, answered, lambda each: each.item, calls, bounds)
-    op.output("out", done, Sink(load))
+    up = op.key_on("key", op.input("in", flow, Source(load)), key)
+    op.output("out", op.key_rm("batches", async_stage("echo", up, _Echo(), calls)), Sink(load))
     started = time.process_time()
-    run_main(flow)
+    cli_main(flow)
     spent = time.process_time() - started
     calls.close()
     return spent / len(queries)
@@ -248,8 +269,8 @@ def _backlog() -> None:
     backlog = Backlog(batching, 1)
     asked = RerankRequest("query", {str(number): "text" for number in range(_DOCUMENTS)}, "documents", "tenant")
     for _ in range(_WAITING):
-        backlog.put(Request(asked, 60.0, batching.units(asked), batching.tenant(asked)))
+        backlog.put(PendingRequest(asked, 60.0, batching.units(asked), batching.tenant(asked)))
     while slices := backlog.take(0.0):
-        assert not backlog.hopeless(0.0)
+        assert not backlog.expired(0.0)
         backlog.freed(_DOCUMENTS * len(slices), 0.03)
     assert not backlog.waiting

@@ -20,7 +20,7 @@ from typing import Any, Final
 import httpx
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import run_main
+from bytewax.run import cli_main
 
 from bench.failing_reranker import FailingReranker, Fault, failing_reranker
 from bench.figures import percentile
@@ -34,8 +34,9 @@ from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
-from operators.stages.rerank import Reranking, rerank
+from operators.stages.rerank import Reranking
 from schemas.settings import RerankSettings
 
 RATE: Final = 100.0
@@ -148,14 +149,16 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     run = Trial(server, fault, queries, transport, loop)
     flow = Dataflow("faults")
     bounds = Bounds(section.timeout, section.documents, section.calls)
-    reranked = rerank("rerank", op.input("in", flow, Source(loop)), Reranking(reranker, bounds), calls)
-    op.output("out", reranked, Sink(loop))
+    reranked = async_stage(
+        "rerank", op.key_on("key", op.input("in", flow, Source(loop)), key), Reranking(reranker, bounds), calls
+    )
+    op.output("out", op.key_rm("batches", reranked), Sink(loop))
     # Else the garbage collector goes through all queries that wait to be sent, and everything stands still for 0.1 s.
     gc.collect()
     gc.freeze()
     with ThreadPoolExecutor(1) as driver:
         driven = driver.submit(run.drive)
-        run_main(flow)
+        cli_main(flow)
         driven.result()
     gc.unfreeze()
     calls.run(reranker.aclose(), 10)

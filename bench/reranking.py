@@ -22,7 +22,7 @@ import orjson
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import Source as AnySource
-from bytewax.testing import run_main
+from bytewax.run import cli_main
 from tokenizers import Tokenizer
 
 from bench import random_bert
@@ -42,9 +42,10 @@ from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
-from operators.stages.rerank import Reranking, rerank
+from operators.stages.rerank import Reranking
 from schemas.settings import load
 
 QUERIES: Final = 64
@@ -88,9 +89,9 @@ class Operator:
     def __call__(self, source: AnySource[Queries], sink: Any, calls: EventLoopThread) -> None:
         """Run until the source ends."""
         flow = Dataflow("reranking")
-        reranked = rerank("rerank", op.input("in", flow, source), self._reranking, calls)
-        op.output("out", reranked, sink)
-        run_main(flow)
+        reranked = async_stage("rerank", op.key_on("key", op.input("in", flow, source), key), self._reranking, calls)
+        op.output("out", op.key_rm("batches", reranked), sink)
+        cli_main(flow)
 
 
 @dataclass(frozen=True)

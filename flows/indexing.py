@@ -13,22 +13,20 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.indexing import IndexingParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.indexing.apply import apply, embed_document
-from operators.indexing.context import write_context
-from operators.indexing.decode import decode_document
 from operators.indexing.watermark import publish_watermarks
+from operators.runtime.stage import async_stage, key, sync_stage
 
 
 def indexing(parts: IndexingParts) -> Dataflow:
     """Every document event in; applied and in the watermark, or a dead letter."""
     p = parts
     flow = Dataflow("indexing")
-    documents = op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup))
+    documents = op.key_on("batches", op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
 
-    decoded = decode_document("decode", documents, p.decoder)
-    embedded = embed_document("embed", decoded, p.embedder, p.calls)
-    applied = apply("apply", embedded, p.writer, p.calls)
-    settled = write_context("context", applied, p.context, p.calls)
-    output_records = publish_watermarks("publish", settled, p.watermarks, p.way_out)
+    decoded = sync_stage("decode", documents, p.decoder)
+    embedded = async_stage("embed", decoded, p.embedder, p.calls)
+    applied = async_stage("apply", embedded, p.writer, p.calls)
+    in_context = async_stage("context", applied, p.context, p.calls)
+    output_records = publish_watermarks("publish", in_context, p.watermarks, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

@@ -1,15 +1,15 @@
 """The search flow, as its diagram:
 
-queries -> decode -> admit -> lookup -> embed -> temporal expression -> semantic lookup -> retrieve -> fuse
-                                 ^                                                                       v
-                             watermarks                                                              similarity
-                                                                                                         v
-                    results <- publish <- pick <- page <- rank <- rerank <- texts <----------------------+
-               dead letters <----+
+queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg vector ────┐
+                              ▲                             ├▶ leg keyword ───┤
+                          watermarks                        ├▶ leg structured ┼▶ fuse ▶ texts ▶ rerank ▶ rank ▶ publish
+                                                            └─ passing by ────┘                                   │
+                                                                                     results, dead letters ◀──────┘
 
-Each stage is one step of the engine, and batches pass through all of them: what is answered, or rejected, early passes
-by the stages behind, up to publish. A stage whose backend is not configured is not built. Publish fills the caches that
-both lookups read.
+All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
+whose backend is not configured is not built. Beside those of the picture there are steps for what some recipes ask: the
+time that a query names, the legs of documents with their neighbours, the similarity of candidates, and a chat model's
+pick with the texts that it reads. Publish fills the caches that both lookups read.
 """
 
 from bytewax import operators as op
@@ -18,18 +18,11 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.stages.admit import admit
-from operators.stages.decode import decode
-from operators.stages.embed import embed
-from operators.stages.fetch import fetch
+from operators.runtime.stage import async_stage, key, sync_stage
 from operators.stages.fuse import fuse
-from operators.stages.lookup import lookup
+from operators.stages.leg import pass_by
 from operators.stages.publish import publish
-from operators.stages.rank import rank
-from operators.stages.rerank import rerank
-from operators.stages.retrieve import retrieve
-from operators.stages.semantic_lookup import semantic_lookup
-from operators.stages.similarity import similarity
+from operators.stages.rerank import rank
 from operators.stages.temporal_expression import temporal_expression
 
 
@@ -37,22 +30,30 @@ def search(parts: Parts) -> Dataflow:
     """Every query in, exactly one output record out."""
     p = parts
     flow = Dataflow("search")
-    queries = op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup))
+    queries = op.key_on("batches", op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
 
-    decoded = decode("decode", queries, p.decoder)
-    admitted = admit("admit", decoded, p.admission)
-    looked_up = lookup("lookup", admitted, p.lookup, p.calls)
-    embedded = embed("embed", looked_up, p.embeddings, p.calls)
+    decoded = sync_stage("decode", queries, p.decoder)
+    admitted = sync_stage("admit", decoded, p.admission)
+    looked_up = async_stage("lookup", admitted, p.lookup, p.calls)
+    embedded = async_stage("embed", looked_up, p.embeddings, p.calls)
     dated = temporal_expression("temporal_expression", embedded, p.temporal_expressions, p.calls)
-    similar = semantic_lookup("semantic_lookup", dated, p.answers)
-    retrieved = retrieve("retrieve", similar, p.retriever, p.calls)
-    fused = fuse("fuse", retrieved)
-    compared = similarity("similarity", fused, p.comparing, p.calls)
-    texts = fetch("texts", compared, p.texts, p.calls)
-    reranked = rerank("rerank", texts, p.reranking, p.calls)
-    ranked = rank("rank", reranked)
-    page = fetch("page", ranked, p.page, p.calls)
-    picked = rerank("pick", page, p.picking, p.calls)
+    similar = sync_stage("semantic_lookup", dated, p.answers.semantic_lookup)
+    searched = sync_stage("searches", similar, p.searches, "retrieve")
+
+    vector = async_stage("leg_vector", searched, p.legs["vector"], p.calls)
+    keyword = async_stage("leg_keyword", searched, p.legs["keyword"], p.calls)
+    structured = async_stage("leg_structured", searched, p.legs["structured"], p.calls)
+    keyword_context = async_stage("leg_keyword_context", searched, p.legs["keyword_context"], p.calls)
+    vector_context = async_stage("leg_vector_context", searched, p.legs["vector_context"], p.calls)
+    passing = pass_by("passing_by", searched)
+    fused = fuse("fuse", passing, vector, keyword, structured, keyword_context, vector_context)
+
+    compared = async_stage("similarity", fused, p.comparing, p.calls)
+    texts = async_stage("texts", compared, p.texts, p.calls)
+    reranked = async_stage("rerank", texts, p.reranking, p.calls)
+    ranked = sync_stage("rank", reranked, rank)
+    page = async_stage("page", ranked, p.page, p.calls)
+    picked = async_stage("pick", page, p.picking, p.calls)
     output_records = publish("publish", picked, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))
     return flow

@@ -46,16 +46,29 @@ def logic(source: str) -> list[str]:
 
 
 def chain(source: str) -> list[str]:
-    """What keeps the steps of a flow from being one chain: a stream that no step, or more than one, takes on."""
+    """The streams that break the chain of a flow's steps: no step takes them on, or several whose branches do not join.
+
+    Branches join where one step takes the streams of all of them.
+    """
     (flow,) = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    made = [
-        node.targets[0].id
-        for node in flow.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Call)
-    ]
-    streams = [name for name in made if name != "flow"]
-    used = [node.id for node in ast.walk(flow) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    return [name for name in streams if used.count(name) != 1]
+    steps = [(_made(node), _names(node.value)) for node in flow.body if isinstance(node, ast.Assign | ast.Expr)]
+    streams = [name for name, _ in steps if name not in {None, "flow", "p"}]
+
+    def joined(name: str | None) -> bool:
+        branches = {made for made, used in steps if name in used}
+        return len(branches) == 1 or any(branches <= used for _, used in steps)
+
+    takers = {name: sum(name in used for _, used in steps) for name in streams}
+    return [name for name in streams if name and (not takers[name] or not joined(name))]
+
+
+def _made(node: ast.Assign | ast.Expr) -> str | None:
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 @pytest.mark.parametrize("module", DIAGRAMS)
@@ -88,7 +101,10 @@ def test_the_stages_are_one_chain(module: str) -> None:
 
 
 def test_a_stream_that_is_left_out_is_seen() -> None:
-    """A stage whose stream nobody takes, and one whose stream two take, are reported."""
+    """A stage whose stream nobody takes is reported, and one whose stream parts into branches that do not join."""
     flow = "def f(p):\n    flow = Dataflow('f')\n    a = read('a', flow)\n    b = admit('b', a)\n"
     assert chain(flow + "    op.output('out', b)\n    return flow") == []
     assert chain(flow + "    op.output('out', a)\n    return flow") == ["a", "b"]
+    branches = flow + "    c = leg('c', b)\n    d = leg('d', b)\n"
+    assert chain(branches + "    op.output('out', fuse('e', c, d))\n    return flow") == []
+    assert chain(branches + "    op.output('out', fuse('e', c))\n    return flow") == ["b", "d"]

@@ -14,10 +14,10 @@ ROOT = Path(__file__).parent.parent
 
 LEVELS = (
     ("schemas",),
+    ("operators.runtime",),
     ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
     ("operators.query",),
     ("operators.telemetry",),
-    ("operators.runtime",),
     ("operators.clients", "operators.delivery"),
     ("operators.stages", "operators.indexing"),
     ("flows.assembly",),

@@ -1,6 +1,7 @@
 """What the search flow is built from, made of the settings."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,14 +31,14 @@ from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, needs_embedding
-from operators.stages.fetch import Fetching
+from operators.stages.fetch import Comparing, Fetching
+from operators.stages.leg import Leg, SearchWriter
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
-from operators.stages.retrieve import Retriever
-from operators.stages.similarity import Comparing
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
+from schemas.result import CONTEXT_LEGS, LEGS
 from schemas.settings import CacheSettings, Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -57,7 +58,8 @@ class Parts:
     lookup: Lookup
     embeddings: Embeddings | None
     temporal_expressions: ByChatModel | None
-    retriever: Retriever
+    searches: SearchWriter
+    legs: Mapping[str, Leg]
     comparing: Comparing
     texts: Fetching | None
     reranking: Reranking | None
@@ -100,7 +102,8 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         if clients.embedder is not None
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        retriever=Retriever(clients.qdrant, query.searches(settings.qdrant), given.signals.tracer, qdrant, idf),
+        searches=SearchWriter(query.searches(settings.qdrant)),
+        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in (*LEGS, *CONTEXT_LEGS)},
         comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,

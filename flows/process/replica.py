@@ -8,10 +8,11 @@ Rules
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from bytewax.dataflow import Dataflow
-from bytewax.testing import run_main
+from bytewax.run import cli_main
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly import indexing as indexing_assembly
@@ -50,7 +51,13 @@ class Replica:
         self._watermarks = watermarks
 
     def run(self) -> None:
-        """Feed the flow until `stop`. Raises what ended it otherwise."""
+        """Feed the flow, and run it until `stop`. Raises what ended it otherwise."""
+        with self.feeding() as flow:
+            cli_main(flow)
+
+    @contextmanager
+    def feeding(self) -> Iterator[Dataflow]:
+        """The flow, which is fed as long as the block lasts that runs it. Raises what ended it, other than `stop`."""
         loop, delivery = self._replication.consumer_loop, self._replication.delivery
         if self._watermarks is not None:
             self._watermarks.start()
@@ -62,7 +69,7 @@ class Replica:
         delivery.start()
         try:
             with self._replication.calls.attended():
-                run_main(self._flow)
+                yield self._flow
             loop.check()
             delivery.close()
         finally:

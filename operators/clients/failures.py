@@ -38,7 +38,7 @@ from typing import Final, NewType, TypeVar
 
 import structlog
 
-from operators.runtime.batching.bisection import divided
+from operators.runtime.batching.policy import divided
 from schemas.errors import BackendBadResponse, BackendError, Reason
 
 log = structlog.stdlib.get_logger(__name__)

@@ -32,7 +32,7 @@ from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
 from operators.delivery.way_out import WayOut
 from operators.query.trace import Trace
-from operators.runtime.batching.bisection import divided
+from operators.runtime.batching.policy import divided
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import RetriableDelivery
 

@@ -28,7 +28,6 @@ from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, Topic
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
-from operators.runtime.stage import Messages
 from operators.runtime.wakeup import Wakeup
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -330,12 +329,12 @@ class Lag:
         self._measured = set(behind)
 
 
-class _Partition(StatelessSourcePartition[Messages]):
+class _Partition(StatelessSourcePartition[list[Message]]):
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
         self._loop = consumer_loop
         self._wakeup = wakeup
 
-    def next_batch(self) -> list[Messages]:
+    def next_batch(self) -> list[list[Message]]:
         woken = self._wakeup.wait()
         messages = self._loop.take()
         return [messages] if woken or messages else []
@@ -344,7 +343,7 @@ class _Partition(StatelessSourcePartition[Messages]):
         return _PAST
 
 
-class MessageSource(DynamicSource[Messages]):
+class MessageSource(DynamicSource[list[Message]]):
     """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
 
     def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:

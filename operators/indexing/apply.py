@@ -8,12 +8,12 @@ a dead letter alone.
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
-from bytewax.dataflow import Stream, operator
+from typing_extensions import override
 
 from operators.clients.embedders import Embedder
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect
@@ -21,18 +21,15 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
 from operators.query.backend_answers import Embedding
-from operators.query.message import Rejected
-from operators.runtime import stage
-from operators.runtime.async_io import async_io
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.stage import AsyncStage
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
 from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
 
-R = TypeVar("R")
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
@@ -41,7 +38,7 @@ IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
 
 
-async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
+async def until_answered(call: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """Call until the backend answers, waiting ever longer in between. Raises BackendBadResponse for a refusal.
 
     A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too, with a warning for
@@ -61,32 +58,67 @@ async def until_answered(call: Callable[[], Awaitable[R]]) -> R:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def written(items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[None]]) -> list[BackendError | None]:
+async def written(
+    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[None]]
+) -> list[BackendError | None]:
     """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
 
-    async def answered(some: Sequence[R]) -> list[None]:
+    async def answered(some: Sequence[Item]) -> list[None]:
         await until_answered(lambda: call(some))
         return [None] * len(some)
 
     return await bisect(items, answered, thorough=True)
 
 
-def in_order(document: DocumentInFlight) -> Mapping[BatchKey, DocumentInFlight]:
-    """Every document has the same batch key, so that none overtakes another."""
-    return {_BATCH_KEY: document}
+class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
+    """Asks a backend about documents, one call at a time. A document that the backend refuses is rejected alone."""
+
+    bounds = IN_ORDER
+
+    @override
+    def deadline(self, item: DocumentInFlight) -> float:
+        return math.inf
+
+    @override
+    def request(self, item: DocumentInFlight) -> tuple[BatchKey, DocumentInFlight]:
+        # Every document has the same batch key, so that none overtakes another.
+        return _BATCH_KEY, item
+
+    @override
+    def on_result(self, item: DocumentInFlight, outcome: Outcome | BackendError) -> DocumentInFlight:
+        if isinstance(outcome, BackendError):
+            # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
+            refused = isinstance(outcome, BackendBadResponse) and outcome.status is not None
+            raise InputError(DeadLetterClass.INVALID if refused else DeadLetterClass.INTERNAL, f"refused: {outcome}")
+        self.on_answer(item, outcome)
+        return item
+
+    def on_answer(self, document: DocumentInFlight, answer: Outcome) -> None:
+        """Take over what the backend answered."""
 
 
-class DocumentEmbedder:
+class DocumentEmbedder(DocumentStage[Embedding | None]):
     """Embeds the documents that bring no vector of their own."""
 
     def __init__(self, embedder: Embedder | None, timeout: float) -> None:
         self._embedder = embedder
         self._timeout = timeout
 
-    async def __call__(
-        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
+    @property
+    @override
+    def step(self) -> str:
+        return "embed"
+
+    @override
+    def on_answer(self, document: DocumentInFlight, answer: Embedding | None) -> None:
+        document.embedding = answer
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
     ) -> list[Embedding | BackendError | None]:
         """The embedding of each document that needs one."""
+        documents = requests
         outcomes: list[Embedding | BackendError | None] = [None] * len(documents)
         embedder = self._embedder
         if embedder is None:
@@ -108,16 +140,7 @@ class DocumentEmbedder:
         return outcomes
 
 
-def embedded(finished: Finished[DocumentInFlight, Embedding | None]) -> DocumentInFlight:
-    """Take over the embedding. Raises InputError if the embedder refuses the text."""
-    document, outcome = finished.item, finished.outcomes[_BATCH_KEY]
-    if isinstance(outcome, BackendError):
-        raise _given_up(outcome)
-    document.embedding = outcome
-    return document
-
-
-class Writer:
+class Writer(DocumentStage[None]):
     """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there.
 
     The terms of a collection are made by that collection's analyser.
@@ -132,10 +155,17 @@ class Writer:
         self._catalogue = catalogue
         self._timeout = timeout
 
-    async def __call__(
-        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
+    @property
+    @override
+    def step(self) -> str:
+        return "apply"
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document; a document that a newer one of the batch replaces is done with it."""
+        documents = requests
         refused: dict[int, BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
         for document in newest(documents):
@@ -170,40 +200,3 @@ class Writer:
         for document in batch:
             document.held = held
         return held
-
-
-def applied(finished: Finished[DocumentInFlight, None]) -> DocumentInFlight:
-    """Let a written document go on. Raises InputError if Qdrant refuses it."""
-    outcome = finished.outcomes[_BATCH_KEY]
-    if isinstance(outcome, BackendError):
-        raise _given_up(outcome)
-    return finished.item
-
-
-def _given_up(error: BackendError) -> InputError:
-    # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
-    refused = isinstance(error, BackendBadResponse) and error.status is not None
-    return InputError(DeadLetterClass.INVALID if refused else DeadLetterClass.INTERNAL, f"refused: {error}")
-
-
-@operator
-def embed_document(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], embedder: DocumentEmbedder, calls: EventLoopThread
-) -> Stream[Batch[DocumentInFlight]]:
-    """Documents in and on, with their vectors; what the embedder refuses rejected."""
-    return async_io("embedder", up, calls, in_order, embedder, lambda _: math.inf, IN_ORDER, taken("embed", embedded))
-
-
-@operator
-def apply(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], writer: Writer, calls: EventLoopThread
-) -> Stream[Batch[DocumentInFlight]]:
-    """Documents in; on once every search sees them, rejected if Qdrant refuses them."""
-    return async_io("writes", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, taken("apply", applied))
-
-
-def taken(
-    name: str, take: Callable[[Finished[DocumentInFlight, R]], DocumentInFlight]
-) -> Callable[[Sequence[Finished[DocumentInFlight, R]]], list[DocumentInFlight | Rejected]]:
-    """Takes over what a call gave for each document of a stage of this name; what it raises rejects the document."""
-    return lambda finished: stage.applied(name, finished, take, lambda done: done.item.message)

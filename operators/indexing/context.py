@@ -13,26 +13,22 @@ documents of its context, and those that left it when it was made, so the contex
 in are found by every reading, also by that of a successor after a crash.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from bytewax.dataflow import Stream, operator
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from operators.clients.qdrant.answers import Kept
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
-from operators.indexing.apply import IN_ORDER, applied, in_order, taken, written
+from operators.indexing.apply import DocumentStage, written
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.neighbourhood import Member, Window, joined, touched, windows
-from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batch
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER
 from schemas.errors import BackendError
 from schemas.settings.qdrant import ContextSettings, Vectors
@@ -46,7 +42,7 @@ Vector = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a context is made of: its window, and the dense vectors of the documents in it that have one.
+    """The content of a context: its window, and the dense vectors of the documents in it that have one.
 
     `left`: which of the documents that it is written for are in it no more.
     """
@@ -56,8 +52,8 @@ class Context:
     left: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ContextWriter:
+@dataclass(frozen=True)
+class ContextWriter(DocumentStage[None]):
     """Writes the contexts that documents change; `settings` say what is in them."""
 
     qdrant: QdrantClient
@@ -66,10 +62,17 @@ class ContextWriter:
     catalogue: Catalogue
     timeout: float
 
-    async def __call__(
-        self, _: BatchKey, documents: Sequence[DocumentInFlight], __: float
+    @property
+    @override
+    def step(self) -> str:
+        return "context"
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
+        documents = requests
         by_collection: dict[str, list[DocumentInFlight]] = {}
         for document in documents:
             by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
@@ -194,13 +197,3 @@ def _places(members: Iterable[Member]) -> dict[str, list[float]]:
         if member.place is not None:
             places.setdefault(member.place.group, set()).add(member.place.order)
     return {group: sorted(orders) for group, orders in places.items()}
-
-
-@operator
-def write_context(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], writer: ContextWriter | None, calls: EventLoopThread
-) -> Stream[Batch[DocumentInFlight]]:
-    """Written documents in; on once the contexts that they change are written, too. Without a writer all go on."""
-    if writer is None:
-        return up
-    return async_io("contexts", up, calls, in_order, writer, lambda _: math.inf, IN_ORDER, taken("context", applied))

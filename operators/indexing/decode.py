@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bytewax.dataflow import Stream, operator
+import orjson
 
 from operators.indexing.document import DocumentInFlight
-from operators.indexing.tombstone import tombstone
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers
-from operators.runtime.stage import Batch, Messages, entry
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
+from schemas.errors import DeadLetterClass, InputError
 from schemas.event import check_dimension, parse, validated
 
 
@@ -49,11 +48,18 @@ class DocumentDecoder:
         return parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS)
 
 
-@operator
-def decode_document(
-    step_id: str,
-    up: Stream[Messages],
-    decoder: DocumentDecoder,
-) -> Stream[Batch[DocumentInFlight]]:
-    """Messages in; documents on, what can't be read rejected."""
-    return entry("documents", up, "decode", decoder)
+def tombstone(key: bytes | None) -> dict[str, Any]:
+    """The deletion that a message without value stands for: its key is the JSON array `[namespace, id]`.
+
+    Raises InputError `invalid` for any other key: an id alone may be anything, and be meant for no deletion.
+    """
+    try:
+        named = orjson.loads(key or b"")
+    except orjson.JSONDecodeError:
+        named = None
+    if not (isinstance(named, list) and len(named) == 2 and all(isinstance(name, str) for name in named)):
+        raise InputError(
+            DeadLetterClass.INVALID, 'a message without value is a deletion, and its key ["namespace", "id"]', "key"
+        )
+    namespace, id_ = named
+    return {"op": "delete", "namespace": namespace, "id": id_}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.rerankers.token_vectors import DECIMALS
 from operators.indexing.neighbourhood import place
 from operators.query.backend_answers import Embedding
-from operators.query.message import Message
+from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
 from operators.ranking.content import fingerprint
 from schemas.document import (
@@ -27,6 +27,7 @@ from schemas.document import (
     WORDS,
     DocumentEvent,
 )
+from schemas.errors import DeadLetterClass
 from schemas.fields import rfc3339
 from schemas.settings.qdrant import ContextSettings, Vectors
 
@@ -52,7 +53,11 @@ class DocumentInFlight:
     version: int
     held: str = ""
     embedding: Embedding | None = None
-    answered: bool = False
+    answered: ClassVar = False
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """The refusal of the document's message."""
+        return Rejected(self.message, kind, stage, reason, field=field)
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:

@@ -7,7 +7,7 @@ from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import WayOut
 from operators.indexing.document import DocumentInFlight
 from operators.query.message import Rejected
-from operators.runtime.stage import Batch
+from operators.runtime.stage import Batch, Batches
 
 
 def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
@@ -21,16 +21,14 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
 
 
 @operator
-def publish_watermarks(
-    step_id: str, up: Stream[Batch[DocumentInFlight]], watermarks: str, way_out: WayOut
-) -> Stream[list[OutputRecord]]:
+def publish_watermarks(step_id: str, up: Batches, watermarks: str, way_out: WayOut) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
     def end(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
         return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
 
-    def write(batches: list[Batch[DocumentInFlight]]) -> list[list[OutputRecord]]:
+    def process_batch(batches: list[Batch]) -> list[list[OutputRecord]]:
         records = [record for items in batches for item in items for record in end(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", up, write)
+    return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)

@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ from operators.query.canonical import CanonicalQuery
 from operators.query.cloud_event import CloudEvent
 from operators.query.collection import Capabilities
 from operators.query.cursor import After
-from operators.query.message import Message
+from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
@@ -21,14 +21,14 @@ from operators.query.syntax.expression import Parsed
 from operators.query.terms import SparseVector
 from operators.query.trace import Trace
 from operators.ranking.run import TemporalExpression
-from schemas.errors import Reason
+from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
 
 _UNKNOWN: Final = Capabilities("")
 
 
 class Found(NamedTuple):
-    """What a leg found, best first, by what a lookup ordered it, and what it has to say of it."""
+    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them."""
 
     hits: Hits
     values: Sequence[OrderValue] = ()
@@ -78,7 +78,10 @@ class CacheLookup:
 
 @dataclass(slots=True)
 class Retrieval:
-    """What the legs are asked by, and where the pages of an ordered lookup end.
+    """The legs' requests, what they found, and where the pages of an ordered lookup end.
+
+    `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
+    what became of each, by leg, until all are there.
 
     `capabilities` are those of the collection. `analyser` names what made the `terms`; `uncovered`: some documents that
     match the keywords hold none of the terms.
@@ -92,6 +95,8 @@ class Retrieval:
     analyser: str | None = None
     embedding: Embedding | None = None
     temporal_expression: TemporalExpression | None = None
+    searches: Mapping[Hashable, Any] | None = None
+    found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None
 
@@ -122,6 +127,10 @@ class InFlight:
         self.trace.passed(step, seconds)
         if self.asked.canonical.debug:
             self.steps.append(Step(step, seconds * 1000, candidates))
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """The refusal of the query's message."""
+        return Rejected(self.message, kind, stage, reason, self.trace, field)
 
     def lose(self, stage: str, reason: Reason) -> None:
         """Note that a part of the answer is lost, in the answer and in the trace."""

@@ -33,6 +33,8 @@ class Message:
     clock: float
     legible: bool = True
 
+    answered: ClassVar = False
+
     @property
     def sent(self) -> float:
         """Kafka's timestamp; without one, when the message was received."""
@@ -42,6 +44,10 @@ class Message:
     def age(self) -> float:
         """Seconds from sending to receiving; none for a producer whose clock is ahead, which gains nothing by it."""
         return max(0.0, self.received - self.sent)
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> "Rejected":
+        """The refusal of this message, from which no query was parsed."""
+        return Rejected(self, kind, stage, reason, field=field)
 
 
 def check_headers(message: Message) -> None:
@@ -64,3 +70,12 @@ class Rejected:
     reason: str
     trace: Trace | None = None
     field: str | None = None
+
+    @property
+    def place(self) -> dict[str, str | int]:
+        """The message's place in Kafka, and the id of its trace if there is one: for logs."""
+        origin = self.message.origin
+        place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
+        if self.trace is not None and (trace_id := self.trace.trace_id) is not None:
+            place["trace_id"] = trace_id
+        return place

@@ -4,9 +4,9 @@ Rules
 -----
 - A stage's calls run on one event-loop thread. The worker submits a batch with one message to that thread and drains
   the finished items when the engine runs the stage again; a finished call sets the process's wake-up event.
-- An item has at most one request for each *batch key* (say, for each leg of a collection). Each batch key has a
-  backlog, in which the requests of many items become calls (its rules: `operators.runtime.batching.backlog`). A call
-  that ends lets the next one start, on the event-loop thread.
+- An item has one request, or none. Each *batch key* (say, a collection) has a backlog, in which the requests of many
+  items become calls (its rules: `operators.runtime.batching.backlog`). A call that ends lets the next one start, on the
+  event-loop thread.
 - A batch key has at most `max_concurrency` calls under way, a stage at most `max_pending` items; further ones fail.
 - Every request ends at its deadline, whether it waits or is under way: the outcome is then a BackendTimeout, and
   DeadlinePassed if the item's own time is over. No call is made for it afterwards; a call is cancelled with its last
@@ -14,42 +14,54 @@ Rules
 - A divided request ends with the units before the first that is late, not sent or failed, if its batching policy makes
   an outcome of these; otherwise with the error.
 - An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `requests` raises
-  for an item is raised where its outcomes are read.
-- An item leaves when its last request has an outcome.
+  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `request` raises
+  for an item is that item's defect.
 """
 
 import asyncio
 import time
+import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
 
 from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import BatchingPolicy
-from operators.runtime.batching.request import Request, Slice
-from operators.runtime.defect import defect_of_call
+from operators.runtime.batching.request import PendingRequest, Slice
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.job import Call, Job, Live
-from operators.runtime.load import Load
-from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
-T = TypeVar("T")
-Q = TypeVar("Q")
-R = TypeVar("R")
+log = structlog.stdlib.get_logger(__name__)
+
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
 
 BatchKey = Hashable
 
 _LATE: Final = "no answer before the deadline"
-_HOPELESS: Final = "not asked: no answer could come before the deadline"
+_EXPIRED: Final = "not asked: no answer could come before the deadline"
 _SHORT: Final = "asked in part: not all could be answered before the deadline"
+
+
+class Load(Protocol):
+    """Callbacks for measuring the load on a stage's backend, on the event loop's thread."""
+
+    def began(self, units: int, waited: float) -> None:
+        """A call begins, with so many units; the longest that one of them waited, in seconds."""
+        ...
+
+    def under_way(self, calls: int) -> None:
+        """So many calls are under way now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a stage: `timeout` in seconds from submission, beside each item's own deadline.
+    """The limits of a stage: `timeout` in seconds from submission, in addition to each item's own deadline.
 
     `max_batch` limits the requests of a call in stages without a batching policy of their own. A `max_concurrency` of 0
     or less is no limit.
@@ -62,48 +74,85 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Generic[T, R]):
-    """An item and the outcomes of its requests, unless `requests` failed for it."""
+class Finished(Generic[Outcome]):
+    """An item and the outcome of its request; not `asked`: it had none. `defect` is what `request` raised for it."""
 
-    item: T
-    results: Mapping[BatchKey, R | BackendError]
+    item: Any
+    outcome: Outcome | BackendError | None = None
+    asked: bool = True
     defect: Exception | None = None
 
-    @property
-    def outcomes(self) -> Mapping[BatchKey, R | BackendError]:
-        """The outcomes of the requests, by batch key. Raises what `requests` raised."""
-        if self.defect is not None:
-            raise self.defect
-        return self.results
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call of so many units, and how many requests wait for it.
+
+    `took` is its duration in seconds; None if that says nothing of how long calls take. `answered`: it brought answers,
+    otherwise it was given up by then.
+    """
+
+    started: float
+    waiting: int
+    units: int
+    task: "asyncio.Task[None] | None" = None
+    took: float | None = None
+    answered: bool = True
 
 
-class Dispatcher(Generic[T, Q, R]):
+@dataclass(slots=True, eq=False)
+class _Live:
+    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it."""
+
+    item: Any
+    batch_key: BatchKey
+    since: float
+    calls: dict[int, _Call] = field(default_factory=dict)
+
+    def release(self, start: int) -> None:
+        """Drop interest in all units at or after `start`; a call that no request waits for is cancelled."""
+        for unit in [unit for unit in self.calls if unit >= start]:
+            call = self.calls.pop(unit)
+            call.waiting -= 1
+            if not call.waiting and call.task is not None:
+                call.task.cancel()
+
+
+def defect_of_call(error: BaseException) -> BackendBadResponse:
+    """Log an error that is no BackendError; the outcome of the call's requests."""
+    # Not the error's own message: it may quote a query or a document.
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("backend call raised an unexpected error", error=type(error).__name__, where=where)
+    return BackendBadResponse(f"unexpected error: {type(error).__name__}")
+
+
+class Dispatcher(Generic[Request, Outcome]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
 
-    `load` is told when a call begins, and how many are under way whenever that changes.
+    `request` maps an item to its batch key and request, None if it has none. `call` makes one call for many requests of
+    a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock.
     """
 
     def __init__(
         self,
         calls: EventLoopThread,
-        requests: Callable[[T], Mapping[BatchKey, Q]],
-        call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
-        deadline: Callable[[T], float],
+        request: Callable[[Any], tuple[BatchKey, Request] | None],
+        call: Callable[[BatchKey, Sequence[Request], float], Awaitable[Sequence[Outcome | BackendError]]],
+        deadline: Callable[[Any], float],
         bounds: Bounds,
-        batching: BatchingPolicy[Q, R],
+        batching: BatchingPolicy[Request, Outcome],
         load: Load | None = None,
     ) -> None:
         self._calls = calls
-        self._requests = requests
+        self._request = request
         self._call = call
         self._deadline = deadline
         self._bounds = bounds
         self._batching = batching
         self._load = load
-        self._backlogs: dict[BatchKey, Backlog[Q, R]] = {}
-        self._live: dict[Request[Q, R], Live[T, R]] = {}
+        self._backlogs: dict[BatchKey, Backlog[Request, Outcome]] = {}
+        self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._finished: deque[Finished[T, R]] = deque()
+        self._finished: deque[Finished[Outcome]] = deque()
         self._submitted = 0
         self._drained = 0
 
@@ -112,13 +161,13 @@ class Dispatcher(Generic[T, Q, R]):
         """Items submitted and not yet drained."""
         return self._submitted - self._drained
 
-    def submit(self, items: Sequence[T]) -> None:
+    def submit(self, items: Sequence[Any]) -> None:
         """Send items to the event-loop thread."""
         self._submitted += len(items)
         room = self._bounds.max_pending - (self.outstanding - len(items))
         self._calls.submit(self._accept, items[: max(0, room)], items[max(0, room) :])
 
-    def drain(self) -> list[Finished[T, R]]:
+    def drain(self) -> list[Finished[Outcome]]:
         """The items that have finished since the last call."""
         drained = []
         while self._finished:
@@ -126,56 +175,55 @@ class Dispatcher(Generic[T, Q, R]):
         self._drained += len(drained)
         return drained
 
-    def _accept(self, items: Sequence[T], refused: Sequence[T]) -> None:
-        latest = time.monotonic() + self._bounds.timeout
+    def _accept(self, items: Sequence[Any], refused: Sequence[Any]) -> None:
+        now = time.monotonic()
+        latest = now + self._bounds.timeout
         deadlines = [min(self._deadline(item), latest) for item in items]
         for item, deadline in zip(items, deadlines, strict=True):
-            if (queries := self._requested(item)) is not None:
-                self._enqueue(item, queries, deadline)
+            if (asked := self._requested(item)) is not None:
+                self._enqueue(item, *asked, deadline, now)
         for item in refused:
-            if (queries := self._requested(item)) is not None:
+            if self._requested(item) is not None:
                 error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
-                self._finish(Finished(item, dict.fromkeys(queries, error)))
+                self._finish(Finished(item, error))
         for batch_key in list(self._backlogs):
             self._fill(batch_key)
         if deadlines:
             self._arm(min(deadlines))
 
-    def _requested(self, item: T) -> Mapping[BatchKey, Q] | None:
+    def _requested(self, item: Any) -> tuple[BatchKey, Request] | None:
         try:
-            return self._requests(item)
-        except Exception as error:  # noqa: BLE001  it is raised where the item's outcomes are asked for
-            self._finish(Finished(item, {}, error))
+            asked = self._request(item)
+        except Exception as error:  # noqa: BLE001  it is raised where the item's outcome is read
+            self._finish(Finished(item, defect=error))
             return None
+        if asked is None:
+            self._finish(Finished(item, asked=False))
+        return asked
 
-    def _enqueue(self, item: T, queries: Mapping[BatchKey, Q], deadline: float) -> None:
-        job: Job[T, R] = Job(item, len(queries))
-        now = time.monotonic()
-        if not queries:
-            self._finish(Finished(item, {}))
-        for batch_key, query in queries.items():
-            tenant, units = self._batching.tenant(query), self._batching.units(query)
-            request: Request[Q, R] = Request(query, deadline, units, tenant)
-            self._live[request] = Live(job, batch_key, now)
-            if not request.units:
-                self._settle(request, self._batching.merged(query, ()))
-                continue
-            backlog = self._backlogs.get(batch_key)
-            if backlog is None:
-                backlog = self._backlogs[batch_key] = Backlog(self._batching, self._bounds.max_concurrency)
-            backlog.put(request)
+    def _enqueue(self, item: Any, batch_key: BatchKey, query: Request, deadline: float, now: float) -> None:
+        tenant, units = self._batching.tenant(query), self._batching.units(query)
+        request: PendingRequest[Request, Outcome] = PendingRequest(query, deadline, units, tenant)
+        self._live[request] = _Live(item, batch_key, now)
+        if not request.units:
+            self._complete(request, self._batching.combine(query, ()))
+            return
+        backlog = self._backlogs.get(batch_key)
+        if backlog is None:
+            backlog = self._backlogs[batch_key] = Backlog(self._batching, self._bounds.max_concurrency)
+        backlog.put(request)
 
     def _fill(self, batch_key: BatchKey) -> None:
         backlog = self._backlogs[batch_key]
         now = time.monotonic()
         while True:
-            for request in backlog.hopeless(now):
-                what = _LATE if request.deadline <= now else _HOPELESS
-                self._cut(request, request.taken, self._too_late(request, what))
+            for request in backlog.expired(now):
+                what = _LATE if request.deadline <= now else _EXPIRED
+                self._truncate(request, request.taken, self._too_late(request, what))
             slices = backlog.take(now)
             if not slices:
                 break
-            call = Call(now, len(slices), sum(slice_.stop - slice_.start for slice_ in slices))
+            call = _Call(now, len(slices), sum(slice_.stop - slice_.start for slice_ in slices))
             for slice_ in slices:
                 self._live[slice_.request].calls[slice_.start] = call
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
@@ -183,30 +231,30 @@ class Dispatcher(Generic[T, Q, R]):
             call.task.add_done_callback(partial(self._freed, batch_key, call))
             self._began(slices, now)
 
-    def _too_late(self, request: Request[Q, R], what: str) -> BackendTimeout:
+    def _too_late(self, request: PendingRequest[Request, Outcome], what: str) -> BackendTimeout:
         """The error of a request that has too little time: whose time it is says which of the two."""
-        its_own = self._deadline(self._live[request].job.item) <= request.deadline
+        its_own = self._deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    def _freed(self, batch_key: BatchKey, call: Call, _: asyncio.Task[None]) -> None:
+    def _freed(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
         backlog = self._backlogs[batch_key]
         backlog.freed(call.units, call.took, answered=call.answered)
-        self._told()
+        self._report()
         if not self._calls.closing:
             self._fill(batch_key)
 
-    def _began(self, slices: Sequence[Slice[Q, R]], now: float) -> None:
+    def _began(self, slices: Sequence[Slice[Request, Outcome]], now: float) -> None:
         if self._load is not None:
             since = min(self._live[slice_.request].since for slice_ in slices)
             self._load.began(sum(slice_.stop - slice_.start for slice_ in slices), now - since)
-            self._told()
+            self._report()
 
-    def _told(self) -> None:
+    def _report(self) -> None:
         if self._load is not None:
             self._load.under_way(sum(backlog.in_flight for backlog in self._backlogs.values()))
 
-    async def _run(self, batch_key: BatchKey, call: Call, slices: Sequence[Slice[Q, R]]) -> None:
-        outcomes: Sequence[R | BackendError] = ()
+    async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+        outcomes: Sequence[Outcome | BackendError] = ()
         try:
             left = max(slice_.request.deadline for slice_ in slices) - time.monotonic()
             parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
@@ -226,50 +274,46 @@ class Dispatcher(Generic[T, Q, R]):
         for slice_, outcome in zip(slices, outcomes, strict=False):
             self._answer(call, slice_, outcome)
 
-    def _answer(self, call: Call, slice_: Slice[Q, R], outcome: R | BackendError) -> None:
+    def _answer(self, call: _Call, slice_: Slice[Request, Outcome], outcome: Outcome | BackendError) -> None:
         request = slice_.request
         live = self._live.get(request)
         if live is None or live.calls.get(slice_.start) is not call:
             return
         del live.calls[slice_.start]
         if isinstance(outcome, BackendError):
-            self._cut(request, slice_.start, outcome)
+            self._truncate(request, slice_.start, outcome)
             return
         request.answer(slice_, outcome)
         if request.complete:
-            self._complete(request)
+            self._conclude(request)
 
-    def _cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
+    def _truncate(self, request: PendingRequest[Request, Outcome], units: int, lost: BackendError) -> None:
         """Let the request end with its first units, for the others are lost; if these are too few, it ends at once."""
         live = self._live[request]
         least = self._batching.least
         if least is None or units < least:
             units = 0
-        self._backlogs[live.batch_key].cut(request, units, lost)
+        self._backlogs[live.batch_key].truncate(request, units, lost)
         live.release(units)
         if request.complete:
-            self._complete(request)
+            self._conclude(request)
 
-    def _complete(self, request: Request[Q, R]) -> None:
+    def _conclude(self, request: PendingRequest[Request, Outcome]) -> None:
         if request.whole:
-            self._settle(request, self._batching.merged(request.query, request.outcomes))
+            self._complete(request, self._batching.combine(request.query, request.outcomes))
             return
         lost = request.lost if request.lost is not None else self._too_late(request, _SHORT)
-        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].job.item) <= time.monotonic():
+        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].item) <= time.monotonic():
             lost = DeadlinePassed(str(lost))
         outcome = self._batching.partial(request.query, request.units, request.outcomes, lost)
-        self._settle(request, lost if outcome is None else outcome)
+        self._complete(request, lost if outcome is None else outcome)
 
-    def _settle(self, request: Request[Q, R], outcome: R | BackendError) -> None:
+    def _complete(self, request: PendingRequest[Request, Outcome], outcome: Outcome | BackendError) -> None:
         live = self._live.pop(request)
         live.release(0)
-        job = live.job
-        job.outcomes[live.batch_key] = outcome
-        job.waiting -= 1
-        if not job.waiting:
-            self._finish(Finished(job.item, job.outcomes))
+        self._finish(Finished(live.item, outcome))
 
-    def _finish(self, finished: Finished[T, R]) -> None:
+    def _finish(self, finished: Finished[Outcome]) -> None:
         self._finished.append(finished)
         self._calls.wakeup.set()
 
@@ -286,6 +330,6 @@ class Dispatcher(Generic[T, Q, R]):
         now = time.monotonic()
         late = [request for request in self._live if request.deadline <= now]
         for request in late:
-            self._cut(request, request.answered, BackendTimeout(_LATE))
+            self._truncate(request, request.answered, BackendTimeout(_LATE))
         if self._live:
             self._arm(min(request.deadline for request in self._live))

@@ -1,75 +1,97 @@
-"""A stage of a flow: one engine step, through which every batch passes whole.
+"""Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item.
 
 A batch is the list of what goes through the flow together. It may be empty: the source sends one when calls have
-finished, so that each stage can pass on what it has got. An item that is answered, or rejected, passes by the stages
+finished, so that each stage can pass on what it has. An item that is answered, or rejected, passes by the stages
 behind: the last one writes its record.
+
+All batches have one key: a worker has one state for each stateful operator, and no batch is divided. The first step of
+a flow sets the key, and the last one takes it off.
 """
 
 import traceback
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
-from bytewax.dataflow import Stream, operator
+from bytewax.dataflow import operator
+from bytewax.operators import KeyedStream, StatefulBatchLogic
 
-from operators.query.message import Message, Rejected
-from operators.query.trace import Trace
-from schemas.errors import DeadLetterClass, InputError
+from operators.runtime.batching.policy import BatchingPolicy, Whole
+from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished, Load
+from operators.runtime.event_loop import EventLoopThread
+from schemas.errors import BackendError, DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
+Item = TypeVar("Item")
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
 
-class Flowing(Protocol):
-    """What flows from stage to stage: a query or a document."""
+KEY: Final = "0"
+"""The key of every batch."""
+
+Batch = list[Any]
+"""Items, rejected ones among them."""
+
+Batches = KeyedStream[Batch]
+
+
+class Rejection(Protocol):
+    """A refused message. No stage but the last has anything to do for it."""
 
     @property
-    def answered(self) -> bool:
-        """Whether no stage but the last has anything to do for this item."""
+    def place(self) -> Mapping[str, str | int]:
+        """The message's place in Kafka, and the id of its trace, for logs."""
         ...
 
 
-class Traced(Protocol):
-    """What a message became: it has the message and a trace."""
+class Rejectable(Protocol):
+    """A message, or the query or document parsed from it."""
 
-    @property
-    def message(self) -> Message:
-        """The message."""
-        ...
-
-    @property
-    def trace(self) -> Trace:
-        """The trace of what the message became."""
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejection:
+        """The refusal of the message by a stage of this name."""
         ...
 
 
-Source = Message | Traced
-"""What is rejected where a step fails: a message, or what it became."""
-
-T = TypeVar("T")
-I = TypeVar("I", bound=Flowing)  # noqa: E741  an item
-
-Messages = list[Message]
-"""The messages that were read."""
-
-Batch = list[I | Rejected]
-"""The items of a batch."""
+def key(_: object) -> str:
+    """The key of a batch."""
+    return KEY
 
 
-def applied(
-    name: str, items: Iterable[T], step: Callable[[T], I | None], source: Callable[[T], Source]
-) -> list[I | Rejected]:
-    """What `step` makes of each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
+def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
+    """The items that a stage has something to do for, and those that pass by."""
+    live: Batch = []
+    passing: Batch = []
+    for item in items:
+        if item.answered:
+            passing.append(item)
+        else:
+            live.append(item)
+    return live, passing
+
+
+def _itself(item: Any) -> Any:
+    return item
+
+
+def run_step(
+    name: str, items: Iterable[Item], step: Callable[[Item], Any], source: Callable[[Item], Rejectable] = _itself
+) -> Batch:
+    """Apply a step to each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
+
+    `source` gives what is rejected, by default the item itself.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
     """
-    out: list[I | Rejected] = []
+    out: Batch = []
     for item in items:
         try:
             done = step(item)
         except InputError as error:
-            out.append(_rejected(name, source(item), error.kind, str(error), error.field))
+            out.append(source(item).reject(name, error.kind, str(error), error.field))
         except Exception as error:  # noqa: BLE001  reported and accounted for
             out.append(defect(name, source(item), error))
         else:
@@ -78,55 +100,155 @@ def applied(
     return out
 
 
-def defect(name: str, source: Source, error: Exception) -> Rejected:
+def defect(name: str, source: Rejectable, error: Exception) -> Any:
     """Log an error that is no InputError, and reject the message in which it occurred."""
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
-    rejected = _rejected(name, source, DeadLetterClass.INTERNAL, type(error).__name__)
-    origin = rejected.message.origin
-    place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
-    if rejected.trace is not None and (trace_id := rejected.trace.trace_id) is not None:
-        place["trace_id"] = trace_id
-    log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **place, where=where)
+    rejected = source.reject(name, DeadLetterClass.INTERNAL, type(error).__name__)
+    log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.place, where=where)
     return rejected
 
 
-def parted(items: Iterable[I | Rejected]) -> tuple[list[I], list[I | Rejected]]:
-    """The items that a stage has something to do for, and those that pass by."""
-    live: list[I] = []
-    passing: list[I | Rejected] = []
-    for item in items:
-        if isinstance(item, Rejected) or item.answered:
-            passing.append(item)
-        else:
-            live.append(item)
-    return live, passing
+@operator
+def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str | None = None) -> Batches:
+    """Apply `step` to each item that isn't answered; dead letters name the stage `name`, by default its step id."""
+    stage = name if name is not None else step_id.rpartition(".")[2]
+
+    def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+        live, out = split(item for _, items in batches for item in items)
+        out += run_step(stage, live, step)
+        return [(KEY, out)]
+
+    return op.flat_map_batch("step", up, process_batch)
 
 
-def _rejected(name: str, source: Source, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
-    if isinstance(source, Message):
-        return Rejected(source, kind, name, reason, field=field)
-    return Rejected(source.message, kind, name, reason, source.trace, field)
+class AsyncStage(ABC, Generic[Request, Outcome]):
+    """The hooks of `async_stage`, which a subclass types by its items.
+
+    `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
+    its own items only.
+
+    Threads: `request`, `call`, `deadline`, `batching` and `load` are called on the event-loop thread only, so none of
+    them may block, and they need no locks among themselves. The engine's worker calls the others. What `request` raises
+    rejects the item as what `on_result` raises does.
+    """
+
+    branch: ClassVar[bool] = False
+    bounds: Bounds
+
+    @property
+    @abstractmethod
+    def step(self) -> str:
+        """The name of the stage."""
+
+    @property
+    def batching(self) -> BatchingPolicy[Request, Outcome]:
+        """The choice of the requests that a call carries."""
+        return Whole(self.bounds.max_batch)
+
+    @property
+    def load(self) -> Load | None:
+        """Callbacks for measuring the load on the backend."""
+        return None
+
+    def takes(self, item: Any) -> bool:
+        """True if the stage has something to do for the item; the others pass by."""
+        return not item.answered
+
+    def wanted(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
+        """True if the item may have a request; the others go on at once."""
+        return True
+
+    @abstractmethod
+    def deadline(self, item: Any) -> float:
+        """The item's deadline on the monotonic clock."""
+
+    @abstractmethod
+    def request(self, item: Any) -> tuple[BatchKey, Request] | None:
+        """The item's request and its batch key, if it has one."""
+
+    @abstractmethod
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Request], timeout: float
+    ) -> Sequence[Outcome | BackendError]:
+        """Make one call for many requests of a batch key, within `timeout` seconds; an outcome each."""
+
+    @abstractmethod
+    def on_result(self, item: Any, outcome: Any) -> Any:
+        """The item after its outcome, or BackendError; None if it waits elsewhere. Raises InputError to reject it."""
+
+    def on_unasked(self, item: Any) -> Any:
+        """The item without a request; None if it waits elsewhere. Raises InputError to reject it."""
+        return item
 
 
 @operator
-def entry(step_id: str, up: Stream[Messages], name: str, step: Callable[[Message], I]) -> Stream[Batch[I]]:
-    """The first stage: what `step` makes of every message; `name` is the stage's in dead letters."""
+def async_stage(
+    step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
+) -> Batches:
+    """Ask a backend about each item that isn't answered; order is not kept. Without a stage nothing is built.
 
-    def swept(batches: list[Messages]) -> list[Batch[I]]:
-        return [applied(name, messages, step, lambda message: message) for messages in batches]
+    An item whose call has finished leaves with the next batch. So the source sends one, perhaps empty, whenever it is
+    woken, and ends only when no call is under way any more.
+    """
+    if stage is None:
+        return up
+    return op.stateful_batch("calls", up, lambda _: _AsyncLogic(stage, calls))
 
-    return op.flat_map_batch("apply", up, swept)
+
+class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
+    """The state of a stage on one worker: the items whose calls are under way or wait for one."""
+
+    def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
+        self._stage = stage
+        self._dispatcher: Dispatcher[Request, Outcome] = Dispatcher(
+            calls, stage.request, stage.call, stage.deadline, stage.bounds, stage.batching, stage.load
+        )
+
+    def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
+        stage = self._stage
+        out: Batch = []
+        asking: Batch = []
+        unasked: Batch = []
+        for items in batches:
+            for item in items:
+                if not stage.takes(item):
+                    if not stage.branch:
+                        out.append(item)
+                elif stage.wanted(item):
+                    asking.append(item)
+                else:
+                    unasked.append(item)
+        if asking:
+            self._dispatcher.submit(asking)
+        if unasked:
+            out += run_step(stage.step, unasked, stage.on_unasked)
+        out += self._finished()
+        return [out] if out or not stage.branch else [], self.RETAIN
+
+    def on_eof(self) -> tuple[Iterable[Batch], bool]:
+        """Drain what has finished: the source ends when no call is under way, or when the worker must not wait."""
+        out = self._finished()
+        return [out] if out else [], self.RETAIN
+
+    def snapshot(self) -> None:
+        """Keep nothing: the checkpoint is in Kafka, the group's offsets and their metadata.
+
+        These name each message that is answered. After a crash the next owner of a partition reads the others again.
+        """
+        return
+
+    def _finished(self) -> Batch:
+        finished = self._dispatcher.drain()
+        return run_step(self._stage.step, finished, self._end, _item) if finished else []
+
+    def _end(self, finished: Finished[Outcome]) -> Any:
+        if finished.defect is not None:
+            raise finished.defect
+        if not finished.asked:
+            return self._stage.on_unasked(finished.item)
+        return self._stage.on_result(finished.item, finished.outcome)
 
 
-@operator
-def stage(
-    step_id: str, up: Stream[Batch[I]], name: str, step: Callable[[I], I | None], source: Callable[[I], Source]
-) -> Stream[Batch[I]]:
-    """Apply a pure step to every item that isn't answered; `name` is the stage's in dead letters."""
-
-    def swept(batches: list[Batch[I]]) -> list[Batch[I]]:
-        live, passing = parted(item for items in batches for item in items)
-        return [[*passing, *applied(name, live, step, source)]]
-
-    return op.flat_map_batch("apply", up, swept)
+def _item(finished: Finished[Any]) -> Any:
+    return finished.item

@@ -5,14 +5,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from bytewax.dataflow import Stream, operator
-
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, placed, unanswered
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
-from operators.stages.backend_stage import Queries, pure
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
@@ -110,9 +107,3 @@ def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[
                 f" type {kinds}; add it to qdrant.indexes"
             )
             raise invalid(f"filters.{place}.field", problem, each.field)
-
-
-@operator
-def admit(step_id: str, up: Stream[Queries], admission: Admission) -> Stream[Queries]:
-    """Queries in; those that are refused or past their deadline are answered, without any call."""
-    return pure("keywords", up, "admit", admission)

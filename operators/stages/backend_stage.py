@@ -1,37 +1,50 @@
-"""A stage that asks one backend for each query: what such stages have in common.
+"""Stages that ask a backend for each query: what they have in common.
 
-The stage asks for what the query needs, takes over the outcome, notes a loss in the query, and records the step for
+The stage asks for what the query needs, takes over the answer, notes a loss in the query, and records the step for
 results with `debug` and the span for the trace. A stage whose backend is not configured is not built.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
-from bytewax.dataflow import Stream, operator
 from opentelemetry.trace import SpanKind
+from typing_extensions import override
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.trace import Attributes
-from operators.runtime.async_io import async_io
-from operators.runtime.batching.policy import BatchingPolicy
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.load import Load
-from operators.runtime.stage import Batch, applied, stage
+from operators.runtime.dispatcher import BatchKey
+from operators.runtime.stage import AsyncStage
 from schemas.errors import BackendError
 
-Q = TypeVar("Q")
-R = TypeVar("R")
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
 
-Queries = Batch[InFlight]
+Queries = list[InFlight | Rejected]
 """A batch of queries."""
 
 
-class BackendStage(ABC, Generic[Q, R]):
-    """What a stage asks its backend for a query, and what it makes of the outcome.
+class QueryStage(AsyncStage[Request, Outcome]):
+    """An async stage for queries: each has until its deadline, and its clock starts with its request."""
+
+    @override
+    def deadline(self, item: InFlight) -> float:
+        return item.deadline
+
+    @override
+    def request(self, item: InFlight) -> tuple[BatchKey, Request] | None:
+        item.started = monotonic()
+        return self.ask(item)
+
+    @abstractmethod
+    def ask(self, query: InFlight) -> tuple[BatchKey, Request] | None:
+        """The query's request and its batch key, if it needs one. On the event loop's thread."""
+
+
+class BackendStage(QueryStage[Request, Outcome]):
+    """The request of a query to one backend, and the use of the answer.
 
     `name` is what the stage's losses are called in results, `step` what it is called among the steps of the query.
     `counts`: the number of candidates after the step is of interest.
@@ -39,63 +52,32 @@ class BackendStage(ABC, Generic[Q, R]):
 
     name: ClassVar[str]
     counts: ClassVar[bool] = False
-    bounds: Bounds
 
     @property
+    @override
     def step(self) -> str:
-        """The step's name, for results with `debug`."""
         return self.name
 
-    @property
-    def batching(self) -> BatchingPolicy[Q, R] | None:
-        """What decides how requests become calls; None: so many requests a call as the bounds say."""
-        return None
-
-    @property
-    def load(self) -> Load | None:
-        """What is told of the stage's calls."""
-        return None
-
-    def wanted(self, query: InFlight) -> bool:  # noqa: ARG002  for stages that can tell
-        """Whether the query may need the backend; if not, it goes on at once. On the worker's thread."""
-        return True
-
     @abstractmethod
-    def requests(self, query: InFlight) -> Mapping[BatchKey, Q]:
-        """The query's request, if it needs one. On the event loop's thread."""
-
-    @abstractmethod
-    async def call(self, batch_key: BatchKey, requests: Sequence[Q], timeout: float) -> Sequence[R | BackendError]:
-        """One call for many requests, within `timeout` seconds; an outcome each. On the event loop's thread."""
-
-    @abstractmethod
-    def take(self, query: InFlight, outcome: R) -> None:
+    def on_answer(self, query: InFlight, answer: Outcome) -> None:
         """Take over what the backend answered. On the worker's thread."""
+
+    def on_loss(self, query: InFlight) -> None:
+        """The backend was asked for this query, and gave no answer; the loss itself is noted already."""
 
     @abstractmethod
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """The name and the attributes of the query's span."""
 
-    def unasked(self, query: InFlight) -> None:
-        """The backend was not asked for this query."""
-
-    def lost(self, query: InFlight) -> None:
-        """The backend was asked for this query, and gave no answer; the loss itself is noted already."""
-
-    def finish(self, finished: Finished[InFlight, R]) -> InFlight:
-        """Take over a query's outcome."""
-        query = finished.item
-        if not finished.outcomes:
-            self.unasked(query)
-            return query
-        [outcome] = finished.outcomes.values()
-        error = None
+    @override
+    def on_result(self, item: InFlight, outcome: Outcome | BackendError) -> InFlight:
+        query, error = item, None
         if isinstance(outcome, BackendError):
             error = outcome.reason
             query.lose(self.name, error)
-            self.lost(query)
+            self.on_loss(query)
         else:
-            self.take(query, outcome)
+            self.on_answer(query, outcome)
         query.passed(self.step, len(query.outcome.candidates) if self.counts else None)
         if query.trace.recording:
             name, attributes = self.span(query)
@@ -103,69 +85,42 @@ class BackendStage(ABC, Generic[Q, R]):
         return query
 
 
-@operator
-def query_io(
-    step_id: str,
-    up: Stream[Queries],
-    name: str,
-    requests: Callable[[InFlight], Mapping[BatchKey, Q]],
-    call: Callable[[BatchKey, Sequence[Q], float], Awaitable[Sequence[R | BackendError]]],
-    take: Callable[[Finished[InFlight, R]], InFlight | None],
-    calls: EventLoopThread,
-    bounds: Bounds,
-    wanted: Callable[[InFlight], bool] = lambda _: True,
-    batching: BatchingPolicy[Q, R] | None = None,
-    load: Load | None = None,
-) -> Stream[Queries]:
-    """Asynchronous calls for queries: each has until its deadline, and its clock starts with the stage.
+Value = TypeVar("Value")
 
-    `name` is the stage's in dead letters. `load` is told of its calls.
+
+class PointStage(BackendStage[list[str], Mapping[str, Value]]):
+    """A stage that reads points of a collection by their ids, those of many queries in one request.
+
+    An outcome has what is read of each point, by its id; the batch key is the stage's name and the collection.
     """
 
-    def begun(query: InFlight) -> Mapping[BatchKey, Q]:
-        query.started = monotonic()
-        return requests(query)
+    @abstractmethod
+    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:
+        """The values of these points, as far as they are there, within `timeout` seconds. Raises BackendError."""
 
-    def taken(finished: Sequence[Finished[InFlight, R]]) -> list[InFlight | Rejected]:
-        return applied(name, finished, take, _item)
+    @abstractmethod
+    def missing(self, query: InFlight) -> list[str]:
+        """The ids of the points that the query needs."""
 
-    return async_io("calls", up, calls, begun, call, _deadline, bounds, taken, wanted, batching, load)
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:
+        missing = self.missing(query)
+        return ((self.name, query.asked.collection), missing) if missing else None
 
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float
+    ) -> list[Mapping[str, Value]]:
+        assert isinstance(batch_key, tuple)
+        ids = list(dict.fromkeys(id_ for wanted in requests for id_ in wanted))
+        found = await self.read(batch_key[1], ids, timeout)
+        return [{id_: found[id_] for id_ in wanted if id_ in found} for wanted in requests]
 
-@operator
-def ask(
-    step_id: str,
-    up: Stream[Queries],
-    part: BackendStage[Q, R] | None,
-    calls: EventLoopThread,
-) -> Stream[Queries]:
-    """Queries in and on, with what the backend answered; without a `part` nothing is built."""
-    if part is None:
-        return up
-    return query_io(
-        "backend",
-        up,
-        part.step,
-        part.requests,
-        part.call,
-        part.finish,
-        calls,
-        part.bounds,
-        part.wanted,
-        part.batching,
-        part.load,
-    )
-
-
-@operator
-def pure(step_id: str, up: Stream[Queries], name: str, step: Callable[[InFlight], InFlight | None]) -> Stream[Queries]:
-    """Queries in and on, after a step that calls no backend; `name` is the stage's in dead letters."""
-    return stage("stage", up, name, step, lambda query: query)
-
-
-def _deadline(query: InFlight) -> float:
-    return query.deadline
-
-
-def _item(finished: Finished[InFlight, R]) -> InFlight:
-    return finished.item
+    @override
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
+        collection = query.asked.collection
+        return f"retrieve {collection}", {
+            "db.system.name": "qdrant",
+            "db.operation.name": "retrieve",
+            "db.collection.name": collection,
+        }

@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bytewax.dataflow import Stream, operator
-
 from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
 from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message, check_headers
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
-from operators.runtime.stage import Batch, Messages, entry
 from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_dimension, json_object, parse, readable, validated
@@ -93,9 +90,3 @@ def _clock(message: Message) -> float:
         return unix_seconds(message.sent)
     except ValueError as error:
         raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
-
-
-@operator
-def decode(step_id: str, up: Stream[Messages], decoder: Decoder) -> Stream[Batch[InFlight]]:
-    """Messages in; queries on, what can't be read rejected."""
-    return entry("queries", up, "decode", decoder)

@@ -3,12 +3,12 @@
 The stage is a step of a query's way whether or not its text was cached.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
 
-from bytewax.dataflow import Stream, operator
+from typing_extensions import override
 
 from operators.clients.embedders import Embedder
 from operators.clients.failures import bisect
@@ -16,16 +16,14 @@ from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
-from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.load import Load
-from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.runtime.dispatcher import BatchKey, Bounds, Load
+from operators.stages.backend_stage import BackendStage
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.result import VECTOR, VECTOR_CONTEXT
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
-    """Whether the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
+    """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
     an embedding.
     """
     asked, plan = query.asked.canonical, query.asked.plan
@@ -56,22 +54,25 @@ class Embeddings(BackendStage[Asked, Embedding]):
     load: Load | None = None
     provider: str = "rankstream"
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether the query has a text, and needs its embedding."""
-        return needs_embedding(query, tokens=self.tokens)
+    @override
+    def wanted(self, item: InFlight) -> bool:
+        return needs_embedding(item, tokens=self.tokens)
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, Asked]:
-        """Ask for the query's embedding, if it is needed and not cached."""
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         text = query.asked.canonical.text
         if text is None or not needs_embedding(query, tokens=self.tokens):
-            return {}
+            return None
         asked = query.asked.canonical.namespace, text
         if self.cached is not None:
             query.retrieval.embedding = found = self.cached.get(asked)
             query.trace.looked_up("embedding", found is not None, found is None)
-        return {self.name: asked} if query.retrieval.embedding is None else {}
+        return (self.name, asked) if query.retrieval.embedding is None else None
 
-    async def call(self, _: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Embedding | BackendError]:
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float
+    ) -> list[Embedding | BackendError]:
         """One call for the texts, in which no text is asked for twice; usable embeddings are cached.
 
         If the call is refused, say for a text longer than the model's context, its texts are bisected.
@@ -86,16 +87,18 @@ class Embeddings(BackendStage[Asked, Embedding]):
                     self.cached.put(asked, answer)
         return [found[text] for _, text in requests]
 
-    def take(self, query: InFlight, outcome: Embedding) -> None:
-        """Take over the vector."""
-        query.retrieval.embedding = outcome
+    @override
+    def on_answer(self, query: InFlight, answer: Embedding) -> None:
+        query.retrieval.embedding = answer
 
-    def unasked(self, query: InFlight) -> None:
+    def on_unasked(self, item: InFlight) -> InFlight:
         """A cached embedding is passed like one that was asked for."""
-        if query.retrieval.embedding is not None:
-            query.passed(self.step)
+        if item.retrieval.embedding is not None:
+            item.passed(self.step)
+        return item
 
-    def span(self, _: InFlight) -> tuple[str, Attributes]:
+    @override
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
         return "embed", {
             "gen_ai.operation.name": "embeddings",
@@ -108,9 +111,3 @@ class Embeddings(BackendStage[Asked, Embedding]):
         if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:
             return answer
         return BackendBadResponse(f"embedder: {len(answer.vector)} dimensions, expected {self.dimension}")
-
-
-@operator
-def embed(step_id: str, up: Stream[Queries], embeddings: Embeddings | None, calls: EventLoopThread) -> Stream[Queries]:
-    """Queries in and on, with their vectors; an embedding that was lost is noted in the query."""
-    return ask("embedder", up, embeddings, calls)

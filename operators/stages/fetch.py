@@ -1,21 +1,27 @@
-"""Fetch: the texts and payloads of the first candidates, many queries' in one request, unless they are cached."""
+"""Fetch: what Qdrant keeps of the first candidates, many queries' in one request.
+
+`Fetching` reads texts and payloads, unless they are cached, `Comparing` the dense vectors, for recipes that compare
+candidates with each other.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, ClassVar, Final
 
-from bytewax.dataflow import Stream, operator
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
 
 from operators.access.firewall import find_forbidden
 from operators.caching.payload_cache import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
+from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
-from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import Queries, ask
-from operators.stages.point_stage import PointStage
+from operators.ranking.pipeline import Vectors
+from operators.runtime.dispatcher import Bounds
+from operators.stages.backend_stage import PointStage
 from schemas.document import CONTENT, TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
@@ -36,8 +42,9 @@ class Fetching(PointStage[Mapping[str, Any]]):
     bounds: Bounds
     cache: PayloadCache | None = None
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether a payload is missing that isn't cached."""
+    def wanted(self, item: InFlight) -> bool:
+        """True if a payload is missing that isn't cached."""
+        query = item
         missing = self._missing(query)
         if not missing or self.cache is None:
             return bool(missing)
@@ -53,21 +60,20 @@ class Fetching(PointStage[Mapping[str, Any]]):
         query.passed(self.step, len(query.outcome.candidates))
         return False
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, list[str]]:
-        """Ask for what is missing."""
-        missing = [candidate.id for candidate in self._missing(query)]
-        return {(self.name, query.asked.collection): missing} if missing else {}
+    @override
+    def missing(self, query: InFlight) -> list[str]:
+        return [candidate.id for candidate in self._missing(query)]
 
+    @override
     async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        """The payloads of these points."""
         return await self.qdrant.retrieve(collection, ids, _FETCHED, timeout=timeout)
 
-    def take(self, query: InFlight, outcome: Payloads) -> None:
+    def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more.
 
         What the query may not see is not cached, either.
         """
-        payloads = query.check_fetched(outcome)
+        payloads = query.check_fetched(answer)
         if self.cache is not None:
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         first, candidates = self.depth(query), query.outcome.candidates
@@ -83,13 +89,45 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
 
 
+@dataclass(frozen=True)
+class Comparing(PointStage[NDArray[np.float16]]):
+    """Reads the vectors `dense` of each query's first candidates; as unit vectors of 16 bits, which pools record."""
+
+    name: ClassVar = "similarity"
+
+    qdrant: QdrantClient
+    dense: str
+    bounds: Bounds
+
+    def wanted(self, item: InFlight) -> bool:
+        """True if the recipe compares candidates, and there are two."""
+        return bool(self.missing(item))
+
+    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Vectors:
+        """The vectors of these points, each of length 1."""
+        found = await self.qdrant.vectors(collection, ids, self.dense, timeout=timeout)
+        return {id_: _unit(vector) for id_, vector in found.items()}
+
+    def on_answer(self, query: InFlight, answer: Vectors) -> None:
+        """Take over the vectors; a document that was deleted since the legs saw it has none."""
+        query.outcome.vectors = answer
+
+    @override
+    def missing(self, query: InFlight) -> list[str]:
+        asked = query.asked.canonical
+        first = query.outcome.candidates[: query.asked.plan.recipe.compared]
+        if asked.shape is not Shape.SEARCH or asked.reflections_only or len(first) <= 1:
+            return []
+        return [candidate.id for candidate in first]
+
+
 def _making(query: InFlight) -> Making:
     capabilities = query.retrieval.capabilities
     return capabilities.name, capabilities.making
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
-    """What the legs saw of these points; where one saw a later version than another, that one."""
+    """The legs' view of these points; where one saw a later version than another, that one."""
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
         versions = dict(zip(leg.ids, leg.versions, strict=False))
@@ -101,7 +139,7 @@ def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
     return zip(ids, map(latest.get, ids), [candidate.payload.get(CONTENT) for candidate in candidates], strict=True)
 
 
-@operator
-def fetch(step_id: str, up: Stream[Queries], fetching: Fetching | None, calls: EventLoopThread) -> Stream[Queries]:
-    """Queries in and on, with the payloads of their first candidates."""
-    return ask("payloads", up, fetching, calls)
+def _unit(vector: Sequence[float]) -> NDArray[np.float16]:
+    # 16 bits hold no number above 65,504, and those of some models are not of length 1.
+    components = np.asarray(vector, np.float64)
+    return (components / (np.linalg.norm(components) or 1.0)).astype(np.float16)

@@ -1,17 +1,169 @@
-"""Fuse: the legs' lists become one, ranked by the recipe's stages before `rerank`."""
+"""Fuse: the branches of the legs join, and the lists of a query's legs become one.
 
+A query waits here until each leg has given its item. Queries leave in the order in which their last leg came. What the
+legs found is taken over in the legs' own order, whatever the order in which they came: a query all of whose legs are
+lost is answered as failed, and the others are ranked by the recipe's stages before `rerank`.
+"""
+
+from collections.abc import Iterable
 from time import monotonic
+from typing import Final
 
-from bytewax.dataflow import Stream, operator
+from bytewax import operators as op
+from bytewax.dataflow import operator
+from bytewax.operators import StatefulBatchLogic
+from typing_extensions import override
 
 from operators.query.canonical import Shape
-from operators.query.in_flight import InFlight
+from operators.query.in_flight import Found, InFlight
+from operators.query.paging import find_page
+from operators.query.search_bodies import depth, legs, vector_of, wanted_depth
+from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import first_phase, keep_order
-from operators.stages.backend_stage import Queries, pure
-from schemas.result import LegStatus, RetrievalStage
+from operators.runtime.stage import Batch, Batches, run_step, split
+from operators.stages.leg import searched
+from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.result import (
+    CONTEXT_LEGS,
+    KEYWORD,
+    KEYWORD_CONTEXT,
+    LEGS,
+    STRUCTURED,
+    VECTOR,
+    VECTOR_CONTEXT,
+    LegStatus,
+    RetrievalStage,
+)
+
+_UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
+_SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
+_NO_CONTEXT: Final = (
+    f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
+    " vectors of them: see qdrant.context"
+)
 
 
-def fused(query: InFlight) -> InFlight:
+@operator
+def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
+    """Join the branches of the legs, and pass on each query once all have given it, with its candidates, best first."""
+    merged = op.merge("branches", passing, *legs)
+    return op.stateful_batch("join", merged, lambda _: Join(len(legs)))
+
+
+class Join(StatefulBatchLogic[Batch, Batch, None]):
+    """Joins the items of so many legs. Its state is the queries for which a leg is still missing."""
+
+    def __init__(self, legs: int) -> None:
+        self._legs = legs
+        # By id: a query lives as long as a leg has yet to give it.
+        self._missing: dict[int, int] = {}
+
+    @override
+    def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
+        out: Batch = []
+        complete: list[InFlight] = []
+        for items in batches:
+            for item in items:
+                if not searched(item):
+                    out.append(item)
+                elif self._counted(item):
+                    complete.append(item)
+        found, failed = split(run_step("retrieve", complete, take_over))
+        return [[*out, *failed, *run_step("fuse", found, fuse_legs)]], self.RETAIN
+
+    def snapshot(self) -> None:
+        """Keep nothing: what is missing here was read again from Kafka by the next owner of its partition."""
+        return
+
+    def _counted(self, query: InFlight) -> bool:
+        """Count a leg's item; true if it was the last one of its query."""
+        missing = self._missing.pop(id(query), self._legs) - 1
+        if missing:
+            self._missing[id(query)] = missing
+        return not missing
+
+
+def take_over(query: InFlight) -> InFlight:
+    """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
+    asked = query.asked.canonical
+    wanted = legs(query)
+    found, query.retrieval.found = query.retrieval.found, {}
+    for name in (*LEGS, *(leg for leg in CONTEXT_LEGS if leg in wanted)):
+        outcome = found.get(name)
+        if outcome is None and name == VECTOR and _against(query):
+            query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
+            query.lose(name, Reason.REFUSED)
+        elif isinstance(outcome, BackendError):
+            late = isinstance(outcome, BackendTimeout)
+            query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
+            query.lose(name, outcome.reason)
+        elif outcome is not None:
+            query.outcome.legs[name] = _found(query, name, outcome)
+            query.outcome.warnings += outcome.warnings
+        elif name != STRUCTURED and asked.shape is Shape.SEARCH:
+            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
+    if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
+        query.outcome.warnings.append(_NO_CONTEXT)
+    query.check_found()
+    for name, leg in query.outcome.legs.items():
+        if leg.status is not LegStatus.SKIPPED:
+            query.passed(name, len(leg.ids))
+    answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
+    if not answered and {"embed", *LEGS, *CONTEXT_LEGS} & dict(query.outcome.degraded).keys():
+        query.outcome.failed = query.answered = True
+    elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
+        query.outcome.warnings.append(_UNASKED)
+    if asked.shape is Shape.SEARCH:
+        _tell_limits(query)
+    return query
+
+
+def _against(query: InFlight) -> bool:
+    """True if the vector leg would rank the wrong way round, and was not asked for that."""
+    return not query.retrieval.capabilities.similar and VECTOR in legs(query) and vector_of(query) is not None
+
+
+def _tell_limits(query: InFlight) -> None:
+    most, wanted = depth(query), wanted_depth(query)
+    if not any(len(leg.ids) >= most for leg in query.outcome.legs.values()):
+        return
+    if query.asked.canonical.reflections_only:
+        query.outcome.warnings.append(f"there may be more reflections than the {most} that were ranked")
+    elif most < wanted:
+        query.outcome.warnings.append(
+            f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
+        )
+
+
+def _found(query: InFlight, name: str, found: Found) -> Leg:
+    asked = query.asked.canonical
+    if asked.shape is Shape.SEARCH:
+        return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
+    page = find_page(found.values, asked.after, asked.limit)
+    leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
+    query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
+    query.retrieval.end = page.ends[-1] if page.ends else None
+    return leg
+
+
+def _why_skipped(query: InFlight, leg: str) -> Reason:
+    recipe = query.asked.plan.recipe.fusion.legs
+    if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
+        return Reason.RECIPE
+    able = query.retrieval.capabilities
+    if (leg == VECTOR_CONTEXT and not able.dense_context) or (leg == KEYWORD_CONTEXT and not able.sparse_context):
+        return Reason.NO_CONTEXT
+    if leg == KEYWORD_CONTEXT:
+        return Reason.NO_TERMS
+    if leg == KEYWORD:
+        return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
+    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
+        return Reason.PROFILE
+    lost = dict(query.outcome.degraded)
+    return lost.get("embed", Reason.NO_VECTOR)
+
+
+def fuse_legs(query: InFlight) -> InFlight:
     """Rank what the legs found."""
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
@@ -28,9 +180,3 @@ def fused(query: InFlight) -> InFlight:
     if asked.shape is Shape.SEARCH:
         query.passed(RetrievalStage.HYBRID_MERGE.value, candidates)
     return query
-
-
-@operator
-def fuse(step_id: str, up: Stream[Queries]) -> Stream[Queries]:
-    """Queries in and on, with their candidates, best first."""
-    return pure("order", up, "fuse", fused)

@@ -1,17 +1,16 @@
 """Lookup: how far the index is, and whether the query is answered already, or by one that is under way."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, Protocol
 
-from bytewax.dataflow import Stream, operator
+from typing_extensions import override
 
 from operators.query.in_flight import InFlight
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.answers import Answers, Watermark
-from operators.stages.backend_stage import Queries, query_io
+from operators.stages.backend_stage import QueryStage
 from schemas.errors import BackendError
 
 _BATCH_KEY: Final = "watermarks"
@@ -28,76 +27,84 @@ Marked = tuple[Watermark, int]
 
 
 class Watermarks(Protocol):
-    """What follows the watermarks topic."""
+    """The watermarks topic, as far as it is read."""
 
     async def caught_up(self, timeout: float) -> None:
         """Return once everything is read that the topic held when this was called. Raises BackendError."""
         ...
 
     def read_since(self, moment: float) -> bool:
-        """Whether everything is read that the topic held at this moment of the monotonic clock."""
+        """True if everything is read that the topic held at this moment of the monotonic clock."""
         ...
 
     @property
     def behind(self) -> bool:
-        """Whether the topic couldn't be read when that was tried last: what is known may be of any age."""
+        """True if the last try to read the topic failed: what is known may be of any age."""
         ...
 
     def of(self, collection: str, namespace: str) -> Watermark:
-        """How far the namespace is indexed; empty if nothing says so."""
+        """The namespace's watermark; empty if nothing says how far it is indexed."""
         ...
 
     @property
     def generation(self) -> int:
-        """How often a watermark went back: from there it may become once more what it was for other documents."""
+        """The number of times that a watermark went back: it may then become what it was for other documents."""
         ...
 
 
 @dataclass(frozen=True)
-class Lookup:
+class Lookup(QueryStage[Namespace, Marked]):
     """Asks how far each query's namespace is indexed, and looks its answer up.
 
-    `timeout` is how long, in seconds, a query waits for the watermark; then the caches are passed by.
+    `timeout` is how long, in seconds, a query waits for the watermark; then the caches are passed by. A query that
+    waits for another's answer leaves the flow. A cursor that has expired is rejected as `cursor_expired`.
     """
 
     answers: Answers
     watermarks: Watermarks
     timeout: float
+    bounds: Bounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The watermarks end a wait by themselves, and know then that they are behind.
+        object.__setattr__(self, "bounds", Bounds(2 * self.timeout, _MOST, _CALLS))
 
     @property
-    def bounds(self) -> Bounds:
-        """The watermarks end a wait by themselves, and know then that they are behind."""
-        return Bounds(2 * self.timeout, _MOST, _CALLS)
+    @override
+    def step(self) -> str:
+        return "lookup"
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether the query must wait for the watermarks to be read as far as they were when it came: mostly they are,
+    def wanted(self, item: InFlight) -> bool:
+        """True if the query must wait for the watermarks to be read as far as they were when it came: mostly they are,
         for the consumer loop has them read. Where the namespace has none, nothing is cached that they would tell of.
         """
         watermarks = self.watermarks
-        if watermarks.read_since(query.message.clock):
+        if watermarks.read_since(item.message.clock):
             return False
-        return watermarks.behind or bool(watermarks.of(*_namespace(query)))
+        return watermarks.behind or bool(watermarks.of(*_namespace(item)))
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, Namespace]:
-        """Ask how far the query's namespace is indexed."""
-        return {_BATCH_KEY: _namespace(query)}
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, Namespace]:
+        return _BATCH_KEY, _namespace(query)
 
-    async def call(self, _: BatchKey, namespaces: Sequence[Namespace], timeout: float) -> list[Marked | BackendError]:
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Namespace], timeout: float
+    ) -> list[Marked | BackendError]:
         """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
-        return self._marked(namespaces)
+        return self._marked(requests)
 
-    def take(self, finished: Finished[InFlight, Marked]) -> InFlight | None:
-        """Look the answer up; None if the query waits for another's. Raises InputError `cursor_expired`."""
-        query = finished.item
-        if finished.outcomes:
-            [outcome] = finished.outcomes.values()
-        else:
-            query.started = monotonic()
-            outcome = self._known(query)
+    @override
+    def on_result(self, item: InFlight, outcome: Marked | BackendError) -> InFlight | None:
         mark, generation = (None, 0) if isinstance(outcome, BackendError) else outcome
-        query = self.answers.look_up(query, mark, generation)
+        query = self.answers.look_up(item, mark, generation)
         return query if query.cache.leads else None
+
+    @override
+    def on_unasked(self, item: InFlight) -> InFlight | None:
+        item.started = monotonic()
+        return self.on_result(item, self._known(item))
 
     def _known(self, query: InFlight) -> Marked | BackendError:
         if self.watermarks.read_since(query.message.clock):
@@ -116,19 +123,3 @@ class Lookup:
 
 def _namespace(query: InFlight) -> Namespace:
     return query.retrieval.capabilities.name, query.asked.canonical.namespace
-
-
-@operator
-def lookup(step_id: str, up: Stream[Queries], looking: Lookup, calls: EventLoopThread) -> Stream[Queries]:
-    """Queries in and on, unless they wait for another's answer; rejected with a cursor that has expired."""
-    return query_io(
-        "watermarks",
-        up,
-        "lookup",
-        looking.requests,
-        looking.call,
-        looking.take,
-        calls,
-        looking.bounds,
-        looking.wanted,
-    )

@@ -21,7 +21,7 @@ from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
 from operators.query.result import clock, debug, page, pool, pooled, result, result_id
 from operators.query.search_bodies import depth
-from operators.runtime.stage import defect
+from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from schemas.result import RetrievalStage
@@ -150,11 +150,11 @@ class Finaliser:
 
 
 @operator
-def publish(step_id: str, up: Stream[Queries], finaliser: Finaliser) -> Stream[list[OutputRecord]]:
+def publish(step_id: str, up: Batches, finaliser: Finaliser) -> Stream[list[OutputRecord]]:
     """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
 
-    def write(batches: list[Queries]) -> list[list[OutputRecord]]:
+    def process_batch(batches: list[Queries]) -> list[list[OutputRecord]]:
         records = [record for items in batches for item in items for record in finaliser(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", up, write)
+    return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)

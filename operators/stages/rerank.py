@@ -3,27 +3,27 @@
 Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of
 them, one candidate or none need no call. Candidates that the reranker could not read in time follow behind those that
 it read, and the loss is noted in the query; a query of which it read none is ranked without. What the scores do to the
-order is the stage `rank`'s, or of a chat model's selection, which ends the recipe, done here.
+order is the stage `rank`'s; a chat model's selection, which ends the recipe, is done here.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar, Final
 
-from bytewax.dataflow import Stream, operator
+from typing_extensions import override
 
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.query.backend_answers import PartialScores, RerankScores, Scores
+from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.ranking.content import content
 from operators.runtime.batching.policy import BatchingPolicy
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.load import Load
-from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.runtime.dispatcher import BatchKey, Bounds, Load
+from operators.stages.backend_stage import BackendStage
 from operators.telemetry.traces import reranker_attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
@@ -33,7 +33,7 @@ _NO_TOKEN_VECTORS: Final = (
     " token vectors to the index, or see rerank.on_the_fly"
 )
 
-_TOLD: Final = {
+_EXPLAINED: Final = {
     Reason.NO_TOKEN_VECTORS: _NO_TOKEN_VECTORS,
     Reason.NO_TERMS: f"{Reason.NO_TERMS}: the text has no token that the reranker reads, so nothing was reranked",
 }
@@ -77,27 +77,27 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether its reranker needs the query's token vectors."""
+        """True if its reranker needs the query's token vectors."""
         return self.reranker.reads != "text"
 
     def top(self, query: InFlight) -> int:
-        """How many of this query's candidates it is to read."""
+        """The number of this query's candidates that it is to read."""
         asked, plan = query.asked.canonical, query.asked.plan
         top = plan.picks(asked) if self.picking else plan.reranks(asked)
         # One candidate needs no reranker, and keeps its score.
         return top if min(len(query.outcome.candidates), top) > 1 else 0
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether it is to read any of the query's candidates."""
-        return self.top(query) > 0
+    @override
+    def wanted(self, item: InFlight) -> bool:
+        return self.top(item) > 0
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, RerankRequest]:
-        """Ask for the first candidates of a query that it serves and can read."""
+    def ask(self, query: InFlight) -> tuple[BatchKey, RerankRequest] | None:
+        """A request for the first candidates of a query that it serves and can read."""
         asked = query.asked.canonical
         text = asked.text
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
-            return {}
+            return None
         known, unread = self._known(asked.namespace, text, self._documents(query, text, top))
         if self.cache is not None or self.verdicts is not None:
             query.trace.looked_up("rerank", len(known), len(unread))
@@ -108,7 +108,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
         given = text, unread, query.asked.collection, asked.namespace, embedding, known, watermark
         seen = query.asked.access_filter
-        return {self.name: RerankRequest(*given, able.tokens, able.exact, neighbours, context, seen)}
+        return self.name, RerankRequest(*given, able.tokens, able.exact, neighbours, context, seen)
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""
@@ -125,8 +125,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         left = self._room(text)
         return Reason.TOO_LARGE if left is not None and left <= 0 else None
 
+    @override
     async def call(
-        self, _: BatchKey, requests: Sequence[RerankRequest], timeout: float
+        self, batch_key: BatchKey, requests: Sequence[RerankRequest], timeout: float
     ) -> Sequence[Scores | BackendError]:
         """One call to the reranker, whose scores are cached."""
         outcomes = await self.reranker.score(requests, timeout=timeout)
@@ -136,46 +137,47 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                     self.cache.put(request.namespace, request.query, request.documents, outcome)
         return outcomes
 
-    def finish(self, finished: Finished[InFlight, Scores]) -> InFlight:
+    def on_result(self, item: InFlight, outcome: Scores | BackendError) -> InFlight:
         """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder.
 
         That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
         """
-        query, outcome = finished.item, finished.outcomes.get(self.name)
+        query = item
         if isinstance(outcome, NoTokenVectors):
             query.outcome.warnings.append(_NO_TOKEN_VECTORS)
             query.passed(self.step, len(query.outcome.candidates))
             return query
         if isinstance(outcome, PartialScores) and (self._read(query, outcome) < LEAST or not outcome):
-            finished = replace(finished, results={self.name: outcome.lost})
+            outcome = outcome.lost
         elif outcome == {} and not self.compares:
-            nothing = BackendBadResponse(f"{self.reranker.model}: no score for any document")
-            finished = replace(finished, results={self.name: nothing})
-        return super().finish(finished)
+            outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")
+        return super().on_result(query, outcome)
 
-    def take(self, query: InFlight, outcome: Scores) -> None:
+    def on_answer(self, query: InFlight, answer: Scores) -> None:
         """Keep the scores; a selection of the stage `llm_rerank` ends the ranking."""
         picking, result = query.asked.plan.picking, query.outcome
-        read = self._read(query, outcome)
-        if isinstance(outcome, PartialScores):
-            query.lose(self.name, outcome.lost.reason)
+        read = self._read(query, answer)
+        if isinstance(answer, PartialScores):
+            query.lose(self.name, answer.lost.reason)
         else:
-            self._keep(query, outcome)
+            self._keep(query, answer)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
-        scores = {each.id: outcome[each.id] for each in result.candidates[:read] if each.id in outcome}
+        scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
         result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects)
         if self.picking and picking is not None:
             result.pick(picking)
 
-    def unasked(self, query: InFlight) -> None:
+    def on_unasked(self, item: InFlight) -> InFlight:
         """Note why the fused order stands, if the reranker was to read the query."""
+        query = item
         text = query.asked.canonical.text
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
-        if reason in _TOLD:
-            query.outcome.warnings.append(_TOLD[reason])
+        if reason in _EXPLAINED:
+            query.outcome.warnings.append(_EXPLAINED[reason])
         # A vector that the query brought itself has no token vectors: nothing was lost.
         elif reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)
+        return query
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI, and by OpenInference's for rerankers; no text."""
@@ -186,7 +188,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         }
 
     def _known(self, namespace: str, text: str, documents: Mapping[str, str]) -> tuple[Scores, Mapping[str, str]]:
-        """The scores that are cached, and the documents that are still to be read: none beside a verdict on all."""
+        """The scores that are cached, and the documents still to be read: none where there is a verdict on all."""
         verdict = self.verdicts.known(namespace, text, documents) if self.verdicts is not None else None
         if verdict is not None:
             return verdict, {}
@@ -196,7 +198,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
     def _read(self, query: InFlight, outcome: Scores) -> int:
-        """How many of the query's candidates the reranker has read, from the first on without a gap."""
+        """The number of candidates that the reranker has read, from the first on without a gap."""
         asked = [each.id for each in query.outcome.candidates[: self.top(query)]]
         return asked.index(outcome.unread) if isinstance(outcome, PartialScores) else len(asked)
 
@@ -215,7 +217,16 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)
 
 
-@operator
-def rerank(step_id: str, up: Stream[Queries], reranking: Reranking | None, calls: EventLoopThread) -> Stream[Queries]:
-    """Queries in and on, with what the reranker said; scores that were lost are noted in the query."""
-    return ask("reranker", up, reranking, calls)
+def rank(query: InFlight) -> InFlight:
+    """Rank the candidates to the end, by the stages that need more than the legs gave. The order of a lookup stays as
+    it was asked for.
+    """
+    asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
+    if asked.shape is not Shape.SEARCH or not plan.recipe.later or outcome.ranked is None:
+        return query
+    query.started = monotonic()
+    outcome.rerank(plan.recipe)
+    candidates = len(outcome.candidates)
+    query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
+    query.passed("rank", candidates)
+    return query

@@ -3,11 +3,12 @@
 Rules read it in place. A chat model is asked where the recipe wants that; when it fails, the rules stand in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bytewax.dataflow import Stream, operator
+from bytewax.dataflow import operator
+from typing_extensions import override
 
 from operators.clients.chat.temporal_expressions import TemporalExtractor
 from operators.query.in_flight import InFlight
@@ -16,7 +17,8 @@ from operators.ranking import temporal as rules
 from operators.ranking.run import TemporalExpression
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import BackendStage, Queries, ask, pure
+from operators.runtime.stage import Batches, async_stage, sync_stage
+from operators.stages.backend_stage import BackendStage
 from schemas.errors import BackendError
 
 Asked = tuple[str, float]
@@ -41,36 +43,38 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     bounds: Bounds
     provider: str
 
-    def wanted(self, query: InFlight) -> bool:
-        """Whether the query's recipe wants the chat model to read the time."""
-        return query.asked.plan.extractor(query.asked.canonical) == "chat"
+    def wanted(self, item: InFlight) -> bool:
+        """True if the query's recipe wants the chat model to read the time."""
+        return item.asked.plan.extractor(item.asked.canonical) == "chat"
 
-    def requests(self, query: InFlight) -> Mapping[BatchKey, Asked]:
-        """Ask for the temporal expression of a query whose recipe wants the chat model to read it."""
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         asked = query.asked.canonical
         if asked.text is None or query.asked.plan.extractor(asked) != "chat":
-            return {}
-        return {self.name: (asked.text, asked.now)}
+            return None
+        return self.name, (asked.text, asked.now)
 
+    @override
     async def call(
-        self, _: BatchKey, requests: Sequence[Asked], timeout: float
+        self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float
     ) -> list[TemporalExpression | BackendError | None]:
         """One completion a query: the stage's bounds let one query into a call."""
         return [await self.extractor.temporal_expression(text, now, timeout=timeout) for text, now in requests]
 
-    def take(self, query: InFlight, outcome: TemporalExpression | None) -> None:
-        """Take over what the chat model read, perhaps nothing."""
-        query.retrieval.temporal_expression = outcome
+    @override
+    def on_answer(self, query: InFlight, answer: TemporalExpression | None) -> None:
+        query.retrieval.temporal_expression = answer
 
-    def unasked(self, query: InFlight) -> None:
+    def on_unasked(self, item: InFlight) -> InFlight:
         """The rules read the time where the recipe wants them to."""
-        by_rules(query)
+        return by_rules(item)
 
-    def lost(self, query: InFlight) -> None:
+    def on_loss(self, query: InFlight) -> None:
         """The rules stand in."""
         by_rules(query)
 
-    def span(self, _: InFlight) -> tuple[str, Attributes]:
+    @override
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
         return self.name, {
             "gen_ai.operation.name": "chat",
@@ -81,9 +85,9 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
 @operator
 def temporal_expression(
-    step_id: str, up: Stream[Queries], by_chat_model: ByChatModel | None, calls: EventLoopThread
-) -> Stream[Queries]:
-    """Queries in and on, with the time that they name where their recipe targets it."""
+    step_id: str, up: Batches, by_chat_model: ByChatModel | None, calls: EventLoopThread
+) -> Batches:
+    """Read the time that queries name where their recipe targets it: by rules alone without a chat model."""
     if by_chat_model is None:
-        return pure("rules", up, "rules", by_rules)
-    return ask("chat", up, by_chat_model, calls)
+        return sync_stage("rules", up, by_rules)
+    return async_stage("chat", up, by_chat_model, calls)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from operators.indexing.decode import DocumentDecoder
 from operators.query.message import Message, Rejected
 from operators.query.refusal import caller
-from operators.runtime.stage import applied
+from operators.runtime.stage import run_step
 from schemas import event, wording
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
 from schemas.headers import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
@@ -95,7 +95,7 @@ def uncollected() -> Iterator[None]:
 
 def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> Rejected | None:
     """Decode a message, and end it if it is refused; the refusal."""
-    (item,) = applied("decode", [sent], decode, lambda each: each)
+    (item,) = run_step("decode", [sent], decode)
     if not isinstance(item, Rejected):
         return None
     way_out(tells=answers).refuse(item)

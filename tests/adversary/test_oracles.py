@@ -19,7 +19,7 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Searches
 from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import Bounds
-from operators.stages.retrieve import Retriever
+from operators.stages.leg import Leg
 from schemas.document import point_id
 from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
@@ -70,9 +70,9 @@ class Source:
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         search = self._searches(query)[leg, "documents"]
-        retriever = Retriever(self._client, self._searches, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
-        batch_key, placed = retriever.placed((leg, "documents"), search)
-        [found] = asyncio.run(retriever(batch_key, [placed], TIMEOUT))
+        stage = Leg(leg, self._client, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
+        batch_key, request = stage.place("documents", search)
+        [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)
         return dict(zip(found.hits.ids, found.hits.scores, strict=True))

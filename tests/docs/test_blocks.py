@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from operators.indexing.tombstone import tombstone
+from operators.indexing.decode import tombstone
 from schemas.document import DocumentEvent
 from schemas.pool import CandidatePool
 from schemas.query import QueryEvent
@@ -39,6 +39,7 @@ TESTED: Final = {
     ("docs/how-to/beside-an-existing-service.md", "python"): (
         "tests/docs/test_with_servers.py::test_two_services_are_compared"
     ),
+    ("docs/how-to/own-stage.md", "python"): "tests/docs/test_how_to.py::test_a_stage_of_ones_own_runs",
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
     ("docs/how-to/managed-kafka.md", ""): "tests/docs/test_with_servers.py::test_check_of_topics_with_default_settings",
 }

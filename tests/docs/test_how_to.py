@@ -5,19 +5,28 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bench.ports import free_port
 from operators.access.policy import Asked, judge
+from operators.runtime.dispatcher import Bounds
+from operators.runtime.stage import Batches, async_stage, sync_stage
 from schemas.document import DocumentEvent
+from schemas.errors import BackendUnavailable, Reason
 from schemas.result import DenialCode
 from schemas.settings import load
 from tests.docs.pages import DOCS, Block, blocks
 from tests.integration.deployment import wait_until
+from tests.operators.runtime.flowing import items
+from tests.operators.runtime.test_async_stage import looping
+from tests.operators.samples import admission, decoder, message
 
 
 def of(page: str, info: str) -> list[Block]:
@@ -82,6 +91,46 @@ def test_the_small_server_reranks(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert re.search(r"ok +reranker: cohere words answers", " ".join(told.split()))
+
+
+def test_a_stage_of_ones_own_runs() -> None:
+    """The page's stage, in the page's place of the flow: what is misspelt is searched for as it is corrected, what can
+    not be corrected is searched for as it is, and says so.
+    """
+    [page] = of("own-stage.md", "python")
+    [flow] = of("own-stage.md", "python flow")
+    own: dict[str, Any] = {}
+    exec(compile(page.text, "spelling.py", "exec"), own)
+
+    async def correct(texts: Sequence[str], timeout: float) -> Sequence[str]:
+        if "down" in texts:
+            raise BackendUnavailable("the speller is down")
+        return [text.replace("bleu", "blue") for text in texts]
+
+    spelling = own["Spelling"](correct, Bounds(timeout=5, max_batch=1, max_concurrency=8))
+    with looping() as calls:
+        parts = SimpleNamespace(decoder=decoder(), spelling=spelling, admission=admission(), calls=calls)
+
+        def built(queries: Batches) -> Batches:
+            made: dict[str, Any] = {
+                "queries": queries,
+                "p": parts,
+                "sync_stage": sync_stage,
+                "async_stage": async_stage,
+            }
+            exec(textwrap.dedent(flow.text), made)
+            admitted: Batches = made["admitted"]
+            return admitted
+
+        texts = ("a bleu lantern", "down", "a red lantern")
+        asked = [message({"query_id": text, "text": text}, offset) for offset, text in enumerate(texts)]
+        left = {each.asked.canonical.query_id: each for each in items([asked], built)}
+    assert {each.asked.canonical.text for each in left.values()} == {"a blue lantern", "down", "a red lantern"}
+    corrected = left["a bleu lantern"]
+    assert corrected.outcome.warnings == ["searched for 'a blue lantern'"]
+    assert corrected.retrieval.terms is not None
+    assert left["down"].outcome.degraded == [("spelling", Reason.UNAVAILABLE)]
+    assert left["a red lantern"].outcome.degraded == left["a red lantern"].outcome.warnings == []
 
 
 def pools(folder: Path) -> Iterator[str]:

@@ -128,6 +128,30 @@ def test_one_process_indexes_and_searches_the_embedded_engine(
             running.kill()
 
 
+def test_bytewaxs_own_command_runs_a_replica(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
+    """Configured by the file that a variable names, it answers a query, and SIGTERM ends it with 0 after a drain."""
+    with qdrant_server.running(tmp_path / "engine") as qdrant, stub_backends() as stubs:
+        config = tmp_path / "rankstream.yaml"
+        settings = {
+            "kafka": kafka(broker, topic_names),
+            "qdrant": {"url": qdrant, "dimension": DIMENSION, "timeout": 20},
+            "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
+            "rerank": {"kind": "none"},
+            "limits": {"timeout": 60},
+        }
+        config.write_text(yaml.safe_dump(settings))
+        rankstream(config, "topics")
+        command = [sys.executable, "-m", "bytewax.run", "flows.process.standalone"]
+        running = subprocess.Popen(command, env={**os.environ, "RANKSTREAM_CONFIG": str(config)})
+        try:
+            asked = rankstream(config, "query", "lantern", "--json", "--timeout", "60")
+            assert json.loads(asked.stdout)["status"] == "ok"
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(PATIENCE) == 0
+        finally:
+            running.kill()
+
+
 def test_at_least_once_answers_every_query(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> None:
     """Without transactions, and without a crash, each query is answered once, and its successor has nothing to do."""
     with stub_backends() as stubs:

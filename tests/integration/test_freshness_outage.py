@@ -18,14 +18,15 @@ from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
+from operators.runtime.stage import async_stage
 from operators.stages.answers import Watermark
-from operators.stages.lookup import Lookup, Watermarks, lookup
+from operators.stages.lookup import Lookup, Watermarks
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment, wait_until
 from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import answers, query
 from tests.proxy import Mode, Proxy
 
@@ -84,7 +85,7 @@ def looked_up(
     if batches is None:
         batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
     with looping() as calls:
-        left = items(batches, lambda up: lookup("lookup", up, Lookup(kept, watermarks, timeout), calls))
+        left = items(batches, lambda up: async_stage("lookup", up, Lookup(kept, watermarks, timeout), calls))
     assert kept.leading == 0
     return [each for each in left if not each.answered], [each for each in left if each.answered]
 

@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from flows.process.logs import PROPAGATORS
 from operators.delivery.output_record import Form, OutputRecord, by_message
 from operators.query.message import Message, Rejected
-from operators.runtime.stage import applied, parted
+from operators.runtime.stage import run_step, split
 from operators.stages.decode import Decoder
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
@@ -47,8 +47,8 @@ def messages(seed: int, count: int) -> list[Message]:
 
 def output_records(read: list[Message]) -> list[OutputRecord]:
     """Decode, admit and publish; what nobody rejects is answered as it is."""
-    live, passing = parted(applied("decode", read, DECODE, lambda sent: sent))
-    ended = [*passing, *applied("admit", live, admission(), lambda query: query)]
+    live, passing = split(run_step("decode", read, DECODE))
+    ended = [*passing, *run_step("admit", live, admission())]
     return [
         record for each in ended for record in (OUT.refuse(each) if isinstance(each, Rejected) else both(each, PUBLISH))
     ]

@@ -82,8 +82,8 @@ class Candidates:
         """The query with some of its documents."""
         return query.part(start, stop)
 
-    def merged(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
-        """All scores of the query's documents: those of its slices, and those known before."""
+    def combine(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
+        """All scores of the query's documents: those of its parts, and those known before."""
         scores = dict(query.known)
         for outcome in outcomes:
             scores.update(outcome)
@@ -93,7 +93,7 @@ class Candidates:
         self, query: RerankRequest, units: int, outcomes: Sequence[Scores], lost: BackendError
     ) -> PartialScores | None:
         """The scores up to the first document that was not read; None if there are none at all."""
-        scores = self.merged(query, outcomes)
+        scores = self.combine(query, outcomes)
         unread = next(islice(query.documents, units, None))
         return PartialScores(scores, unread, lost) if scores else None
 

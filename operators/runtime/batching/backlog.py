@@ -7,10 +7,10 @@ Rules
   immediately. No request waits for others to come.
 - At most `max_concurrency` calls are under way; 0 or less is no limit.
 - A request is divided into slices if its batching policy divides it. It has its outcome when all its units have one.
-- A request that can't be answered in time isn't sent. It is hopeless once its deadline has passed; while the backend is
+- A request that can't be answered in time isn't sent. It is expired once its deadline has passed; while the backend is
   busy, also when it has less time left than the quickest of the latest calls took, and than a call of the fewest units
   would take that its policy shortens it to. An idle backend gets the request in any case, for it may have become
-  quicker. A request is hopeless for its waiting units alone: those that were sent may still be answered.
+  quicker. A request is expired for its waiting units alone: those that were sent may still be answered.
 
 Where a policy shortens requests, time decides how much of them is sent, by the times that the latest calls took:
 - A call carries no more than can be answered before the deadline of any request in it.
@@ -34,30 +34,30 @@ from typing import Final, Generic, TypeVar
 from operators.runtime.batching.call_times import CallTimes
 from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed, parts
 from operators.runtime.batching.policy import BatchingPolicy, Waiting
-from operators.runtime.batching.request import Request, Slice
+from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendError
 
-Q = TypeVar("Q")
-R = TypeVar("R")
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
 
 PLANNED: Final = 0.8
 """The part of the time left that is planned with; the rest is for calls that take longer than expected."""
 
 
-class Backlog(Generic[Q, R]):
+class Backlog(Generic[Request, Outcome]):
     """The waiting requests of one batch key, how many units they wait with, and how many of its calls are under way."""
 
-    def __init__(self, batching: BatchingPolicy[Q, R], max_concurrency: int) -> None:
+    def __init__(self, batching: BatchingPolicy[Request, Outcome], max_concurrency: int) -> None:
         self._batching = batching
         self._most = max_concurrency if max_concurrency > 0 else sys.maxsize
-        self._waiting: list[Request[Q, R]] = []
+        self._waiting: list[PendingRequest[Request, Outcome]] = []
         self._times = CallTimes()
         self._tenants: set[object] = set()
         self._served: dict[object, float] = {}
         self.waiting = 0
         self.in_flight = 0
 
-    def put(self, request: Request[Q, R]) -> None:
+    def put(self, request: PendingRequest[Request, Outcome]) -> None:
         """Add a request."""
         if not self._waiting:
             self._tenants.clear()
@@ -65,14 +65,14 @@ class Backlog(Generic[Q, R]):
         self.waiting += request.waiting
         insort(self._waiting, request, key=_deadline)
 
-    def cut(self, request: Request[Q, R], units: int, lost: BackendError) -> None:
+    def truncate(self, request: PendingRequest[Request, Outcome], units: int, lost: BackendError) -> None:
         """Do without the units of a request from `units` on, which are lost; its slices in calls stay there."""
         if request.waiting:
             self._waiting.remove(request)
             self.waiting -= request.waiting
-        request.cut(units, lost)
+        request.truncate(units, lost)
 
-    def hopeless(self, now: float) -> list[Request[Q, R]]:
+    def expired(self, now: float) -> list[PendingRequest[Request, Outcome]]:
         """The requests whose waiting units can't be answered in time."""
         if not self._waiting:
             return []
@@ -83,11 +83,11 @@ class Backlog(Generic[Q, R]):
             soonest += quickest if least is None else min(quickest, self._times.takes(least))
         return list(takewhile(lambda request: request.deadline <= soonest, self._waiting))
 
-    def take(self, now: float) -> list[Slice[Q, R]]:
+    def take(self, now: float) -> list[Slice[Request, Outcome]]:
         """The slices of the next call, under way until `freed`; none if no request waits or no call may start."""
         if not self._waiting or self.in_flight >= self._most:
             return []
-        offered: list[tuple[Request[Q, R], int]] = []
+        offered: list[tuple[PendingRequest[Request, Outcome], int]] = []
         counts = self._batching.select(_queue(self._order(now), offered))
         slices = []
         for (request, stop), count in zip(offered, self._in_time(offered, counts, now), strict=False):
@@ -95,7 +95,7 @@ class Backlog(Generic[Q, R]):
                 self.waiting -= request.waiting
                 slices.append(Slice(request, request.taken, request.taken + count))
                 request.taken += count
-                request.cut(stop if self._batching.divides else request.taken)
+                request.truncate(stop if self._batching.divides else request.taken)
                 self.waiting += request.waiting
                 if not request.waiting:
                     self._waiting.remove(request)
@@ -114,7 +114,7 @@ class Backlog(Generic[Q, R]):
         else:
             self._times.unanswered(units, took)
 
-    def _order(self, now: float) -> Iterable[tuple[Request[Q, R], int]]:
+    def _order(self, now: float) -> Iterable[tuple[PendingRequest[Request, Outcome], int]]:
         """The waiting requests in the order in which they are served, and how many units each may have in all."""
         rate = self._most * self._times.rate
         alone = self._batching.least is None and len(self._tenants) < 2
@@ -126,17 +126,17 @@ class Backlog(Generic[Q, R]):
         self._served.clear()
         return ((request, request.units) for request in self._waiting)
 
-    def _shared(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[Request[Q, R], int]]:
+    def _shared(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """The same where not all can be served in time."""
-        tenants: dict[object, list[tuple[Request[Q, R], Demand]]] = {}
+        tenants: dict[object, list[tuple[PendingRequest[Request, Outcome], Demand]]] = {}
         for request, demand in zip(self._waiting, every, strict=True):
             tenants.setdefault(request.tenant, []).append((request, demand))
         demands = [[demand for _, demand in asked] for asked in tenants.values()]
         needs = [needed(each) for each in demands]
         rates = max_min(needs, rate)
-        # A tenant that comes anew, or again, has no claim to what it did not ask for before.
+        # A tenant that comes, or comes again, has no claim to what it did not ask for before.
         earliest = min((self._served[tenant] for tenant in tenants if tenant in self._served), default=0.0)
-        queues: list[tuple[float, float, int, Iterator[tuple[Request[Q, R], int]]]] = []
+        queues: list[tuple[float, float, int, Iterator[tuple[PendingRequest[Request, Outcome], int]]]] = []
         for place, (tenant, asked) in enumerate(tenants.items()):
             self._served[tenant] = served = max(earliest, self._served.get(tenant, earliest))
             served_whole = rates[place] >= needs[place]
@@ -152,8 +152,8 @@ class Backlog(Generic[Q, R]):
                 heapq.heappush(queues, (served + stop - request.taken, request.deadline, place, queue))
 
     def _shortened(
-        self, asked: Sequence[tuple[Request[Q, R], Demand]], shares: Sequence[float]
-    ) -> Iterator[tuple[Request[Q, R], int]]:
+        self, asked: Sequence[tuple[PendingRequest[Request, Outcome], Demand]], shares: Sequence[float]
+    ) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """A tenant's requests, each with its share of units; if these are too few for all, some of them alone."""
         least = self._batching.least
         if least is None:
@@ -171,9 +171,9 @@ class Backlog(Generic[Q, R]):
                 yield request, request.taken + units
 
     def _in_time(
-        self, offered: Sequence[tuple[Request[Q, R], int]], counts: Sequence[int], now: float
+        self, offered: Sequence[tuple[PendingRequest[Request, Outcome], int]], counts: Sequence[int], now: float
     ) -> Iterator[int]:
-        """How many units of each the call takes, to be answered before the deadline of each request in it."""
+        """The units of each that the call takes, to be answered before the deadline of each request in it."""
         least = self._batching.least
         if least is None:
             yield from counts
@@ -193,23 +193,24 @@ class Backlog(Generic[Q, R]):
 
 
 def _queue(
-    order: Iterable[tuple[Request[Q, R], int]], offered: list[tuple[Request[Q, R], int]]
-) -> Iterator[Waiting[Q]]:
+    order: Iterable[tuple[PendingRequest[Request, Outcome], int]],
+    offered: list[tuple[PendingRequest[Request, Outcome], int]],
+) -> Iterator[Waiting[Request]]:
     for request, stop in order:
         offered.append((request, stop))
         yield Waiting(request.query, request.taken, stop)
 
 
-def _deadline(request: Request[Q, R]) -> float:
+def _deadline(request: PendingRequest[Request, Outcome]) -> float:
     return request.deadline
 
 
-def _left(request: Request[Q, R], now: float) -> float:
-    # A request whose time is over is hopeless, and gone, before calls are made.
+def _left(request: PendingRequest[Request, Outcome], now: float) -> float:
+    # A request whose time is over is expired, and gone, before calls are made.
     return max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
 
 
-def _demand(request: Request[Q, R], now: float, rate: float) -> Demand:
+def _demand(request: PendingRequest[Request, Outcome], now: float, rate: float) -> Demand:
     left = _left(request, now)
     # What could not be served even alone is no demand: others' time must not depend on it.
     return Demand(min(request.waiting, rate * left), left)

@@ -12,25 +12,25 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from schemas.errors import BackendError
 
-T = TypeVar("T")
-Q = TypeVar("Q")
-R = TypeVar("R")
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
+Item = TypeVar("Item")
 
 
-class Waiting(NamedTuple, Generic[T]):
+class Waiting(NamedTuple, Generic[Request]):
     """A request that waits, how many of its units other calls have taken, and before which unit the call must stop."""
 
-    query: T
+    query: Request
     taken: int
     stop: int
 
 
-class BatchingPolicy(Protocol[Q, R]):
-    """Decides which of the waiting requests go into the next call, and merges the outcomes of divided ones."""
+class BatchingPolicy(Protocol[Request, Outcome]):
+    """Decides which of the waiting requests go into the next call, and combines the outcomes of divided ones."""
 
     @property
     def divides(self) -> bool:
-        """Whether a request's units may be in several calls."""
+        """True if a request's units may be in several calls."""
         ...
 
     @property
@@ -38,30 +38,30 @@ class BatchingPolicy(Protocol[Q, R]):
         """The fewest units that are worth a call where time is short; None if requests are never shortened."""
         ...
 
-    def tenant(self, query: Q) -> Hashable:
-        """Whom the request is made for: tenants share a backend that can't serve all."""
+    def tenant(self, query: Request) -> Hashable:
+        """The request's tenant. Under overload, tenants get equal shares."""
         ...
 
-    def units(self, query: Q) -> int:
-        """How many units the request has; a request of 0 units gets its outcome without a call."""
+    def units(self, query: Request) -> int:
+        """The number of the request's units; a request of 0 units gets its outcome without a call."""
         ...
 
-    def select(self, waiting: Iterable[Waiting[Q]]) -> Sequence[int]:
-        """How many more units of each waiting request the next call takes, at least one in all.
+    def select(self, waiting: Iterable[Waiting[Request]]) -> Sequence[int]:
+        """The units of each waiting request that the next call takes, at least one in all.
 
         `waiting` begins with the most urgent request. The answer may be shorter: the requests beyond its end wait on.
         """
         ...
 
-    def part(self, query: Q, start: int, stop: int) -> Q:
+    def part(self, query: Request, start: int, stop: int) -> Request:
         """The request for its units from `start` to before `stop` alone."""
         ...
 
-    def merged(self, query: Q, outcomes: Sequence[R]) -> R:
+    def combine(self, query: Request, outcomes: Sequence[Outcome]) -> Outcome:
         """The request's outcome from those of its parts, in the order of their units."""
         ...
 
-    def partial(self, query: Q, units: int, outcomes: Sequence[R], lost: BackendError) -> R | None:
+    def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:
         """The outcome of a request of which only the first `units` units have one, and why the others were lost.
 
         None: these are too few for an outcome.
@@ -70,7 +70,7 @@ class BatchingPolicy(Protocol[Q, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Generic[Q, R]):
+class Whole(Generic[Request, Outcome]):
     """Requests of one unit: at most `max_batch` a call."""
 
     max_batch: int
@@ -78,26 +78,37 @@ class Whole(Generic[Q, R]):
     divides: ClassVar = False
     least: ClassVar = None
 
-    def tenant(self, query: Q) -> Hashable:  # noqa: ARG002  the protocol's
+    def tenant(self, query: Request) -> Hashable:  # noqa: ARG002  the protocol's
         """Nobody in particular."""
         return None
 
-    def units(self, query: Q) -> int:  # noqa: ARG002  the protocol's
+    def units(self, query: Request) -> int:  # noqa: ARG002  the protocol's
         """One."""
         return 1
 
-    def select(self, waiting: Iterable[Waiting[Q]]) -> Sequence[int]:
+    def select(self, waiting: Iterable[Waiting[Request]]) -> Sequence[int]:
         """The first `max_batch`."""
         return [1 for _ in islice(waiting, self.max_batch)]
 
-    def part(self, query: Q, start: int, stop: int) -> Q:  # noqa: ARG002
+    def part(self, query: Request, start: int, stop: int) -> Request:  # noqa: ARG002
         """The request itself."""
         return query
 
-    def merged(self, query: Q, outcomes: Sequence[R]) -> R:  # noqa: ARG002
+    def combine(self, query: Request, outcomes: Sequence[Outcome]) -> Outcome:  # noqa: ARG002
         """Its one outcome."""
         return outcomes[0]
 
-    def partial(self, query: Q, units: int, outcomes: Sequence[R], lost: BackendError) -> R | None:  # noqa: ARG002
+    def partial(self, query: Request, units: int, outcomes: Sequence[Outcome], lost: BackendError) -> Outcome | None:  # noqa: ARG002
         """There is none of a request of one unit."""
         return None
+
+
+def divided(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -> list[Sequence[Item]]:
+    """Bisection: the batches that a refused one is sent as, in the items' order; none if it cannot be divided.
+
+    They are its halves; of at most `singly` items they are the items one by one, because halves of a few cost more
+    calls. None either if they would be more than `most` batches.
+    """
+    size = 1 if len(items) <= singly else len(items) - len(items) // 2
+    parts = [items[start : start + size] for start in range(0, len(items), size)] if len(items) > 1 else []
+    return parts if most is None or len(parts) <= most else []

@@ -5,32 +5,32 @@ from typing import Generic, TypeVar
 
 from schemas.errors import BackendError
 
-Q = TypeVar("Q")
-R = TypeVar("R")
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(slots=True, eq=False)
-class Request(Generic[Q, R]):
+class PendingRequest(Generic[Request, Outcome]):
     """One request of `units`; `taken` of them are in calls, or have an outcome already.
 
-    `tenant` is whom it is made for. A request that is cut has fewer units than it was made with; `lost` says why, None
-    if it is time that was too short.
+    `tenant` is the tenant that it is made for. A truncated request has fewer units than it was made with; `lost` says
+    why, None if it is time that was too short.
     """
 
-    query: Q
+    query: Request
     deadline: float
     units: int
     tenant: object = None
     taken: int = 0
     lost: BackendError | None = None
     whole: bool = True
-    parts: "dict[int, tuple[int, R]]" = field(default_factory=dict)
+    parts: "dict[int, tuple[int, Outcome]]" = field(default_factory=dict)
 
-    def answer(self, slice_: "Slice[Q, R]", outcome: R) -> None:
+    def answer(self, slice_: "Slice[Request, Outcome]", outcome: Outcome) -> None:
         """Note the outcome of a slice of its units."""
         self.parts[slice_.start] = slice_.stop, outcome
 
-    def cut(self, units: int, lost: BackendError | None = None) -> None:
+    def truncate(self, units: int, lost: BackendError | None = None) -> None:
         """Do without the units from `units` on; their outcomes are dropped."""
         if units < self.units:
             self.units = units
@@ -41,12 +41,12 @@ class Request(Generic[Q, R]):
 
     @property
     def waiting(self) -> int:
-        """How many units are in no call yet."""
+        """The number of units that are in no call yet."""
         return self.units - self.taken
 
     @property
     def answered(self) -> int:
-        """How many units have an outcome, from the first on without a gap."""
+        """The number of units that have an outcome, from the first on without a gap."""
         end = 0
         while (part := self.parts.get(end)) is not None:
             end = part[0]
@@ -54,19 +54,19 @@ class Request(Generic[Q, R]):
 
     @property
     def complete(self) -> bool:
-        """Whether all its units have an outcome."""
+        """True if all its units have an outcome."""
         return self.answered >= self.units
 
     @property
-    def outcomes(self) -> list[R]:
+    def outcomes(self) -> list[Outcome]:
         """The outcomes of its slices, in the order of their units."""
         return [self.parts[start][1] for start in sorted(self.parts)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slice(Generic[Q, R]):
+class Slice(Generic[Request, Outcome]):
     """The units of a request, from `start` to before `stop`, that are in one call."""
 
-    request: Request[Q, R]
+    request: PendingRequest[Request, Outcome]
     start: int
     stop: int

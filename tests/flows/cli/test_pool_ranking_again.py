@@ -11,16 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.cli.rank import PoolRanker, find_recipe
-from operators.clients.rerankers import RerankRequest
-from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.ranking.candidate import Leg
-from operators.runtime.dispatcher import Bounds, Finished
-from operators.stages import fuse, rank
-from operators.stages.rerank import Reranking
+from operators.runtime.dispatcher import Bounds
+from operators.stages.fuse import fuse_legs
+from operators.stages.rerank import Reranking, rank
 from operators.stages.temporal_expression import by_rules
-from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError
+from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import LEGS as NAMES
 from schemas.result import ResultEvent
@@ -154,17 +152,17 @@ def answered(random: Random, recipe: str, kept: float, **event: Any) -> InFlight
         if leg.name in wanted or leg.name not in NAMES:
             cleaned = [in_json(payload, f"doc-{id_}") for id_, payload in zip(leg.ids, leg.payloads, strict=True)]
             query.outcome.legs[leg.name] = Leg(leg.name, leg.status, leg.ids, leg.scores, cleaned)
-    query = fuse.fused(query)
+    query = fuse_legs(query)
     query.outcome.payloads = {
         id_: payload for leg in query.outcome.legs.values() for id_, payload in zip(leg.ids, leg.payloads, strict=True)
     }
     reranking = Reranking(Scripted("any", {}), Bounds(1, 1, 1))
-    for request in reranking.requests(query).values():
-        assert isinstance(request, RerankRequest)
+    asking = reranking.ask(query)
+    if asking is not None:
+        request = asking[1]
         read = [id_ for id_ in request.documents if random.random() < kept]
-        judged: Mapping[Any, Scores | BackendError] = {"rerank": {id_: random.uniform(-5, 5) for id_ in read}}
-        query = reranking.finish(Finished(query, judged))
-    return rank.ranked(query)
+        query = reranking.on_result(query, {id_: random.uniform(-5, 5) for id_ in read})
+    return rank(query)
 
 
 def same(query: InFlight) -> None:

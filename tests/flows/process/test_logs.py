@@ -11,7 +11,7 @@ SCRIPT = f"""
 import logging
 from opentelemetry.trace import NoOpTracerProvider
 from flows.process import logs
-from operators.runtime.defect import defect_of_call
+from operators.runtime.dispatcher import defect_of_call
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace
@@ -42,7 +42,7 @@ def test_each_line_is_an_object_with_an_event() -> None:
         "KeyError",
         "error",
     )
-    assert ours["logger"] == "operators.runtime.defect"
+    assert ours["logger"] == "operators.runtime.dispatcher"
     assert (theirs["event"], theirs["logger"], theirs["level"]) == ("a line of a library", "library", "warning")
 
 

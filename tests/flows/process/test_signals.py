@@ -17,7 +17,8 @@ from datetime import datetime, timezone
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 
 from flows.process.signals import StopSignals
 
@@ -47,7 +48,7 @@ class Source(DynamicSource):
 StopSignals(stop.set)
 flow = Dataflow("signals")
 op.output("out", op.input("in", flow, Source()), TestingSink([]))
-run_main(flow)
+cli_main(flow)
 print("drained", flush=True)
 """
 

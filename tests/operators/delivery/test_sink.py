@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSource, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSource
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -241,7 +242,7 @@ def test_the_dataflow_hands_its_records_over() -> None:
     with delivering(producer, ledger) as (delivery, _):
         flow = Dataflow("sink")
         op.output("out", op.input("in", flow, TestingSource([answers[:2], [], answers[2:]])), DeliverySink(delivery))
-        run_main(flow)
+        cli_main(flow)
         until(lambda: ledger.in_flight == 0)
     assert producer.records == answers
 

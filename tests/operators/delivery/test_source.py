@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 
 from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MessageSource
 from operators.query.message import Message
-from operators.runtime.stage import Messages
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
@@ -218,7 +218,7 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         consumer.assign(FIRST, SECOND)
         got: list[list[Message]] = []
 
-        def answer(batch: Messages) -> list[Message]:
+        def answer(batch: list[Message]) -> list[Message]:
             reader.messages += batch
             origins = [message.origin for message in batch]
             answers = [output_record(o.offset, partition=o.partition, epoch=o.epoch) for o in origins]
@@ -230,7 +230,7 @@ def test_the_dataflow_gets_every_message_once_and_ends() -> None:
         flow = Dataflow("source")
         stream = op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup))
         op.output("out", op.map("answer", stream, answer), TestingSink(got))
-        run_main(flow)
+        cli_main(flow)
     places = [(message.origin.partition, message.origin.offset) for batch in got for message in batch]
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(50)]
     assert all(len(batch) <= 7 for batch in got)
@@ -245,7 +245,7 @@ def test_a_failure_ends_the_dataflow() -> None:
     with reading(consumer) as reader:
         flow = Dataflow("source")
         op.output("out", op.input("in", flow, MessageSource(reader.consumer_loop, reader.wakeup)), TestingSink([]))
-        run_main(flow)
+        cli_main(flow)
         with pytest.raises(FatalDelivery, match="the client broke"):
             reader.consumer_loop.check()
 

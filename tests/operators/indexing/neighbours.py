@@ -159,7 +159,7 @@ class Index:
     async def write(self, made: Sequence[DocumentInFlight]) -> list[BackendError | None]:
         """Write documents without contexts: an outcome each."""
         writer, _ = self._writers(self._client(EngineTransport(self.engine)))
-        return await writer("documents", made, TIMEOUT)
+        return await writer.call("documents", made, TIMEOUT)
 
     def _writers(self, client: QdrantClient) -> tuple[Writer, ContextWriter]:
         catalogue = Catalogue(client, self.settings)
@@ -171,8 +171,8 @@ class Index:
 
     async def _written(self, client: QdrantClient, made: Sequence[DocumentInFlight]) -> None:
         writer, contexts = self._writers(client)
-        for write in (writer, contexts):
-            assert await write("documents", made, TIMEOUT) == [None] * len(made)
+        for stage in (writer, contexts):
+            assert await stage.call("documents", made, TIMEOUT) == [None] * len(made)
 
     def _client(self, transport: httpx.AsyncBaseTransport) -> QdrantClient:
         return QdrantClient(Endpoint("qdrant", "http://qdrant", transport))

@@ -1,7 +1,7 @@
 """Applying documents: what is refused is refused alone, and what can't be reached is waited for."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.apply import applied, embedded, until_answered
+from operators.indexing.apply import DocumentEmbedder, DocumentStage, Writer, until_answered
 from operators.indexing.apply import written as bisect
-from operators.runtime.dispatcher import Finished
 from schemas.errors import (
     BackendBadResponse,
     BackendError,
@@ -29,6 +28,11 @@ from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
 
 VECTOR = [1.0] * DIMENSION
+NOBODY: Any = None
+STAGES: list[DocumentStage[Any]] = [
+    DocumentEmbedder(NOBODY, 1.0),
+    Writer(NOBODY, NOBODY, NOBODY, NOBODY, 1.0),
+]
 
 
 @settings(max_examples=50)
@@ -113,14 +117,14 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("take_over", [embedded, applied])
-def test_a_refused_document_is_a_dead_letter(take_over: Callable[[Finished[Any, Any]], Any]) -> None:
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_refused_document_is_a_dead_letter(stage: DocumentStage[Any]) -> None:
     """The refusal is an InputError of class `invalid`; without one the document goes on."""
     made = document()
     with pytest.raises(InputError, match="refused: bad point") as caught:
-        take_over(Finished(made, {"documents": BackendBadResponse("bad point", 400)}))
+        stage.on_result(made, BackendBadResponse("bad point", 400))
     assert caught.value.kind is DeadLetterClass.INVALID
-    assert take_over(Finished(made, {"documents": None})) is made
+    assert stage.on_result(made, None) is made
 
 
 def test_an_older_event_changes_nothing_newer(tmp_path: Path) -> None:
@@ -152,9 +156,9 @@ def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
         assert [point["payload"]["id"] for point in index.points()] == ["d"]
 
 
-@pytest.mark.parametrize("take_over", [embedded, applied])
-def test_a_defect_of_ours_is_no_fault_of_the_document(take_over: Callable[[Finished[Any, Any]], Any]) -> None:
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_defect_of_ours_is_no_fault_of_the_document(stage: DocumentStage[Any]) -> None:
     """What failed by our own defect is a dead letter of class `internal`."""
     with pytest.raises(InputError) as caught:
-        take_over(Finished(document(), {"documents": BackendBadResponse("a defect of ours")}))
+        stage.on_result(document(), BackendBadResponse("a defect of ours"))
     assert caught.value.kind is DeadLetterClass.INTERNAL

@@ -14,7 +14,7 @@ from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.result import pool
 from operators.ranking.candidate import Leg
-from operators.stages.fuse import fused
+from operators.stages.fuse import fuse_legs
 from schemas.errors import Reason
 from schemas.fields import unix_seconds
 from schemas.pool import CandidatePool
@@ -45,7 +45,7 @@ def ranked(legs: list[Leg] | None = None, **event: Any) -> InFlight:
         keyword(("p3", 4.0), ("p1", 2.0), payloads=POINTS),
     ]
     asked.outcome.legs = {each.name: each for each in (found if legs is None else legs)}
-    asked = fused(asked)
+    asked = fuse_legs(asked)
     asked.outcome.payloads = {
         id_: payload
         for each in asked.outcome.legs.values()
@@ -132,7 +132,7 @@ def test_a_lookups_page_whose_records_were_removed_leads_on() -> None:
     for kept in range(3):
         asked = query(text=None, subject="s", order_by={"field": "created_at", "direction": "desc"}, limit=2)
         asked.outcome.legs = {"structured": structured("p0", "p1", payloads=POINTS).at(range(kept))}
-        asked = fused(asked)
+        asked = fuse_legs(asked)
         asked.outcome.payloads = {f"p{n}": POINTS[f"p{n}"] for n in range(kept)}
         asked.retrieval.ends, asked.retrieval.end, asked.outcome.more = ends, ends["p1"], True
         event = published(asked)

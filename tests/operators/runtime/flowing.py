@@ -1,19 +1,25 @@
 """A flow around one stage: batches in, and what came out."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from bytewax import operators as op
-from bytewax.dataflow import Dataflow, Stream
+from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
+
+from operators.runtime.batching.policy import BatchingPolicy, Whole
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished, Load
+from operators.runtime.stage import AsyncStage, Batches, key
 
 _TURN = 0.001
 
 
-class Batches(DynamicSource[list[Any]]):
+class Sent(DynamicSource[list[Any]]):
     """Sends batches, `pause` seconds apart, then empty ones until as many items as it sent are in `out`."""
 
     def __init__(self, batches: Iterable[Sequence[Any]], out: list[list[Any]], pause: float = 0.0) -> None:
@@ -27,7 +33,7 @@ class Batches(DynamicSource[list[Any]]):
 
 
 class _Sending(StatelessSourcePartition[list[Any]]):
-    def __init__(self, source: Batches) -> None:
+    def __init__(self, source: Sent) -> None:
         self._source = source
         self._batches = iter(source.batches)
         self._sent = 0
@@ -52,21 +58,68 @@ class _Sending(StatelessSourcePartition[list[Any]]):
         return datetime.now(UTC)
 
 
-def kept(finished: Sequence[Any]) -> list[Any]:
-    """Takes outcomes over as they are, so that a test sees them in the place of their items."""
-    return list(finished)
+@dataclass(frozen=True)
+class Asking(AsyncStage[Any, Any]):
+    """A stage made of functions, which passes on outcomes in the place of their items."""
+
+    plan: Callable[[Any], tuple[BatchKey, Any] | None]
+    backend: Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
+    bounds: Bounds
+    until: Callable[[Any], float]
+    wants: Callable[[Any], bool] = lambda _: True
+    policy: BatchingPolicy[Any, Any] | None = None
+    measures: Load | None = None
+
+    @property
+    def step(self) -> str:
+        """The stage's name."""
+        return "asking"
+
+    @property
+    def batching(self) -> BatchingPolicy[Any, Any]:
+        """The one that is given."""
+        return self.policy if self.policy is not None else Whole(self.bounds.max_batch)
+
+    @property
+    def load(self) -> Load | None:
+        """The one that is given."""
+        return self.measures
+
+    def wanted(self, item: Any) -> bool:
+        """As it is given."""
+        return self.wants(item)
+
+    def deadline(self, item: Any) -> float:
+        """As it is given."""
+        return self.until(item)
+
+    def request(self, item: Any) -> tuple[BatchKey, Any] | None:
+        """As it is given."""
+        return self.plan(item)
+
+    async def call(self, batch_key: BatchKey, requests: Sequence[Any], timeout: float) -> Sequence[Any]:
+        """Call what is given."""
+        return await self.backend(batch_key, requests, timeout)
+
+    def on_result(self, item: Any, outcome: Any) -> Finished[Any]:
+        """The outcome itself."""
+        return Finished(item, outcome)
+
+    def on_unasked(self, item: Any) -> Finished[Any]:
+        """That there is none."""
+        return Finished(item, asked=False)
 
 
-def flowed(batches: Iterable[Sequence[Any]], stage: Callable[[Stream[Any]], Stream[Any]]) -> list[list[Any]]:
+def flowed(batches: Iterable[Sequence[Any]], stage: Callable[[Batches], Batches]) -> list[list[Any]]:
     """Run batches of items through a stage: the batches that left it, without those that were empty."""
     out: list[list[Any]] = []
     flow = Dataflow("flowing")
-    up = op.input("in", flow, Batches(batches, out))
-    op.output("out", stage(up), TestingSink(out))
-    run_main(flow)
+    up = op.key_on("key", op.input("in", flow, Sent(batches, out)), key)
+    op.output("out", op.key_rm("batches", stage(up)), TestingSink(out))
+    cli_main(flow)
     return [items for items in out if items]
 
 
-def items(batches: Iterable[Sequence[Any]], stage: Callable[[Stream[Any]], Stream[Any]]) -> list[Any]:
+def items(batches: Iterable[Sequence[Any]], stage: Callable[[Batches], Batches]) -> list[Any]:
     """The items that left a stage."""
     return [item for batch in flowed(batches, stage) for item in batch]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.query.message import Message, Rejected
-from operators.runtime.stage import applied, stage
+from operators.runtime.stage import run_step, sync_stage
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.runtime.flowing import flowed
 from tests.operators.samples import message
@@ -29,6 +29,10 @@ class Item:
         """Its message."""
         return message(offset=self.number)
 
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """The refusal of its message."""
+        return Rejected(self.message, kind, stage, reason, field=field)
+
 
 def step(item: Item) -> Item:
     """Do to an item what its fate says."""
@@ -42,12 +46,12 @@ def step(item: Item) -> Item:
 
 def worked(items: list[Item]) -> list[Item | Rejected]:
     """The items after the step."""
-    return applied("work", items, step, lambda item: item.message)
+    return run_step("work", items, step)
 
 
 def through(batches: list[list[Item]]) -> list[list[Item | Rejected]]:
     """The batches that leave a stage in a flow."""
-    return flowed(batches, lambda up: stage("made", up, "work", step, lambda item: item.message))
+    return flowed(batches, lambda up: sync_stage("work", up, step))
 
 
 def offsets(items: list[Item | Rejected]) -> list[int]:
@@ -66,23 +70,19 @@ def test_a_batch_leaves_as_one() -> None:
 def test_what_is_answered_or_rejected_passes_by() -> None:
     """A later stage does nothing to it, and keeps none of it."""
     answered, rejected = Item(1, "defect", answered=True), Rejected(message(), DeadLetterClass.INVALID, "before", "why")
-    (left,) = flowed(
-        [[Item(0), answered, rejected]], lambda up: stage("made", up, "work", step, lambda item: item.message)
-    )
+    (left,) = flowed([[Item(0), answered, rejected]], lambda up: sync_stage("work", up, step))
     assert [each for each in left if each is answered or each is rejected] == [answered, rejected]
     assert len(left) == 3
 
 
 def test_an_item_that_waits_elsewhere_leaves_the_flow() -> None:
     """None in place of an item: it is somebody else's to bring back."""
-    assert applied(
-        "work", [Item(0), Item(1)], lambda item: None if item.number else item, lambda item: item.message
-    ) == [Item(0)]
+    assert run_step("work", [Item(0), Item(1)], lambda item: None if item.number else item) == [Item(0)]
 
 
 def test_a_refusal_names_class_stage_and_reason() -> None:
     """An InputError becomes a rejection of its class, with the stage's name and the error's own words."""
-    (rejected,) = applied("decode", [Item(7, "refused")], step, lambda item: item.message)
+    (rejected,) = run_step("decode", [Item(7, "refused")], step)
     assert isinstance(rejected, Rejected)
     assert (rejected.kind, rejected.stage, rejected.reason) == (DeadLetterClass.TOO_LARGE, "decode", "it is too large")
     assert rejected.message.origin.offset == 7
@@ -123,4 +123,4 @@ def test_a_process_can_still_be_stopped() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        applied("work", [Item(0)], interrupted, lambda item: item.message)
+        run_step("work", [Item(0)], interrupted)

@@ -13,7 +13,7 @@ from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import FieldMap
 from operators.query.filters import Ask
-from operators.stages.admit import admit
+from operators.runtime.stage import sync_stage
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
 from schemas.settings import FirewallSettings, QdrantSettings, load
@@ -144,7 +144,7 @@ def test_the_flow_parts_the_expired_from_the_others() -> None:
     """Through the engine, on a clock that the test sets: one goes on, one is answered, none is dead."""
     early, late = query(0, timeout_ms=1000), query(1, timeout_ms=9000)
     admitting = admission(clock=lambda: early.deadline + 1)
-    assert items([[early, late]], lambda up: admit("admit", up, admitting)) == [early, late]
+    assert items([[early, late]], lambda up: sync_stage("admit", up, admitting)) == [early, late]
     assert (early.answered, late.answered) == (True, False)
 
 

@@ -1,20 +1,17 @@
 """What stages that ask a backend have in common: taken, lost, unasked, recorded; and not built without a backend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
-
-from bytewax import operators as op
-from bytewax.dataflow import Dataflow, Stream
-from bytewax.testing import TestingSource
 
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.stages.backend_stage import BackendStage, Queries, ask
+from operators.runtime.stage import async_stage
+from operators.stages.backend_stage import BackendStage
 from schemas.errors import BackendError, BackendUnavailable, Reason
 from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import query
 
 
@@ -28,28 +25,29 @@ class Spelling(BackendStage[str, str]):
     bounds: Bounds = field(default_factory=lambda: Bounds(10, 8, 1))
     heard: list[tuple[str, str]] = field(default_factory=list)
 
-    def requests(self, asked: InFlight) -> Mapping[BatchKey, str]:
+    def ask(self, query: InFlight) -> tuple[BatchKey, str] | None:
         """Its text, unless that is "unasked"."""
-        text = asked.asked.canonical.text or ""
-        return {} if text == "unasked" else {self.name: text}
+        text = query.asked.canonical.text or ""
+        return None if text == "unasked" else (self.name, text)
 
-    async def call(self, _: BatchKey, requests: Sequence[str], timeout: float) -> list[str | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[str], timeout: float) -> list[str | BackendError]:
         """The texts in capital letters."""
         return [BackendUnavailable("down") if text == "down" else text.upper() for text in requests]
 
-    def take(self, asked: InFlight, outcome: str) -> None:
+    def on_answer(self, query: InFlight, answer: str) -> None:
         """Note it."""
-        self.heard.append(("taken", outcome))
+        self.heard.append(("taken", answer))
 
-    def unasked(self, asked: InFlight) -> None:
+    def on_unasked(self, item: InFlight) -> InFlight:
         """Note it."""
-        self.heard.append(("unasked", asked.asked.canonical.query_id))
+        self.heard.append(("unasked", item.asked.canonical.query_id))
+        return item
 
-    def lost(self, asked: InFlight) -> None:
+    def on_loss(self, query: InFlight) -> None:
         """Note it."""
-        self.heard.append(("lost", asked.asked.canonical.query_id))
+        self.heard.append(("lost", query.asked.canonical.query_id))
 
-    def span(self, asked: InFlight) -> tuple[str, Attributes]:
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
         """None in particular."""
         return "spell", {}
 
@@ -57,7 +55,7 @@ class Spelling(BackendStage[str, str]):
 def through(part: Spelling | None, *asked: InFlight) -> list[InFlight]:
     """The queries that go on."""
     with looping() as calls:
-        return items([asked], lambda up: ask("spell", up, part, calls))
+        return items([asked], lambda up: async_stage("spell", up, part, calls))
 
 
 def test_an_outcome_is_taken_a_loss_noted_and_the_rest_passes() -> None:
@@ -85,6 +83,3 @@ def test_without_a_backend_nothing_is_built() -> None:
     """Queries pass by: the stage's stream is the one that it is given."""
     asked = query()
     assert through(None, asked) == [asked]
-    up: Stream[Queries] = op.input("in", Dataflow("backend"), TestingSource([]))
-    with looping() as calls:
-        assert ask("spell", up, None, calls).stream_id == up.stream_id

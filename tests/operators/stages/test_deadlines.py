@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from bytewax.dataflow import Stream
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,17 +17,16 @@ from operators.query.result import status_of
 from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.backend_stage import Queries
-from operators.stages.embed import Embeddings, embed
-from operators.stages.fetch import Fetching, fetch
-from operators.stages.fuse import fuse
-from operators.stages.rerank import Reranking, rerank
-from operators.stages.retrieve import Retriever, retrieve
-from operators.stages.similarity import Comparing, similarity
+from operators.runtime.stage import Batches, async_stage, sync_stage
+from operators.stages.embed import Embeddings
+from operators.stages.fetch import Comparing, Fetching
+from operators.stages.fuse import fuse, fuse_legs
+from operators.stages.leg import Leg, SearchWriter, pass_by
+from operators.stages.rerank import Reranking
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import Backend, Item, looping, ran
+from tests.operators.runtime.test_async_stage import Backend, Item, looping, ran
 from tests.operators.samples import DIMENSION, SIGNALS, decoder, message, query
 from tests.operators.stages.test_publish import found
 
@@ -100,7 +98,7 @@ def late(**event: Any) -> InFlight:
     return asked
 
 
-def through(asked: InFlight, stage: Callable[[Stream[Queries], EventLoopThread], Stream[Queries]]) -> str:
+def through(asked: InFlight, stage: Callable[[Batches, EventLoopThread], Batches]) -> str:
     """Run one query through a stage; whether it goes on or is answered."""
     with looping() as calls:
         assert items([[asked]], lambda up: stage(up, calls)) == [asked]
@@ -111,7 +109,9 @@ def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """The embedder isn't called, and the answer says that time was over."""
     asked = late()
     assert (
-        through(asked, lambda up, calls: embed("embed", up, Embeddings(Nobody(), DIMENSION, False, BOUNDS), calls))
+        through(
+            asked, lambda up, calls: async_stage("embed", up, Embeddings(Nobody(), DIMENSION, False, BOUNDS), calls)
+        )
         == "on"
     )
     assert (asked.outcome.degraded, asked.retrieval.embedding, caplog.text) == ([("embed", Reason.DEADLINE)], None, "")
@@ -123,8 +123,13 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
     idf = TermIdf(nobody)
-    retriever = Retriever(nobody, searches, SIGNALS.tracer, BOUNDS, idf)
-    assert through(asked, lambda up, calls: retrieve("r", up, retriever, calls)) == "answered"
+    leg = Leg("vector", nobody, SIGNALS.tracer, BOUNDS, idf)
+
+    def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
+        searched = sync_stage("searches", up, SearchWriter(searches))
+        return fuse("fuse", pass_by("passing_by", searched), async_stage("leg_vector", searched, leg, calls))
+
+    assert through(asked, retrieve) == "answered"
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
         [("vector", Reason.DEADLINE)],
         Status.FAILED,
@@ -138,7 +143,10 @@ def test_nobody_fetches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = found()
     asked.outcome.payloads, asked.deadline = {}, time.monotonic() - 0.001
     nobody: Any = Nobody()
-    assert through(asked, lambda up, calls: fetch("fetch", up, Fetching(nobody, lambda _: 50, BOUNDS), calls)) == "on"
+    assert (
+        through(asked, lambda up, calls: async_stage("fetch", up, Fetching(nobody, lambda _: 50, BOUNDS), calls))
+        == "on"
+    )
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (
         [("fetch", Reason.DEADLINE)],
         Status.PARTIAL,
@@ -151,7 +159,7 @@ def test_nobody_reads_vectors_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = found(recipe="documents")
     asked.deadline = time.monotonic() - 0.001
     comparing = Comparing(cast("Any", Nobody()), "dense", BOUNDS)
-    assert through(asked, lambda up, calls: similarity("similarity", up, comparing, calls)) == "on"
+    assert through(asked, lambda up, calls: async_stage("similarity", up, comparing, calls)) == "on"
     assert asked.outcome.degraded == [("similarity", Reason.DEADLINE)]
     assert caplog.text == ""
 
@@ -165,7 +173,7 @@ def test_nobody_reranks_for_it(reads: Reads, unfetched: bool, caplog: pytest.Log
     if unfetched:
         asked.outcome.payloads = {}
         asked.lose("fetch", Reason.DEADLINE)
-    assert through(asked, lambda up, calls: rerank("rerank", up, Reranking(Nobody(reads), BOUNDS), calls)) == "on"
+    assert through(asked, lambda up, calls: async_stage("rerank", up, Reranking(Nobody(reads), BOUNDS), calls)) == "on"
     assert asked.outcome.degraded[-1] == ("rerank", Reason.DEADLINE)
     assert status_of(asked.asked, asked.outcome) is (Status.PARTIAL if unfetched else Status.UNRANKED)
     assert caplog.text == ""
@@ -175,7 +183,7 @@ def test_fusing_calls_nobody_and_goes_on() -> None:
     """What needs no call is done all the same: the answer has what there is."""
     asked = found()
     asked.deadline, asked.outcome.candidates = time.monotonic() - 1, []
-    assert through(asked, lambda up, calls: fuse("fuse", up)) == "on"
+    assert through(asked, lambda up, calls: sync_stage("fuse", up, fuse_legs)) == "on"
     assert [candidate.id for candidate in asked.outcome.candidates] == ["p0", "p1", "p2"]
 
 
@@ -187,16 +195,16 @@ def test_a_request_whose_time_is_over_is_not_made() -> None:
     backend = Backend()
     outcomes = ran([[Item(0, deadline=-1.0), Item(1), Item(2, deadline=-1.0)]], backend)
     assert backend.calls == [("a", [1])]
-    assert [type(outcomes[number]["a"]) for number in (0, 2)] == [DeadlinePassed] * 2
-    assert outcomes[1] == {"a": "a1"}
+    assert [type(outcomes[number]) for number in (0, 2)] == [DeadlinePassed] * 2
+    assert outcomes[1] == "a1"
 
 
 def test_a_call_is_blamed_only_for_its_own_time() -> None:
     """Cut by the item's deadline it is DeadlinePassed, by the stage's own time-out BackendTimeout, which is no such."""
     hung = ran([[Item(0, deadline=0.02, latency=60), Item(1, latency=60)]], Backend(), Bounds(0.05, 1, 8))
-    assert type(hung[0]["a"]) is DeadlinePassed
-    assert type(hung[1]["a"]) is BackendTimeout
-    assert (hung[0]["a"].reason, hung[1]["a"].reason) == (Reason.DEADLINE, Reason.TIMEOUT)
+    assert type(hung[0]) is DeadlinePassed
+    assert type(hung[1]) is BackendTimeout
+    assert (hung[0].reason, hung[1].reason) == (Reason.DEADLINE, Reason.TIMEOUT)
 
 
 def test_a_clients_own_timeout_at_the_deadline_is_the_deadline() -> None:
@@ -208,4 +216,4 @@ def test_a_clients_own_timeout_at_the_deadline_is_the_deadline() -> None:
         raise BackendTimeout("no answer")
 
     outcomes = ran([[Item(0, deadline=0.02)]], call)
-    assert type(outcomes[0]["a"]) is DeadlinePassed
+    assert type(outcomes[0]) is DeadlinePassed

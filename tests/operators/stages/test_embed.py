@@ -12,7 +12,7 @@ from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.runtime.dispatcher import Bounds, Finished
+from operators.runtime.dispatcher import Bounds
 from operators.stages.embed import Embeddings, needs_embedding
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
@@ -84,7 +84,7 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
     """The vector leg, reflections and a reranker of tokens read it; a chat model's pick, a profile without and a vector
     of the query's own need none. What isn't wanted is no loss where nobody embeds.
     """
-    assert by(tokens=tokens).requests(query(**asked)) == ({"embed": ASKED} if wanted else {})
+    assert by(tokens=tokens).ask(query(**asked)) == (("embed", ASKED) if wanted else None)
     unembedded = admission(unembedded=partial(needs_embedding, tokens=tokens), clock=lambda: 0.0)
     lost = [("embed", Reason.NO_EMBEDDER)] if wanted else []
     assert unembedded(query(**asked)).outcome.degraded == lost
@@ -93,7 +93,7 @@ def test_a_text_is_embedded_for_who_reads_the_vector(asked: dict[str, Any], toke
 def test_a_vector_is_taken_over() -> None:
     """The embedding of the collection's dimension is the query's."""
     vector = Embedding(np.ones(DIMENSION, np.float32))
-    asked = by().finish(Finished(query(), {"embed": vector}))
+    asked = by().on_result(query(), vector)
     assert (asked.retrieval.embedding, asked.outcome.degraded) == (vector, [])
 
 
@@ -106,7 +106,7 @@ def test_a_vector_is_taken_over() -> None:
 )
 def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reason) -> None:
     """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
-    asked = by().finish(Finished(query(), {"embed": outcome}))
+    asked = by().on_result(query(), outcome)
     assert (asked.retrieval.embedding, asked.outcome.degraded) == (None, [("embed", reason)])
 
 
@@ -124,18 +124,18 @@ def test_a_text_is_embedded_once() -> None:
     assert vectors == [9.0, 5.0, 9.0]
     assert embedder.asked == [["some text", "other"]]
     again = query()
-    assert embeddings.requests(again) == {}
+    assert embeddings.ask(again) is None
     assert again.retrieval.embedding is not None
     assert again.retrieval.embedding.vector[0] == 9.0
-    assert embeddings.finish(Finished(again, {})).outcome.degraded == []
+    assert embeddings.on_unasked(again).outcome.degraded == []
 
 
 def test_what_another_namespace_asked_is_not_known() -> None:
     """A text is asked for again by the first query of each namespace: its time tells nothing of the others."""
     embeddings = by(kept=EmbeddingCache(10**6))
     called(embeddings, "some text")
-    assert embeddings.requests(query(namespace="acme")) == {"embed": ("acme", "some text")}
-    assert embeddings.requests(query(namespace="public")) == {}
+    assert embeddings.ask(query(namespace="acme")) == ("embed", ("acme", "some text"))
+    assert embeddings.ask(query(namespace="public")) is None
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -144,12 +144,12 @@ def test_embed_is_a_step_whether_or_not_the_text_was_cached(cached: bool) -> Non
     embeddings = by(kept=EmbeddingCache(10**6))
     asked = query(debug=True)
     found = called(embeddings, "some text")[0] if cached else Embedding(np.ones(DIMENSION, np.float32))
-    outcomes: dict[Any, Any] = {"embed": found} if embeddings.requests(asked) else {}
-    assert bool(outcomes) != cached
-    assert [step.name for step in embeddings.finish(Finished(asked, outcomes)).steps] == ["embed"]
+    assert (embeddings.ask(asked) is None) == cached
+    done = embeddings.on_unasked(asked) if cached else embeddings.on_result(asked, found)
+    assert [step.name for step in done.steps] == ["embed"]
     without = query(debug=True, profile="fast")
-    assert embeddings.requests(without) == {}
-    assert embeddings.finish(Finished(without, {})).steps == []
+    assert embeddings.ask(without) is None
+    assert embeddings.on_unasked(without).steps == []
 
 
 def test_a_refused_text_loses_its_own_vector_alone() -> None:
@@ -172,14 +172,14 @@ def test_nothing_is_kept_without_room() -> None:
     """Without a place to keep them every query's text is asked for."""
     embeddings = by()
     called(embeddings, "some text")
-    assert embeddings.requests(query()) == {"embed": ASKED}
+    assert embeddings.ask(query()) == ("embed", ASKED)
 
 
 def test_a_vector_of_another_dimension_is_not_kept() -> None:
     """It is a loss for the query that asked, and asked for again by the next."""
     embeddings = by(Counting(DIMENSION + 1), kept=EmbeddingCache(10**6))
     called(embeddings, "some text")
-    assert embeddings.requests(query()) == {"embed": ASKED}
+    assert embeddings.ask(query()) == ("embed", ASKED)
 
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:

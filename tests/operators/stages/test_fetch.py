@@ -20,9 +20,9 @@ from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.ranking.candidate import Candidate, union
 from operators.ranking.content import fingerprint
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
-from operators.stages.retrieve import retrieved
+from operators.stages.fuse import take_over
 from schemas.document import CONTENT
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
@@ -46,10 +46,8 @@ def found(*legs: Hits, **event: Any) -> InFlight:
     """A query whose legs found these, not ranked."""
     asked = query(**event)
     names = ("vector", "keyword")
-    outcomes: dict[BatchKey, Found | BackendError] = {
-        (name, "documents"): Found(leg) for name, leg in zip(names, legs, strict=False)
-    }
-    retrieved(Finished(asked, outcomes))
+    asked.retrieval.found = {name: Found(leg) for name, leg in zip(names, legs, strict=False)}
+    take_over(asked)
     asked.outcome.candidates = [
         Candidate(id_, 0.5, payload) for id_, payload in union(list(asked.outcome.legs.values())).items()
     ]
@@ -65,8 +63,8 @@ def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]
     """What the query asks for; then it has that."""
     if not stage.wanted(asked):
         return []
-    [ids] = stage.requests(asked).values()
-    stage.finish(Finished(asked, {BATCH_KEY: {id_: payloads[id_] for id_ in ids if id_ in payloads}}))
+    ids = stage.missing(asked)
+    stage.on_result(asked, {id_: payloads[id_] for id_ in ids if id_ in payloads})
     return ids
 
 
@@ -197,8 +195,8 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
             asked += 1
             if stage.wanted(late):
                 fetches += 1
-                [outcome] = await stage.call(BATCH_KEY, list(stage.requests(late).values()), 30)
-                stage.take(late, outcome)
+                [outcome] = await stage.call(BATCH_KEY, [stage.missing(late)], 30)
+                stage.on_answer(late, outcome)
             served = {id_: payload["written"] for id_, payload in late.outcome.payloads.items()}
             assert all(written >= before[id_] for id_, written in served.items())
             await asyncio.sleep(0)

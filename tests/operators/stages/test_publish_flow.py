@@ -7,12 +7,14 @@ import orjson
 import pytest
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, TestingSource, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.result import result_id
+from operators.runtime.stage import key
 from operators.stages.publish import Finaliser, publish
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
@@ -29,9 +31,9 @@ def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecor
     """What batches become through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
-    up = op.input("in", flow, TestingSource(batches))
+    up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
     op.output("out", publish("publish", up, finaliser()), TestingSink(out))
-    run_main(flow)
+    cli_main(flow)
     return out
 
 

@@ -7,8 +7,8 @@ import pytest
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.stages.fuse import fused
-from operators.stages.rank import ranked
+from operators.stages.fuse import fuse_legs
+from operators.stages.rerank import rank
 from tests.operators.ranking.pools import structured, vector
 from tests.operators.samples import query
 
@@ -25,7 +25,7 @@ def found(**event: Any) -> InFlight:
     lookup = asked.asked.canonical.shape is not Shape.SEARCH
     given = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
     asked.outcome.legs = {given.name: given}
-    asked = fused(asked)
+    asked = fuse_legs(asked)
     asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2}, 3)
     return asked
 
@@ -40,15 +40,15 @@ def test_stages_behind_the_model_take_its_score() -> None:
     of the model's 0, 1, .125 and .4 of the legs' 1, .875, 0 count.
     """
     recent = {"composite": {"relevance": 0.2, "recency": 0.8}}
-    asked = ranked(found(recipe="composite", overrides=recent))
+    asked = rank(found(recipe="composite", overrides=recent))
     assert order(asked) == ["c", "b", "a"]
-    assert order(ranked(found(recipe="hybrid"))) == ["b", "a", "c"]
+    assert order(rank(found(recipe="hybrid"))) == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize("recipe", ["hybrid", "composite", "rrf"])
 def test_a_lookup_keeps_the_order_that_was_asked_for(recipe: str) -> None:
     """Whatever the recipe does with a search, a lookup's documents stay in their order, with their score 0."""
-    asked = ranked(found(text=None, subject="s", recipe=recipe, debug=True))
+    asked = rank(found(text=None, subject="s", recipe=recipe, debug=True))
     assert order(asked) == ["a", "b", "c"]
     assert {each.score for each in asked.outcome.candidates} == {0.0}
     assert "rank" not in [step.name for step in asked.steps]
@@ -56,4 +56,4 @@ def test_a_lookup_keeps_the_order_that_was_asked_for(recipe: str) -> None:
 
 def test_a_recipe_without_a_model_was_ranked_when_it_was_fused() -> None:
     """What a model says has no part in it."""
-    assert order(ranked(found(recipe="vector"))) == ["a", "b", "c"]
+    assert order(rank(found(recipe="vector"))) == ["a", "b", "c"]

@@ -16,9 +16,8 @@ from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
-from operators.runtime.dispatcher import Bounds, Finished
-from operators.stages.rank import ranked
-from operators.stages.rerank import Reranking
+from operators.runtime.dispatcher import Bounds
+from operators.stages.rerank import Reranking, rank
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors, Reason
 from schemas.settings import Profile
 from tests.operators.samples import query
@@ -63,15 +62,17 @@ def by(reads: Reads = "text", **options: Any) -> Reranking:
     return Reranking(Scripted(reads, capacity), BOUNDS, **options)
 
 
-def after(asked: InFlight, outcomes: Mapping[Any, Any], reranking: Reranking | None = None) -> InFlight:
-    """The query once the reranker's outcome is there, and ranked on."""
-    return ranked((reranking or by()).finish(Finished(asked, outcomes)))
+def after(asked: InFlight, outcomes: Mapping[str, Any], reranking: Reranking | None = None) -> InFlight:
+    """The query once the reranker's outcome is there, if it was asked, and ranked on."""
+    stage = reranking or by()
+    return rank(stage.on_result(asked, outcomes["rerank"]) if outcomes else stage.on_unasked(asked))
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
     """What the reranker is asked for the query."""
-    (request,) = reranking.requests(asked).values()
-    return request
+    request = reranking.ask(asked)
+    assert request is not None
+    return request[1]
 
 
 def test_the_first_candidates_are_asked_with_their_texts() -> None:
@@ -97,7 +98,7 @@ def test_nobody_is_asked_without_need(reads: Reads) -> None:
     empty.outcome.candidates = []
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
-        assert by(reads).requests(asked) == {}
+        assert by(reads).ask(asked) is None
         assert after(asked, {}, by(reads)).outcome.degraded == []
         assert not asked.outcome.reranked
 
@@ -109,7 +110,7 @@ def test_what_it_reads_is_lost_with_its_reason(reads: Reads, stage: str) -> None
     asked.lose(stage, Reason.TIMEOUT)
     if stage == "embed":
         asked.retrieval.embedding = None
-    assert by(reads).requests(asked) == {}
+    assert by(reads).ask(asked) is None
     assert after(asked, {}, by(reads)).outcome.degraded == [(stage, Reason.TIMEOUT), ("rerank", Reason.TIMEOUT)]
 
 
@@ -118,7 +119,7 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     asked = fetched()
     asked.lose("embed", Reason.UNAVAILABLE)
     asked.retrieval.embedding = None
-    assert by().requests(asked)
+    assert by().ask(asked)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +130,8 @@ def test_a_collection_without_token_vectors_needs_no_call(reads: Reads, tokens: 
     """Who reads those that the index keeps isn't asked where it can keep none; others are, and are told so."""
     asked = fetched()
     asked.retrieval.capabilities = Capabilities("documents", tokens=tokens)
-    requests = by(reads).requests(asked)
-    assert [request.stored for request in requests.values()] == [tokens] * asks
+    request = by(reads).ask(asked)
+    assert ([] if request is None else [request[1].stored]) == [tokens] * asks
     if not asks:
         unread(after(asked, {}, by(reads)))
 
@@ -153,7 +154,7 @@ def test_a_query_without_tokens_is_no_failure(reads: Reads) -> None:
     """Nobody is asked, the order of the legs stands, nothing is lost, and a warning says why."""
     asked = fetched()
     asked.retrieval.embedding = Embedding(np.ones(3, np.float32), np.zeros((0, 3), np.float32))
-    assert by(reads).requests(asked) == {}
+    assert by(reads).ask(asked) is None
     unread(after(asked, {}, by(reads)), "no_terms: ")
 
 
@@ -161,7 +162,7 @@ def test_one_candidate_needs_no_call() -> None:
     """Nobody judges it: its score stays, and the answer names no reranker."""
     asked = fetched()
     asked.outcome.candidates = [Candidate("a", 0.37)]
-    assert by().requests(asked) == {}
+    assert by().ask(asked) is None
     after(asked, {})
     assert (asked.outcome.candidates, asked.outcome.rerank_scores, asked.outcome.reranked, asked.outcome.degraded) == (
         [Candidate("a", 0.37)],
@@ -184,8 +185,8 @@ def test_documents_are_cut(capacity: Capacity, max_doc_chars: int, text: str) ->
 def test_a_query_that_leaves_no_room_is_not_asked() -> None:
     """A query as long as all that a call may hold can't be judged: the answer says `too_large`."""
     asked, narrow = fetched(), by(capacity=Capacity(chars=20))
-    assert narrow.requests(asked) == {}
-    assert narrow.finish(Finished(asked, {})).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
+    assert narrow.ask(asked) is None
+    assert narrow.on_unasked(asked).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
 
 
 def test_what_is_known_is_not_asked_again() -> None:
@@ -206,7 +207,7 @@ def test_a_comparison_is_not_made_again(said: Scores) -> None:
     """What a model said of candidates that it compared is known for the same candidates alone, `none` too."""
     reranking = by(compares=True, verdicts=VerdictCache(100))
     assert len(requested(reranking, fetched()).documents) == 3
-    reranking.finish(Finished(fetched(), {"rerank": said}))
+    reranking.on_result(fetched(), said)
     again = requested(reranking, fetched())
     assert (dict(again.documents), dict(again.known)) == ({}, said)
     fewer = fetched()
@@ -217,7 +218,7 @@ def test_a_comparison_is_not_made_again(said: Scores) -> None:
 def test_an_omission_is_not_asked_for_again() -> None:
     """A cross-encoder that left out a candidate leaves it out on the next page, too, without a call."""
     reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100))
-    reranking.finish(Finished(fetched(), {"rerank": {"b": 0.5, "a": 0.25}}))
+    reranking.on_result(fetched(), {"b": 0.5, "a": 0.25})
     again = requested(reranking, fetched())
     assert (dict(again.documents), dict(again.known)) == ({}, {"b": 0.5, "a": 0.25})
 
@@ -225,7 +226,7 @@ def test_an_omission_is_not_asked_for_again() -> None:
 @pytest.mark.parametrize(("compares", "reasons"), [(False, [("rerank", Reason.BAD_RESPONSE)]), (True, [])])
 def test_only_a_comparison_finds_nothing_relevant(compares: bool, reasons: list[tuple[str, Reason]]) -> None:
     """No score for any candidate is a verdict of a chat model, and of a cross-encoder a bad response."""
-    asked = by(compares=compares).finish(Finished(fetched(), {"rerank": {}}))
+    asked = by(compares=compares).on_result(fetched(), {})
     assert asked.outcome.degraded == reasons
     assert (asked.outcome.rerank_scores is not None) == compares
 

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from bytewax import operators as op
 from bytewax.dataflow import Dataflow
-from bytewax.testing import TestingSink, run_main
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 
 from operators.clients.failures import REST
 from operators.clients.http.backend import Backend, resilient
@@ -25,13 +26,13 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import async_stage, key, sync_stage
 from operators.stages.backend_stage import Queries
-from operators.stages.rank import rank
-from operators.stages.rerank import Reranking, rerank
+from operators.stages.rerank import Reranking, rank
 from tests.operators.clients.http.serving import answering, backend, json_response
 from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, relevance
-from tests.operators.runtime.flowing import Batches
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.flowing import Sent
+from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import query
 
 TOP: Final = 50
@@ -204,9 +205,10 @@ def through(
     fused = [ranking(one) for one in queries]
     on: list[Queries] = []
     flow = Dataflow("reranking")
-    up = op.input("in", flow, Batches(waves(queries, size), on, pause))
-    op.output("on", rank("rank", rerank("rerank", up, reranking, calls)), TestingSink(on))
-    run_main(flow)
+    up = op.key_on("key", op.input("in", flow, Sent(waves(queries, size), on, pause)), key)
+    reranked = sync_stage("rank", async_stage("rerank", up, reranking, calls), rank)
+    op.output("on", op.key_rm("batches", reranked), TestingSink(on))
+    cli_main(flow)
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before in zip(queries, fused, strict=True):
         said = one.outcome.rerank_scores

@@ -64,9 +64,9 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.left: dict[str, Any] = {}
         self.requests: dict[str, RerankRequest] = {}
         capacity = Capacity(queries=3, documents=4, apart="namespace")
-        self.dispatcher: Dispatcher[str, RerankRequest, Scores] = Dispatcher(
+        self.dispatcher: Dispatcher[RerankRequest, Scores] = Dispatcher(
             cast("EventLoopThread", self.turned),
-            lambda name: {"rerank": self.requests[name]},
+            lambda name: ("rerank", self.requests[name]),
             self.call,
             self.deadlines.__getitem__,
             Bounds(1000, 1, 2),
@@ -123,7 +123,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         """
         for finished in self.dispatcher.drain():
             assert finished.item not in self.left
-            outcome = self.left[finished.item] = finished.outcomes["rerank"]
+            outcome = self.left[finished.item] = finished.outcome
             if isinstance(outcome, BackendTimeout):
                 assert self.deadlines[finished.item] < math.inf
             elif isinstance(outcome, BackendError):

@@ -5,7 +5,6 @@ import pytest
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.query.backend_answers import PartialScores, Scores
 from operators.query.result import result, status_of
-from operators.runtime.dispatcher import Finished
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.stages.test_rerank import after, by, fetched, requested
@@ -57,5 +56,5 @@ def test_a_known_score_behind_a_gap_is_not_used() -> None:
 def test_a_part_is_not_kept_as_a_verdict() -> None:
     """What was not read is asked for again: it was not left out."""
     reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100))
-    reranking.finish(Finished(fetched(), {"rerank": partly({"a": 0.5, "b": 0.25}, "c")}))
+    reranking.on_result(fetched(), partly({"a": 0.5, "b": 0.25}, "c"))
     assert len(requested(reranking, fetched()).documents) == 3

@@ -12,11 +12,11 @@ from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.result import status_of
-from operators.runtime.dispatcher import Bounds, Finished
+from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.stages.fuse import fused
-from operators.stages.rank import rank, ranked
-from operators.stages.rerank import Reranking, rerank
+from operators.runtime.stage import async_stage, sync_stage
+from operators.stages.fuse import fuse_legs
+from operators.stages.rerank import Reranking, rank
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import Status
@@ -26,7 +26,7 @@ from tests.operators.clients.chat.servers import HEADERS, OpenAI, openai
 from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.ranking.pools import scores, vector
 from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import decoder, message
 
 ON = {"enabled": True, "top_k": 3}
@@ -106,16 +106,25 @@ def query(offset: int = 0, **event: Any) -> InFlight:
     """A query whose vector leg found a to d, fused and fetched."""
     asked = DECODER(message({"query_id": f"q{offset}", "text": "the cat", "recipe": "picking", **event}, offset))
     asked.outcome.legs = {"vector": vector(*FUSED)}
-    asked = fused(asked)
+    asked = fuse_legs(asked)
     asked.outcome.payloads = {name: {"text": text} for name, text in TEXTS.items()}
     return asked
+
+
+def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
+    """What the reranker is asked for the query."""
+    request = reranking.ask(asked)
+    assert request is not None
+    return request[1]
 
 
 def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
     """Run the queries through both stages: all of them go on."""
     left = items(
         [asked],
-        lambda up: rerank("pick", rank("rank", rerank("rerank", up, both.rerank, calls)), both.pick, calls),
+        lambda up: async_stage(
+            "pick", sync_stage("rank", async_stage("rerank", up, both.rerank, calls), rank), both.pick, calls
+        ),
     )
     assert sorted(each.asked.canonical.query_id for each in left) == [each.asked.canonical.query_id for each in asked]
 
@@ -161,15 +170,14 @@ def test_nobody_reranks_without_need(recipe: str) -> None:
     for asked in (empty, textless, query(recipe=recipe, reflections_only=True)):
         assert BOTH.of(asked) is None
         for stage in BOTH.built:
-            assert stage.requests(asked) == {}
-            assert stage.finish(Finished(asked, {})).outcome.degraded == []
+            assert stage.ask(asked) is None
+            assert stage.on_unasked(asked).outcome.degraded == []
 
 
 def test_each_gets_its_own_queries() -> None:
     """The chat model gets the first `top_k` texts, in their order, and nothing of the reranker's queries."""
-    (request,) = BOTH.pick.requests(query()).values()
-    (whole,) = BOTH.rerank.requests(query(recipe="reranked")).values()
-    assert BOTH.rerank.requests(query()) == BOTH.pick.requests(query(recipe="reranked")) == {}
+    request, whole = requested(BOTH.pick, query()), requested(BOTH.rerank, query(recipe="reranked"))
+    assert BOTH.rerank.ask(query()) is BOTH.pick.ask(query(recipe="reranked")) is None
     assert dict(request.documents) == {name: TEXTS[name] for name in "abc"}
     assert list(request.documents) == list("abc")
     assert dict(whole.documents) == TEXTS
@@ -183,23 +191,23 @@ def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker, reads: bool) 
     assert both.rerank.reads_tokens is reads
     lost = query()
     lost.lose("embed", Reason.TIMEOUT)
-    assert both.pick.requests(lost)
-    assert bool(both.rerank.requests(query(recipe="reranked"))) == (reranker is RERANKER)
+    assert both.pick.ask(lost)
+    assert bool(both.rerank.ask(query(recipe="reranked"))) == (reranker is RERANKER)
 
 
 def test_a_pick_without_texts_is_lost() -> None:
     """What couldn't be fetched can't be read: the fused order stands, with the reason."""
     asked = query()
     asked.lose("fetch", Reason.UNAVAILABLE)
-    assert BOTH.pick.requests(asked) == {}
-    assert BOTH.pick.finish(Finished(asked, {})).outcome.degraded[-1] == ("rerank", Reason.UNAVAILABLE)
+    assert BOTH.pick.ask(asked) is None
+    assert BOTH.pick.on_unasked(asked).outcome.degraded[-1] == ("rerank", Reason.UNAVAILABLE)
     assert scores(asked.outcome.candidates) == FUSED
 
 
 @pytest.mark.parametrize("rerank_scores", [{"b": 1.0}, {}])
 def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked if that changed something."""
-    asked = BOTH.pick.finish(Finished(query(), {"rerank": rerank_scores}))
+    asked = BOTH.pick.on_result(query(), rerank_scores)
     assert asked.outcome.reranked == bool(rerank_scores)
     assert asked.outcome.rerank_scores == ("chat", rerank_scores, 3, False)
     assert asked.outcome.degraded == []
@@ -207,7 +215,7 @@ def test_a_selection_is_said(rerank_scores: Scores) -> None:
 
 def test_a_failed_pick_leaves_the_fused_order() -> None:
     """A lost model moves nothing, and the answer is unranked."""
-    asked = BOTH.pick.finish(Finished(query(), {"rerank": BackendTimeout("late")}))
+    asked = BOTH.pick.on_result(query(), BackendTimeout("late"))
     assert scores(asked.outcome.candidates) == FUSED
     assert (asked.outcome.rerank_scores, asked.outcome.reranked, status_of(asked.asked, asked.outcome)) == (
         None,
@@ -285,6 +293,6 @@ def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[st
     """Where the configured reranker is a chat model that picks, its pick moves one and drops nobody."""
     asked = query(recipe="reranked")
     selecting = Reranking(PICKER, BOUNDS, selects=True)
-    ranked(selecting.finish(Finished(asked, {"rerank": rerank_scores})))
+    rank(selecting.on_result(asked, rerank_scores))
     assert scores(asked.outcome.candidates)[0] == first
     assert len(asked.outcome.candidates) == len(FUSED)

@@ -16,11 +16,11 @@ from operators.query.syntax.expression import parse
 from operators.query.terms import SparseVector
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.stages.apart import Apart, Apartness
+from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.fetch import Fetching
-from operators.stages.retrieve import Retriever, retrieved
-from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, Reason
+from operators.stages.fuse import take_over
+from operators.stages.leg import Apart, Apartness, Leg
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
 from tests.operators.samples import SIGNALS, query
@@ -39,6 +39,12 @@ def embedded(**event: Any) -> InFlight:
     asked.retrieval.embedding = Embedding(np.ones(3, np.float32))
     asked.retrieval.terms = SparseVector([7], [1.0])
     return asked
+
+
+def after(asked: InFlight, found: Mapping[tuple[str, str], Found | BackendError]) -> InFlight:
+    """The query once its legs have given this."""
+    asked.retrieval.found = {leg: outcome for (leg, _), outcome in found.items()}
+    return take_over(asked)
 
 
 def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
@@ -77,12 +83,12 @@ def test_an_embedding_without_a_direction_is_not_searched_with() -> None:
     asked = embedded()
     asked.retrieval.embedding = Embedding(np.zeros(3, np.float32))
     assert VECTOR not in SEARCHES(asked)
-    assert retrieved(Finished(asked, {KEYWORD: Found(FOUND)})).outcome.degraded == []
+    assert after(asked, {KEYWORD: Found(FOUND)}).outcome.degraded == []
 
 
 def test_a_lost_leg_is_not_an_empty_one() -> None:
     """A leg that failed says why; one that found nothing is ok and has no candidates."""
-    asked = retrieved(Finished(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))}))
+    asked = after(embedded(), {VECTOR: BackendTimeout("late"), KEYWORD: Found(Hits([], [], []))})
     assert (asked.outcome.legs["vector"].status, asked.outcome.legs["vector"].reason) == (
         LegStatus.TIMEOUT,
         Reason.TIMEOUT,
@@ -94,7 +100,7 @@ def test_a_lost_leg_is_not_an_empty_one() -> None:
 
 def test_what_a_leg_says_of_its_hits_is_a_warning() -> None:
     """The caller hears it."""
-    asked = retrieved(Finished(embedded(), {KEYWORD: Found(FOUND, warnings=("not all",))}))
+    asked = after(embedded(), {KEYWORD: Found(FOUND, warnings=("not all",))})
     assert asked.outcome.warnings == ["not all"]
 
 
@@ -110,13 +116,15 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended = embedded()
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
-    retriever = Retriever(client, SEARCHES, SIGNALS.tracer, Bounds(1, 9, 1), TermIdf(client))
-    key, apart = KEYWORD, (*KEYWORD, "apart")
-    keywords = [retriever.requests(asked) for asked in (embedded(), open_ended, embedded())]
-    assert [key in each for each in keywords] == [True, False, True]
-    before, after = asyncio.run(retriever(key, [keywords[0][key], keywords[2][key]], 5.0))
-    [lost] = asyncio.run(retriever(apart, [keywords[1][apart]], 5.0))
-    assert before == after == Found(Hits([], [], [], []))
+    leg = Leg("keyword", client, SIGNALS.tracer, Bounds(1, 9, 1), TermIdf(client))
+    asked = [embedded(), open_ended, embedded()]
+    for each in asked:
+        each.retrieval.searches = SEARCHES(each)
+    (key, first), (apart, counted), (same, last) = map(leg.ask, asked)
+    assert (key, apart, same) == (KEYWORD, (*KEYWORD, "apart"), KEYWORD)
+    before, behind = asyncio.run(leg.call(key, [first, last], 5.0))
+    [lost] = asyncio.run(leg.call(apart, [counted], 5.0))
+    assert before == behind == Found(Hits([], [], [], []))
     assert isinstance(lost, BackendUnavailable)
 
 
@@ -130,16 +138,9 @@ def test_a_search_that_counts_first_is_in_no_other_searchs_call() -> None:
         assert together.select(Waiting(each, 0, 1) for each in waiting) == [1] * taken
 
 
-def test_what_was_found_apart_is_the_legs() -> None:
-    """With what it has to say."""
-    apart: dict[BatchKey, Any] = {(*KEYWORD, "apart"): Found(FOUND, warnings=("not all",))}
-    asked = retrieved(Finished(embedded(), apart))
-    assert (asked.outcome.legs["keyword"].ids, asked.outcome.warnings) == (["a", "b"], ["not all"])
-
-
 def test_all_legs_lost_is_failed() -> None:
     """With every leg lost the query is answered at once, as failed."""
-    asked = retrieved(Finished(embedded(), {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")}))
+    asked = after(embedded(), {VECTOR: BackendUnavailable("down"), KEYWORD: BackendBadResponse("what?")})
     assert asked.outcome.failed
     assert asked.answered
 
@@ -148,7 +149,7 @@ def test_a_lost_embedding_and_no_terms_is_failed() -> None:
     """Where meaning couldn't be searched and there were no words to search by, nothing was asked: failed, not empty."""
     asked = query(text="the")
     asked.lose("embed", Reason.TIMEOUT)
-    retrieved(Finished(asked, {}))
+    after(asked, {})
     assert asked.outcome.failed
     assert asked.outcome.legs["vector"].reason is Reason.TIMEOUT
     assert asked.outcome.legs["keyword"].reason is Reason.NO_TERMS
@@ -158,7 +159,7 @@ def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
     """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
     asked = embedded()
     asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
-    FETCHING.finish(Finished(asked, {("fetch", "documents"): {"a": {"text": "x"} | OWN, "c": {"text": "y"} | OWN}}))
+    FETCHING.on_result(asked, {"a": {"text": "x"} | OWN, "c": {"text": "y"} | OWN})
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "c", "d"]
     assert asked.outcome.degraded == []
 
@@ -167,7 +168,7 @@ def test_a_failed_fetch_leaves_the_candidates() -> None:
     """Without texts the order is still an answer, and says what it lacks."""
     asked = embedded()
     asked.outcome.candidates = [Candidate("a", 0.5)]
-    FETCHING.finish(Finished(asked, {("fetch", "documents"): BackendUnavailable("down")}))
+    FETCHING.on_result(asked, BackendUnavailable("down"))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a"]
     assert asked.outcome.degraded == [("fetch", Reason.UNAVAILABLE)]
 
@@ -175,7 +176,7 @@ def test_a_failed_fetch_leaves_the_candidates() -> None:
 def test_a_collection_without_context_answers_by_the_other_legs() -> None:
     """The context legs of the recipe are skipped, with a reason and one warning, and nothing is lost."""
     asked = embedded(recipe="conversation")
-    done = retrieved(Finished(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)}))
+    done = after(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
     reasons = {name: (leg.status, leg.reason) for name, leg in done.outcome.legs.items()}
     assert reasons["vector_context"] == reasons["keyword_context"] == (LegStatus.SKIPPED, Reason.NO_CONTEXT)
     assert [said.split(":")[0] for said in done.outcome.warnings] == ["no_context"]
@@ -184,6 +185,6 @@ def test_a_collection_without_context_answers_by_the_other_legs() -> None:
 
 def test_recipes_without_context_say_nothing_of_it() -> None:
     """Their legs are listed as before."""
-    done = retrieved(Finished(embedded(), {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)}))
+    done = after(embedded(), {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
     assert set(done.outcome.legs) == {"vector", "keyword"}
     assert not done.outcome.warnings

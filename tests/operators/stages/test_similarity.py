@@ -17,9 +17,9 @@ from operators.indexing.collection import ensure
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
-from operators.runtime.dispatcher import Bounds, Finished
-from operators.stages.rank import ranked
-from operators.stages.similarity import Comparing
+from operators.runtime.dispatcher import Bounds
+from operators.stages.fetch import Comparing
+from operators.stages.rerank import rank
 from schemas.errors import BackendUnavailable, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import QdrantSettings
@@ -78,22 +78,22 @@ def test_the_vectors_are_read(client: QdrantClient) -> None:
 def test_only_the_first_candidates_are_asked_for() -> None:
     """As many as the recipe's stages compare at most."""
     few = Recipe.parse("few", {"stages": ["score", {"feedback": {"candidates": 2}}, {"smoothing": {"candidates": 3}}]})
-    assert comparing().requests(asked(few)) == {BATCH_KEY: IDS[:3]}
-    assert comparing().requests(asked()) == {BATCH_KEY: IDS}
+    assert comparing().ask(asked(few)) == (BATCH_KEY, IDS[:3])
+    assert comparing().ask(asked()) == (BATCH_KEY, IDS)
 
 
 @pytest.mark.parametrize("given", [asked(SHIPPED["hybrid"]), asked(ids=IDS[:1]), asked(ids=[])])
 def test_nothing_is_asked_where_nothing_is_compared(given: InFlight) -> None:
     """Neither for a recipe without such a stage, nor for a candidate alone."""
     assert not comparing().wanted(given)
-    assert comparing().requests(given) == {}
+    assert comparing().ask(given) is None
 
 
 def test_without_the_vectors_the_order_before_stays() -> None:
     """The answer says that the similarity is lost, and the stages that need it pass the candidates on."""
     given = asked()
-    comparing().finish(Finished(given, {BATCH_KEY: BackendUnavailable("down")}))
-    ranked(given)
+    comparing().on_result(given, BackendUnavailable("down"))
+    rank(given)
     assert given.outcome.degraded == [("similarity", Reason.UNAVAILABLE)]
     assert [candidate.id for candidate in given.outcome.candidates] == IDS
 
@@ -103,6 +103,6 @@ def test_with_the_vectors_the_order_is_another() -> None:
     given = asked(ids=IDS[:3])
     vectors = {IDS[0]: [1, 0], IDS[1]: [-1, 0.1], IDS[2]: [1, 0.1]}
     arrays = {id_: np.array(vector, np.float16) for id_, vector in vectors.items()}
-    comparing().finish(Finished(given, {BATCH_KEY: arrays}))
-    ranked(given)
+    comparing().on_result(given, arrays)
+    rank(given)
     assert [candidate.id for candidate in given.outcome.candidates] == [IDS[0], IDS[2], IDS[1]]

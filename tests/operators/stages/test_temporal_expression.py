@@ -25,7 +25,7 @@ from schemas.settings.ranking import PROFILES
 from tests.operators.clients.chat.servers import HEADERS, OpenAI, always, openai, openai_answer
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import decoder, message
 
 NOW = "2024-03-01T12:00:00Z"

@@ -8,7 +8,7 @@ from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
-from operators.runtime.stage import applied
+from operators.runtime.stage import run_step
 from operators.stages.publish import Publisher
 from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace, batch_span
@@ -197,7 +197,7 @@ def test_a_query_that_becomes_a_dead_letter_keeps_its_trace(recorded: Recorded) 
 
     asked = decoder(recorded.tracer)(message({"query_id": "q", "text": CANARY}, headers=(TRACEPARENT,)))
     asked.trace.child("embed", time.monotonic(), {})
-    (rejected,) = applied("lookup", [asked], failing, lambda query: query)
+    (rejected,) = run_step("lookup", [asked], failing)
     assert isinstance(rejected, Rejected)
     (record,) = way_out(signals=signals(recorded.tracer), tells=False).refuse(rejected)
     assert record.trace is not None

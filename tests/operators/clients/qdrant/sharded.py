@@ -15,8 +15,7 @@ from operators.query.in_flight import Found
 from operators.query.search_bodies import Search, Searches
 from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.stages.apart import Apart
-from operators.stages.retrieve import Retriever
+from operators.stages.leg import Apart, Leg
 from schemas.errors import BackendError
 from schemas.result import KEYWORD
 from schemas.settings import QdrantSettings
@@ -65,13 +64,13 @@ class Searched:
         for each in made:
             each.collection = self.collection
         writer = Writer(self.qdrant, self.settings.vectors, self.settings.context, self.catalogue, TIMEOUT)
-        assert await writer("documents", made, TIMEOUT) == [None] * len(made)
+        assert await writer.call("documents", made, TIMEOUT) == [None] * len(made)
 
     async def ask(self, *texts: str, watermark: tuple[str, ...] | None = None, **event: Any) -> list[Any]:
         """What the keyword leg finds, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
-        retriever = Retriever(self.qdrant, searches, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
+        leg = Leg(KEYWORD, self.qdrant, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
         asked: list[tuple[BatchKey, Search | Apart]] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
@@ -81,12 +80,12 @@ class Searched:
             each.cache.watermark = watermark
             search = searches(each)[KEYWORD, "documents"]
             assert isinstance(search, Search)
-            asked.append(retriever.placed((KEYWORD, self.collection), search))
+            asked.append(leg.place(self.collection, search))
         # As the stage makes calls: all that go together in one, and one for each of the others.
         together = [search for _, search in asked if isinstance(search, Search)]
         batches: Calls = [((KEYWORD, self.collection), together)] if together else []
         alone: Calls = [(key, [search]) for key, search in asked if isinstance(search, Apart)]
-        answers = await asyncio.gather(*(retriever(key, batch, TIMEOUT) for key, batch in [*batches, *alone]))
+        answers = await asyncio.gather(*(leg.call(key, batch, TIMEOUT) for key, batch in [*batches, *alone]))
         found = iter(answers[0] if together else ())
         others = iter(answers[len(batches) :])
         return [_ranking(next(found) if isinstance(each, Search) else next(others)[0]) for _, each in asked]

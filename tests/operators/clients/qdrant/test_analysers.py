@@ -177,7 +177,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
     async def ask(client: QdrantClient) -> list[int]:
         await ensure(client, settings, TIMEOUT)
         writer = Writer(client, settings.vectors, settings.context, Catalogue(client, settings), TIMEOUT)
-        assert await writer("documents", [made("documents"), made("other")], 0.0) == [None, None]
+        assert await writer.call("documents", [made("documents"), made("other")], 0.0) == [None, None]
         counts = []
         for collection in ("documents", "other"):
             terms = Bm25(Bm25Parameters()).query("running")

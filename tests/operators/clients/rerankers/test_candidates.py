@@ -15,7 +15,7 @@ from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import Waiting
-from operators.runtime.batching.request import Request
+from operators.runtime.batching.request import PendingRequest
 from schemas.errors import BackendUnavailable
 from schemas.recipes.stages import Rerank
 
@@ -41,7 +41,7 @@ def calls(capacity: Capacity, requests: list[RerankRequest]) -> list[list[Rerank
     batching = Candidates(capacity)
     backlog = Backlog[RerankRequest, Scores](batching, 0)
     for request in requests:
-        backlog.put(Request(request, math.inf, batching.units(request)))
+        backlog.put(PendingRequest(request, math.inf, batching.units(request)))
     return [
         [batching.part(each.request.query, each.start, each.stop) for each in slices]
         for slices in iter(lambda: backlog.take(0.0), [])
@@ -165,7 +165,7 @@ def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacit
     outcomes = [{id_: kept[id_] for id_ in part.documents if id_ in kept} for part in parts]
 
     def merged(outcomes: list[dict[str, float]]) -> list[Candidate]:
-        said = ModelScores(Candidates(capacity).merged(request, outcomes), len(fused))
+        said = ModelScores(Candidates(capacity).combine(request, outcomes), len(fused))
         candidates = [Candidate(each.id, each.score) for each in fused]
         return rerank(candidates, Rerank(weight=weight), Run(Facts(), model=said))
 
@@ -178,8 +178,8 @@ def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacit
 def test_known_scores_are_part_of_the_verdict() -> None:
     """What needed no call is merged with what did."""
     request = RerankRequest("q", {"c": "x"}, "c", "n", known={"a": 0.5})
-    assert Candidates(Capacity()).merged(request, [{"c": 1.0}]) == {"a": 0.5, "c": 1.0}
-    assert Candidates(Capacity()).merged(request, [{}]) == {"a": 0.5}
+    assert Candidates(Capacity()).combine(request, [{"c": 1.0}]) == {"a": 0.5, "c": 1.0}
+    assert Candidates(Capacity()).combine(request, [{}]) == {"a": 0.5}
 
 
 def test_a_part_ends_before_the_first_document_that_was_not_read() -> None:

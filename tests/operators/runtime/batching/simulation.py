@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import Request, Slice
+from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendTimeout
 
 LATE = BackendTimeout("late")
@@ -48,7 +48,7 @@ class Simulation:
     takes: Callable[[int], float]
     least: int | None = 2
     calls: list[int] = field(default_factory=list)
-    _live: dict[Request[str, str], Arrival] = field(default_factory=dict)
+    _live: dict[PendingRequest[str, str], Arrival] = field(default_factory=dict)
     _under_way: list[Call] = field(default_factory=list)
     _depths: dict[Arrival, int] = field(default_factory=dict)
     _events: list[tuple[float, int, Callable[[float], None]]] = field(default_factory=list)
@@ -68,18 +68,20 @@ class Simulation:
         heapq.heappush(self._events, (when, next(self._numbers), happens))
 
     def _come(self, each: Arrival, now: float) -> None:
-        request: Request[str, str] = Request(each.tenant * each.units, now + each.timeout, each.units, each.tenant)
+        request: PendingRequest[str, str] = PendingRequest(
+            each.tenant * each.units, now + each.timeout, each.units, each.tenant
+        )
         self._live[request] = each
         self.backlog.put(request)
         self._at(request.deadline, lambda now: self._cut(request, request.answered, now))
 
-    def _cut(self, request: Request[str, str], units: int, now: float) -> None:
+    def _cut(self, request: PendingRequest[str, str], units: int, now: float) -> None:
         if request in self._live:
-            self.backlog.cut(request, units if self.least is not None and units >= self.least else 0, LATE)
+            self.backlog.truncate(request, units if self.least is not None and units >= self.least else 0, LATE)
             if request.complete:
                 self._leave(request, now)
 
-    def _leave(self, request: Request[str, str], now: float) -> None:
+    def _leave(self, request: PendingRequest[str, str], now: float) -> None:
         self._depths[self._live.pop(request)] = request.answered
         for call in self._under_way:
             if not call.ended and not any(each.request in self._live for each in call.slices):
@@ -88,7 +90,7 @@ class Simulation:
 
     def _fill(self, now: float) -> None:
         while True:
-            for request in self.backlog.hopeless(now):
+            for request in self.backlog.expired(now):
                 self._cut(request, request.taken, now)
             slices = self.backlog.take(now)
             if not slices:

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.call_times import LATEST_CALLS
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.batching.request import Request, Slice
+from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendError, BackendUnavailable
 
-One = Request[str, str]
+One = PendingRequest[str, str]
 LOST = BackendUnavailable("down")
 
 
@@ -49,7 +49,7 @@ class Slices:
         """Those characters."""
         return query[start:stop]
 
-    def merged(self, query: str, outcomes: Sequence[str]) -> str:
+    def combine(self, query: str, outcomes: Sequence[str]) -> str:
         """All of them."""
         return "".join(outcomes)
 
@@ -65,7 +65,7 @@ def whole(max_batch: int = 64, max_concurrency: int = 1) -> Backlog[str, str]:
 
 def request(name: str, deadline: float = math.inf, units: int = 1) -> One:
     """A request by name."""
-    return Request(name, deadline, units)
+    return PendingRequest(name, deadline, units)
 
 
 def names(slices: Sequence[Slice[str, str]]) -> list[str]:
@@ -130,8 +130,8 @@ def test_what_is_withdrawn_is_not_sent() -> None:
     divided = request("abcd", units=4)
     backlog.put(divided)
     assert len(backlog.take(0.0)) == 1
-    backlog.cut(divided, 0, LOST)
-    backlog.cut(divided, 0, LOST)
+    backlog.truncate(divided, 0, LOST)
+    backlog.truncate(divided, 0, LOST)
     assert backlog.take(0.0) == []
 
 
@@ -141,8 +141,8 @@ def test_past_deadlines_are_hopeless() -> None:
     late, early = request("late", 1.0), request("early", 1.1)
     backlog.put(late)
     backlog.put(early)
-    assert backlog.hopeless(1.0) == [late]
-    backlog.cut(late, 0, LOST)
+    assert backlog.expired(1.0) == [late]
+    backlog.truncate(late, 0, LOST)
     assert names(backlog.take(0.0)) == ["early"]
 
 
@@ -158,7 +158,7 @@ def test_what_the_quickest_call_would_be_too_slow_for_is_hopeless() -> None:
     short, long = request("short", 10.2), request("long", 10.21)
     backlog.put(short)
     backlog.put(long)
-    assert backlog.hopeless(10.0) == [short]
+    assert backlog.expired(10.0) == [short]
 
 
 def test_an_idle_backend_may_have_become_quicker() -> None:
@@ -168,7 +168,7 @@ def test_an_idle_backend_may_have_become_quicker() -> None:
     backlog.take(0.0)
     backlog.freed(1, 5.0)
     backlog.put(request("short", 11.0))
-    assert backlog.hopeless(10.0) == []
+    assert backlog.expired(10.0) == []
     assert names(backlog.take(0.0)) == ["short"]
 
 
@@ -183,7 +183,7 @@ def test_what_was_quick_long_ago_is_forgotten() -> None:
     backlog.take(0.0)
     hopeless = request("hopeless", 11.0)
     backlog.put(hopeless)
-    assert backlog.hopeless(10.0) == [hopeless]
+    assert backlog.expired(10.0) == [hopeless]
 
 
 def test_a_failed_call_says_nothing_of_speed() -> None:
@@ -195,7 +195,7 @@ def test_a_failed_call_says_nothing_of_speed() -> None:
     backlog.put(request("under way"))
     backlog.take(0.0)
     backlog.put(request("short", 10.01))
-    assert backlog.hopeless(10.0) == []
+    assert backlog.expired(10.0) == []
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -220,14 +220,14 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(units=st.integers(1, 12), timeout=st.integers(1, 20), tenant=st.sampled_from("xy"))
     def come(self, units: int, timeout: int, tenant: str) -> None:
         """A request comes."""
-        self.requests.append(Request(tenant * units, self.now + timeout, units, tenant))
+        self.requests.append(PendingRequest(tenant * units, self.now + timeout, units, tenant))
         self.backlog.put(self.requests[-1])
 
     @rule()
     def call(self) -> None:
         """A call is made, if one may be."""
-        for late in self.backlog.hopeless(self.now):
-            self.backlog.cut(late, 0, LOST)
+        for late in self.backlog.expired(self.now):
+            self.backlog.truncate(late, 0, LOST)
             self.given_up.add(id(late))
         waiting = [each for each in self.requests if each.taken < each.units]
         busy = len(self.calls)
@@ -251,7 +251,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.backlog.freed(sum(each.stop - each.start for each in slices), None if fails else took / 4)
         for each in slices:
             if fails:
-                self.backlog.cut(each.request, 0, LOST)
+                self.backlog.truncate(each.request, 0, LOST)
                 self.given_up.add(id(each.request))
             else:
                 each.request.answer(each, each.request.query[each.start : each.stop])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.bisection import divided
+from operators.runtime.batching.policy import divided
 
 
 @given(st.lists(st.integers()), st.integers(0, 8), st.none() | st.integers(0, 10))

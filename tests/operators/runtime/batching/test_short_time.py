@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import Request, Slice
+from operators.runtime.batching.request import PendingRequest, Slice
 from tests.operators.runtime.batching.simulation import LATE, Arrival, Simulation
 from tests.operators.runtime.batching.test_backlog import Slices
 
@@ -38,9 +38,9 @@ def learnt(took: float, *, busy: bool = True, least: int | None = 2, divides: bo
     return made
 
 
-def request(tenant: str, deadline: float, units: int = UNITS) -> Request[str, str]:
+def request(tenant: str, deadline: float, units: int = UNITS) -> PendingRequest[str, str]:
     """A request of a tenant."""
-    return Request(tenant[:1] * units, deadline, units, tenant)
+    return PendingRequest(tenant[:1] * units, deadline, units, tenant)
 
 
 def taken(slices: Sequence[Slice[str, str]]) -> dict[str, int]:
@@ -79,7 +79,7 @@ def test_little_time_is_not_hopeless() -> None:
     late, soon = request("late", 0.019), request("soon", 0.03)
     known.put(late)
     known.put(soon)
-    assert known.hopeless(0.0) == [late]
+    assert known.expired(0.0) == [late]
 
 
 def test_what_is_never_shortened_is_all_or_nothing() -> None:
@@ -88,8 +88,8 @@ def test_what_is_never_shortened_is_all_or_nothing() -> None:
     short, long = request("short", 0.49), request("long", 0.51)
     known.put(short)
     known.put(long)
-    assert known.hopeless(0.0) == [short]
-    known.cut(short, 0, LATE)
+    assert known.expired(0.0) == [short]
+    known.truncate(short, 0, LATE)
     assert taken(known.take(0.0)) == {"long": 50}
 
 

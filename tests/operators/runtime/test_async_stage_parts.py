@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.errors import BackendBadResponse
-from tests.operators.runtime.test_async_io_slices import Backend, Item, ran
+from tests.operators.runtime.test_async_stage_slices import Backend, Item, ran
 
 
 @pytest.mark.parametrize(("fault", "reason"), [("wrong", "bad_response"), ("broken", "unavailable")])

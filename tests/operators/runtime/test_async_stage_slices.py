@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.runtime.async_io import async_io
 from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.stage import async_stage
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 from tests.operators.runtime.batching.test_backlog import Slices
-from tests.operators.runtime.flowing import items, kept
-from tests.operators.runtime.test_async_io import looping
+from tests.operators.runtime.flowing import Asking, items
+from tests.operators.runtime.test_async_stage import looping
 
 LANE = "a"
 UNITS = "abcdefghijklmnopqrstuvwxyz"
@@ -115,24 +115,17 @@ def ran(
             yield batch
 
     with looping() as calls:
-        bounds = Bounds(timeout, 1, max_concurrency)
-        finished = items(
-            noted(),
-            lambda up: async_io(
-                "io",
-                up,
-                calls,
-                lambda item: {LANE: item.text},
-                backend,
-                lambda item: item.deadline,
-                bounds,
-                kept,
-                batching=Slices(size, least=least),
-                load=reports,
-            ),
+        asking = Asking(
+            lambda item: (LANE, item.text),
+            backend,
+            Bounds(timeout, 1, max_concurrency),
+            lambda item: item.deadline,
+            policy=Slices(size, least=least),
+            measures=reports,
         )
+        finished = items(noted(), lambda up: async_stage("asking", up, asking, calls))
     assert sorted(each.item.text for each in finished) == sorted(seen)
-    return {each.item.text: each.outcomes[LANE] for each in finished}
+    return {each.item.text: each.outcome for each in finished}
 
 
 def test_parts_are_merged_in_their_order() -> None:

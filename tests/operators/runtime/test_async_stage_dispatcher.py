@@ -50,15 +50,15 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
     lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {lane_of[item]: item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    dispatcher: Dispatcher[int, int] = Dispatcher(
+        calls, lambda item: (lane_of[item], item), gate, lambda _: math.inf, WIDE, Whole(64)
     )
     for item in lane_of:
         dispatcher.submit([item])
     until(lambda: len(gate.calls) == 2)
     assert gate.calls == [("a", [1]), ("b", [3])]
     gate.open = True
-    finished: list[Finished[int, int]] = []
+    finished: list[Finished[int]] = []
 
     def drained() -> bool:
         finished.extend(dispatcher.drain())
@@ -67,9 +67,7 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
     until(drained)
     calls.close()
     assert sorted(gate.calls[2:]) == [("a", [2, 4]), ("b", [5, 6])]
-    assert {done.item: done.outcomes for done in finished} == {
-        item: {batch_key: -item} for item, batch_key in lane_of.items()
-    }
+    assert {done.item: done.outcome for done in finished} == {item: -item for item in lane_of}
 
 
 def test_whatever_finishes_wakes_the_process() -> None:
@@ -78,23 +76,23 @@ def test_whatever_finishes_wakes_the_process() -> None:
     calls, gate = EventLoopThread(wakeup), Gate()
     deadlines = {2: -1.0}
 
-    def dispatching(*, asks: bool = True) -> Dispatcher[int, int, int]:
+    def dispatching(*, asks: bool = True) -> Dispatcher[int, int]:
         return Dispatcher(
             calls,
-            lambda item: {"a": item} if asks else {},
+            lambda item: ("a", item) if asks else None,
             gate,
             lambda item: deadlines.get(item, math.inf),
             WIDE,
             Whole(64),
         )
 
-    def woken(dispatcher: Dispatcher[int, int, int], item: int) -> None:
+    def woken(dispatcher: Dispatcher[int, int], item: int) -> None:
         before = wakeup.times
         dispatcher.submit([item])
         drained(dispatcher)
         assert wakeup.times > before
 
-    def drained(dispatcher: Dispatcher[int, int, int]) -> None:
+    def drained(dispatcher: Dispatcher[int, int]) -> None:
         until(dispatcher.drain)
         # What is set belongs to the same turn of the loop as what finished, and comes after it.
         calls.run(asyncio.sleep(0), WITHIN)
@@ -116,8 +114,8 @@ def test_outstanding_is_what_was_not_drained() -> None:
     """An item counts until it is picked up, finished or not."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    dispatcher: Dispatcher[int, int] = Dispatcher(
+        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
     )
     dispatcher.submit([1, 2])
     until(lambda: gate.calls)
@@ -125,7 +123,7 @@ def test_outstanding_is_what_was_not_drained() -> None:
     gate.open = True
     until(lambda: wakeup.times)
     assert dispatcher.outstanding == 2
-    picked_up: list[Finished[int, int]] = []
+    picked_up: list[Finished[int]] = []
 
     def all_picked_up() -> bool:
         picked_up.extend(dispatcher.drain())
@@ -139,8 +137,8 @@ def test_outstanding_is_what_was_not_drained() -> None:
 def test_closing_cancels_what_is_under_way() -> None:
     """The loop's thread ends at once, with a call that would never end."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {"a": item}, gate, lambda _: math.inf, WIDE, Whole(64)
+    dispatcher: Dispatcher[int, int] = Dispatcher(
+        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)
@@ -153,8 +151,8 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
     soon = time.monotonic() + 0.5
     deadlines = {1: soon, 2: soon + 0.2, 3: math.inf}
-    dispatcher: Dispatcher[int, int, int] = Dispatcher(
-        calls, lambda item: {"b" if item == 1 else "a": item}, gate, deadlines.__getitem__, WIDE, Whole(64)
+    dispatcher: Dispatcher[int, int] = Dispatcher(
+        calls, lambda item: ("b" if item == 1 else "a", item), gate, deadlines.__getitem__, WIDE, Whole(64)
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)
@@ -170,7 +168,7 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     held.wait()
     dispatcher.submit([2])
     calls.loop.call_soon_threadsafe(hold, deadlines[2] + 0.01)
-    late: list[Finished[int, int]] = []
+    late: list[Finished[int]] = []
 
     def finished() -> int:
         late.extend(dispatcher.drain())
@@ -180,5 +178,5 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     gate.open = True
     dispatcher.submit([3])
     until(lambda: finished() == 3)
-    assert late[-1].outcomes == {"a": -3}
+    assert late[-1].outcome == -3
     calls.close()

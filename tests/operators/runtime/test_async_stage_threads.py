@@ -1,15 +1,14 @@
 """On which thread the asynchronous operator calls its arguments."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from operators.runtime.async_io import async_io
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds
-from tests.operators.runtime.flowing import items
-from tests.operators.runtime.test_async_io import looping
+from operators.runtime.dispatcher import BatchKey, Bounds, Finished
+from operators.runtime.stage import async_stage
+from tests.operators.runtime.flowing import Asking, items
+from tests.operators.runtime.test_async_stage import looping
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,9 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
     def note(argument: str) -> None:
         seen.setdefault(argument, set()).add(threading.current_thread().name)
 
-    def plan(item: Number) -> Mapping[BatchKey, int]:
+    def plan(item: Number) -> tuple[BatchKey, int]:
         note("plan")
-        return {"a": item.number}
+        return "a", item.number
 
     async def call(_: BatchKey, queries: Sequence[int], __: float) -> Sequence[int]:
         note("call")
@@ -52,13 +51,14 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
             note("batching")
             return super().part(query, start, stop)
 
-        def merged(self, query: int, outcomes: Sequence[int]) -> int:
+        def combine(self, query: int, outcomes: Sequence[int]) -> int:
             note("batching")
-            return super().merged(query, outcomes)
+            return super().combine(query, outcomes)
 
-    def take(finished: Sequence[Any]) -> list[Any]:
-        note("take")
-        return list(finished)
+    class Noted(Asking):
+        def on_result(self, item: Number, outcome: int) -> Finished[int]:
+            note("on_result")
+            return Finished(item, outcome)
 
     def wanted(item: Number) -> bool:
         note("wanted")
@@ -74,21 +74,11 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
     with looping() as calls:
         left = items(
             [[Number(1), Number(2)], [Number(3)]],
-            lambda up: async_io(
-                "io",
-                up,
-                calls,
-                plan,
-                call,
-                deadline,
-                Bounds(30, 2, 1),
-                take,
-                wanted,
-                Noting(2),
-                Load(),
+            lambda up: async_stage(
+                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, wanted, Noting(2), Load()), calls
             ),
         )
     assert sorted(finished.item.number for finished in left) == [1, 2, 3]
     worker = threading.current_thread().name
-    assert seen.pop("take") == seen.pop("wanted") == {worker}
+    assert seen.pop("on_result") == seen.pop("wanted") == {worker}
     assert seen == {key: {"calls"} for key in ("plan", "deadline", "batching", "began", "under_way", "call")}

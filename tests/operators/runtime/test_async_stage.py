@@ -2,26 +2,34 @@
 
 import asyncio
 import math
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.run import cli_main
+from bytewax.testing import TestingSink
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.runtime.async_io import async_io
+from operators.query.message import Rejected
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
+from tests.operators.runtime.flowing import Asking
 from tests.operators.runtime.flowing import items as items_of
-from tests.operators.runtime.flowing import kept
+from tests.operators.samples import message
 
+UNASKED = "unasked"
 ROOMY = Bounds(timeout=30, max_batch=64, max_concurrency=8)
 
 Call = Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
@@ -29,18 +37,22 @@ Call = Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Item:
-    """What flows: its request a lane, and its deadline in seconds from when the first was read."""
+    """What flows: the lane of its request, if it has one, and its deadline in seconds from when the first was read."""
 
     number: int
-    batch_keys: tuple[str, ...] = ("a",)
+    lane: str = "a"
     deadline: float = math.inf
     latency: float = 0.0
     fails: bool = False
     answered: bool = False
 
-    def plan(self) -> Mapping[BatchKey, tuple[str, "Item"]]:
+    def plan(self) -> tuple[BatchKey, tuple[str, "Item"]] | None:
         """A request that names the lane and the item, so that an outcome can."""
-        return {batch_key: (batch_key, self) for batch_key in self.batch_keys}
+        return (self.lane, (self.lane, self)) if self.lane else None
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """A refusal of a message of its number."""
+        return Rejected(message(offset=self.number), kind, stage, reason, field=field)
 
 
 @dataclass
@@ -86,16 +98,9 @@ def ran(
     batches: Sequence[list[Item]],
     call: Call,
     bounds: Bounds = ROOMY,
-    plan: Callable[[Item], Mapping[BatchKey, Any]] = Item.plan,
-) -> dict[int, Mapping[BatchKey, Any]]:
-    """Run a flow over the batches: the outcomes by item."""
-    return {done.item.number: done.outcomes for done in left(batches, call, bounds, plan)}
-
-
-def left(
-    batches: Sequence[list[Item]], call: Call, bounds: Bounds, plan: Callable[[Item], Mapping[BatchKey, Any]]
-) -> list[Finished[Item, Any]]:
-    """Run a flow over the batches: what left it; every item must leave exactly once."""
+    plan: Callable[[Item], tuple[BatchKey, Any] | None] = Item.plan,
+) -> dict[int, Any]:
+    """Run a flow over the batches: the outcomes by item, each of which leaves exactly once; UNASKED for none."""
     began = math.nan
 
     def flowing() -> Iterator[list[Item]]:
@@ -105,15 +110,27 @@ def left(
         yield from batches
 
     with looping() as calls:
-        io = partial(async_io, "io", calls=calls, requests=plan, call=call, bounds=bounds, take=kept)
-        finished = items_of(flowing(), lambda up: io(up, deadline=lambda item: began + item.deadline))
-    assert sorted(done.item.number for done in finished) == sorted(item.number for batch in batches for item in batch)
-    return finished
+        asking = Asking(plan, call, bounds, lambda item: began + item.deadline)
+        finished = items_of(flowing(), lambda up: async_stage("asking", up, asking, calls))
+    outcomes = {_number(done): _outcome(done) for done in finished}
+    assert len(finished) == len(outcomes)
+    assert sorted(outcomes) == sorted(item.number for batch in batches for item in batch)
+    return outcomes
+
+
+def _number(done: Finished[Any] | Rejected) -> int:
+    return done.message.origin.offset if isinstance(done, Rejected) else int(done.item.number)
+
+
+def _outcome(done: Finished[Any] | Rejected) -> Any:
+    if isinstance(done, Rejected):
+        return done
+    return done.outcome if done.asked else UNASKED
 
 
 items = st.builds(
-    lambda batch_keys, deadline, latency, fails: (batch_keys, deadline, latency, fails),
-    st.sampled_from([(), ("a",), ("b",), ("a", "b")]),
+    lambda lane, deadline, latency, fails: (lane, deadline, latency, fails),
+    st.sampled_from(["", "a", "b"]),
     st.sampled_from([-1.0, 0.005, 0.02, math.inf]),
     st.sampled_from([0.0, 0.0, 0.003, 0.012]),
     st.booleans(),
@@ -123,22 +140,22 @@ items = st.builds(
 @settings(max_examples=60)
 @given(st.lists(st.lists(items, max_size=6), max_size=6), st.integers(1, 4), st.integers(1, 3))
 def test_no_outcome_is_anothers(batches: list[list[Any]], max_batch: int, max_concurrency: int) -> None:
-    """Whatever is slow, fails or is late: an item leaves once, with an outcome of its own for each lane it asked."""
+    """Whatever is slow, fails or is late: an item leaves once, with an outcome of its own if it asked."""
     number = iter(range(1000))
     flowing = [[Item(next(number), *fields) for fields in batch] for batch in batches]
     backend = Backend()
     outcomes = ran(flowing, backend, Bounds(30, max_batch, max_concurrency))
     for item in (item for batch in flowing for item in batch):
-        got = outcomes[item.number]
-        assert set(got) == set(item.batch_keys)
-        for batch_key, outcome in got.items():
-            if isinstance(outcome, BackendTimeout):
-                assert item.deadline < math.inf
-            elif item.fails:
-                assert isinstance(outcome, BackendUnavailable)
-                assert str(outcome) == f"{batch_key}{item.number}"
-            else:
-                assert outcome == f"{batch_key}{item.number}"
+        outcome = outcomes[item.number]
+        if not item.lane:
+            assert outcome == UNASKED
+        elif isinstance(outcome, BackendTimeout):
+            assert item.deadline < math.inf
+        elif item.fails:
+            assert isinstance(outcome, BackendUnavailable)
+            assert str(outcome) == f"{item.lane}{item.number}"
+        else:
+            assert outcome == f"{item.lane}{item.number}"
     assert all(0 < len(batch) <= max_batch for _, batch in backend.calls)
     assert all(most <= max_concurrency for most in backend.most.values())
 
@@ -148,16 +165,16 @@ def test_an_item_that_is_not_wanted_or_answered_passes_at_once() -> None:
     backend = Backend()
     passing = [Item(0), Item(1, answered=True), Item(2)]
     with looping() as calls:
-        io = partial(async_io, "io", calls=calls, requests=Item.plan, call=backend, bounds=ROOMY, take=kept)
-        left = items_of([passing], lambda up: io(up, deadline=lambda _: 1e9, wanted=lambda item: item.number == 2))
+        asking = Asking(Item.plan, backend, ROOMY, lambda _: 1e9, lambda item: item.number == 2)
+        left = items_of([passing], lambda up: async_stage("asking", up, asking, calls))
     assert left[0] is passing[1]
-    assert [(done.item.number, done.outcomes) for done in left[1:]] == [(0, {}), (2, {"a": "a2"})]
+    assert [(done.item.number, _outcome(done)) for done in left[1:]] == [(0, UNASKED), (2, "a2")]
 
 
 def test_an_item_that_asks_for_nothing_passes() -> None:
     """Without a request an item leaves without an outcome, and nobody is called."""
     backend = Backend()
-    assert ran([[Item(0, ()), Item(1, ())]], backend) == {0: {}, 1: {}}
+    assert ran([[Item(0, ""), Item(1, "")]], backend) == {0: UNASKED, 1: UNASKED}
     assert backend.calls == []
 
 
@@ -171,7 +188,7 @@ def test_a_call_takes_at_most_max_batch() -> None:
 def test_concurrency_is_bounded_a_lane() -> None:
     """With two slots a lane two calls run together, never three, and the lanes don't share slots."""
     backend = Backend()
-    ran([[Item(number, ("a", "b"), latency=0.01) for number in range(8)]], backend, Bounds(30, 1, 2))
+    ran([[Item(number, "ab"[number % 2], latency=0.01) for number in range(16)]], backend, Bounds(30, 1, 2))
     assert backend.most == {"a": 2, "b": 2}
     assert len(backend.calls) == 16
 
@@ -179,9 +196,8 @@ def test_concurrency_is_bounded_a_lane() -> None:
 def test_the_lanes_are_called_apart() -> None:
     """Requests of two lanes never share a call, and a slow lane doesn't hold up the other."""
     backend = Backend()
-    both = [Item(0, ("slow", "quick"), latency=0.0), Item(1, ("quick",))]
-    ran([both], backend)
-    assert sorted(backend.calls, key=str) == [("quick", [0, 1]), ("slow", [0])]
+    ran([[Item(0, "quick"), Item(1, "slow"), Item(2, "quick")]], backend)
+    assert sorted(backend.calls, key=str) == [("quick", [0, 2]), ("slow", [1])]
 
 
 def test_a_failing_lane_leaves_the_other() -> None:
@@ -192,18 +208,18 @@ def test_a_failing_lane_leaves_the_other() -> None:
             raise BackendBadResponse("garbage")
         return [f"{batch_key}{item.number}" for batch_key, item in queries]
 
-    outcomes = ran([[Item(0, ("a", "b")), Item(1, ("a", "b"))]], call)
-    for number in (0, 1):
-        assert isinstance(outcomes[number]["a"], BackendBadResponse)
-        assert outcomes[number]["b"] == f"b{number}"
+    outcomes = ran([[Item(0, "a"), Item(1, "b"), Item(2, "a"), Item(3, "b")]], call)
+    assert isinstance(outcomes[0], BackendBadResponse)
+    assert isinstance(outcomes[2], BackendBadResponse)
+    assert (outcomes[1], outcomes[3]) == ("b1", "b3")
 
 
 def test_a_call_under_way_ends_at_the_deadline() -> None:
     """A call that hangs gives BackendTimeout at the item's deadline and is cancelled: the next one gets its slot."""
     backend = Backend()
     outcomes = ran([[Item(0, deadline=0.5, latency=60), Item(1)]], backend, Bounds(5, 1, 1))
-    assert isinstance(outcomes[0]["a"], BackendTimeout)
-    assert outcomes[1] == {"a": "a1"}
+    assert isinstance(outcomes[0], BackendTimeout)
+    assert outcomes[1] == "a1"
     assert backend.cancelled == ["a"]
 
 
@@ -211,7 +227,7 @@ def test_the_stages_own_timeout_bounds_an_item_without_a_deadline() -> None:
     """`Bounds.timeout` ends what has no deadline of its own."""
     backend = Backend()
     outcomes = ran([[Item(0, latency=60)]], backend, Bounds(0.05, 64, 8))
-    assert isinstance(outcomes[0]["a"], BackendTimeout)
+    assert isinstance(outcomes[0], BackendTimeout)
     assert backend.cancelled == ["a"]
 
 
@@ -219,8 +235,8 @@ def test_a_request_that_waits_ends_at_its_deadline() -> None:
     """Behind a busy lane a request times out without ever being called; the busy call goes on to its answer."""
     backend = Backend()
     outcomes = ran([[Item(0, latency=0.2)], [Item(1, deadline=0.05)]], backend, Bounds(30, 1, 1))
-    assert outcomes[0] == {"a": "a0"}
-    assert isinstance(outcomes[1]["a"], BackendTimeout)
+    assert outcomes[0] == "a0"
+    assert isinstance(outcomes[1], BackendTimeout)
     assert backend.calls == [("a", [0])]
     assert backend.cancelled == []
 
@@ -229,8 +245,8 @@ def test_a_call_that_somebody_waits_for_is_not_cancelled() -> None:
     """Of two items in one call the late one times out, and the other gets its answer from that call."""
     backend = Backend()
     outcomes = ran([[Item(0, deadline=0.5), Item(1, latency=0.8)]], backend)
-    assert isinstance(outcomes[0]["a"], BackendTimeout)
-    assert outcomes[1] == {"a": "a1"}
+    assert isinstance(outcomes[0], BackendTimeout)
+    assert outcomes[1] == "a1"
     assert backend.calls == [("a", [0, 1])]
     assert backend.cancelled == []
 
@@ -238,20 +254,18 @@ def test_a_call_that_somebody_waits_for_is_not_cancelled() -> None:
 def test_a_call_is_given_what_is_left() -> None:
     """A call's seconds are those of its most patient request, within the stage's time-out."""
     backend = Backend()
-    ran([[Item(0, ("a",), 5.0), Item(1, ("a",), 9.0), Item(2, ("b",))]], backend, Bounds(20, 64, 8))
+    ran([[Item(0, "a", 5.0), Item(1, "a", 9.0), Item(2, "b")]], backend, Bounds(20, 64, 8))
     given = dict(zip((batch_key for batch_key, _ in backend.calls), backend.given, strict=True))
     assert 5 < given["a"] <= 9
     assert 9 < given["b"] <= 20
 
 
 def test_more_than_max_pending_is_refused_at_once() -> None:
-    """Items over the stage's bound get BackendUnavailable for each of their lanes, without a call."""
+    """Items over the stage's bound get BackendUnavailable, without a call."""
     backend = Backend()
-    outcomes = ran([[Item(number, ("a", "b")) for number in range(5)]], backend, Bounds(30, 64, 8, max_pending=3))
-    assert [outcomes[number]["a"] for number in range(3)] == ["a0", "a1", "a2"]
-    for number in (3, 4):
-        assert {type(outcome) for outcome in outcomes[number].values()} == {BackendUnavailable}
-        assert set(outcomes[number]) == {"a", "b"}
+    outcomes = ran([[Item(number) for number in range(5)]], backend, Bounds(30, 64, 8, max_pending=3))
+    assert [outcomes[number] for number in range(3)] == ["a0", "a1", "a2"]
+    assert [type(outcomes[number]) for number in (3, 4)] == [BackendUnavailable] * 2
     assert all(batch == [0, 1, 2] for _, batch in backend.calls)
 
 
@@ -271,29 +285,71 @@ def test_a_defect_of_a_call_is_its_requests_outcome(call: Call) -> None:
     with capture_logs() as lines:
         outcomes = ran([[Item(0), Item(1)]], call)
     assert outcomes.keys() == {0, 1}
-    for by_lane in outcomes.values():
-        assert [type(outcome) for outcome in by_lane.values()] == [BackendBadResponse]
+    assert [type(outcome) for outcome in outcomes.values()] == [BackendBadResponse] * 2
     assert {line["event"] for line in lines} == {"backend call raised an unexpected error"}
     assert all(line["log_level"] == "error" and "dispatcher.py" in line["where"] for line in lines)
 
 
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:
-    """What `requests` raises for an item is raised where its outcomes are asked for; its neighbours have theirs."""
+    """What `request` raises for an item rejects it; its neighbours have their outcomes."""
 
-    def plan(item: Item) -> Mapping[BatchKey, Any]:
+    def plan(item: Item) -> tuple[BatchKey, Any] | None:
         if item.number == 1:
             raise KeyError("a defect")
         return item.plan()
 
-    finished = {done.item.number: done for done in left([[Item(0), Item(1), Item(2)]], Backend(), ROOMY, plan)}
-    assert (finished[0].outcomes, finished[2].outcomes) == ({"a": "a0"}, {"a": "a2"})
-    with pytest.raises(KeyError):
-        _ = finished[1].outcomes
+    outcomes = ran([[Item(0), Item(1), Item(2)]], Backend(), ROOMY, plan)
+    assert (outcomes[0], outcomes[2]) == ("a0", "a2")
+    assert (outcomes[1].kind, outcomes[1].reason) == (DeadLetterClass.INTERNAL, "KeyError")
 
 
 def test_an_error_as_a_value_is_one_requests_outcome() -> None:
     """A call may fail for one request and answer the others."""
     outcomes = ran([[Item(0), Item(1, fails=True), Item(2)]], Backend())
-    assert outcomes[0] == {"a": "a0"}
-    assert isinstance(outcomes[1]["a"], BackendError)
-    assert outcomes[2] == {"a": "a2"}
+    assert outcomes[0] == "a0"
+    assert isinstance(outcomes[1], BackendError)
+    assert outcomes[2] == "a2"
+
+
+class Once(DynamicSource[list[Item]]):
+    """Sends one batch, and ends when a call has finished."""
+
+    def __init__(self, batch: list[Item], finished: threading.Event) -> None:
+        self.batch = batch
+        self.finished = finished
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> "_Once":
+        """The one partition."""
+        return _Once(self)
+
+
+class _Once(StatelessSourcePartition[list[Item]]):
+    def __init__(self, source: Once) -> None:
+        self._batches = [source.batch]
+        self._finished = source.finished
+
+    def next_batch(self) -> list[list[Item]]:
+        if self._batches:
+            return [self._batches.pop()]
+        self._finished.wait()
+        raise StopIteration
+
+
+def test_what_has_finished_leaves_at_the_end() -> None:
+    """A call that ended after the last batch is not lost, though no batch comes behind it."""
+    finished, out = threading.Event(), list[list[Any]]()
+
+    class Finishing(Wakeup):
+        def set(self) -> None:
+            finished.set()
+
+    calls = EventLoopThread(Finishing())
+    try:
+        flow = Dataflow("ending")
+        up = op.key_on("key", op.input("in", flow, Once([Item(1)], finished)), key)
+        asking = Asking(Item.plan, Backend(), ROOMY, lambda _: math.inf)
+        op.output("out", op.key_rm("batches", async_stage("asking", up, asking, calls)), TestingSink(out))
+        cli_main(flow)
+    finally:
+        calls.close()
+    assert [(done.item.number, done.outcome) for batch in out for done in batch] == [(1, "a1")]

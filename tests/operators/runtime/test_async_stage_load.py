@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.errors import BackendBadResponse, BackendUnavailable, DeadlinePassed
-from tests.operators.runtime.test_async_io_slices import UNITS, Backend, Item, Reports, ran
+from tests.operators.runtime.test_async_stage_slices import UNITS, Backend, Item, Reports, ran
 
 
 def test_every_change_of_the_calls_in_flight_is_told() -> None:

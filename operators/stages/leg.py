@@ -1,0 +1,259 @@
+"""Legs: the searches of many queries, one batch request a leg and collection. Each leg is a branch of the flow.
+
+Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
+that fails leaves the others.
+
+- The searches of a query are written once, before the branches part. That also decides which items pass all legs by.
+- Each leg gives one item for every query with searches, whatever became of its own: asked, not wanted, failed or late.
+  All branches share the query. A leg notes only what it found, so nothing depends on the order in which legs come; the
+  stage `fuse` does the rest when all are there.
+
+A search that must have something counted first, for a phrase that ends in a prefix or for the rarity of its terms, goes
+apart: no other search waits for it, and namespaces share these calls and the counts in them.
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+from bytewax import operators as op
+from bytewax.dataflow import operator
+from opentelemetry.trace import SpanKind, Tracer
+from typing_extensions import override
+
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.ordered import look_up
+from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
+from operators.query.backend_answers import Hits
+from operators.query.in_flight import Found, InFlight
+from operators.query.search_bodies import Search, Searches, Unfinished
+from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
+from operators.runtime.dispatcher import BatchKey, Bounds, defect_of_call
+from operators.runtime.stage import KEY, Batch, Batches
+from operators.runtime.turns import Turns
+from operators.stages.backend_stage import QueryStage
+from operators.telemetry.traces import batch_span
+from schemas.errors import BackendError
+from schemas.result import STRUCTURED
+
+_APART: Final = "apart"
+_FACETS: Final = 16
+"""Counts of words under way at once."""
+
+_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWriter:
+    """Writes what each leg is asked for a query."""
+
+    searches: Searches
+
+    def __call__(self, query: InFlight) -> InFlight:
+        """The query with its searches."""
+        query.retrieval.searches = self.searches(query)
+        return query
+
+
+def searched(item: Any) -> bool:
+    """True if the item is a query whose searches are written, and so one that every leg passes on."""
+    return isinstance(item, InFlight) and item.retrieval.searches is not None
+
+
+@operator
+def pass_by(step_id: str, up: Batches) -> Batches:
+    """The branch of the items that no leg has anything to do for. It passes on empty batches, which wake `fuse`."""
+
+    def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+        return [(KEY, [item for _, items in batches for item in items if not searched(item)])]
+
+    return op.flat_map_batch("step", up, process_batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A search that must have something counted first, for a namespace."""
+
+    search: Search | Unfinished
+    namespace: str
+
+
+class Apartness(Whole[Search | Apart, Found]):
+    """As many searches a call as go together; of those that go apart one, the namespaces by their shares."""
+
+    def tenant(self, query: Search | Apart) -> Hashable:
+        """The namespace of a search that goes apart."""
+        return query.namespace if isinstance(query, Apart) else None
+
+    def select(self, waiting: Iterable[Waiting[Search | Apart]]) -> Sequence[int]:
+        """The first one, or the first `max_batch`."""
+        counts = []
+        for each in waiting:
+            counts.append(1)
+            if len(counts) == self.max_batch or isinstance(each.query, Apart):
+                break
+        return counts
+
+
+@dataclass(frozen=True)
+class Leg(QueryStage[Search | Apart, Found]):
+    """Carries many queries' searches of the leg `name` to Qdrant."""
+
+    branch: ClassVar = True
+
+    name: str
+    qdrant: QdrantClient
+    tracer: Tracer
+    bounds: Bounds
+    idf: TermIdf
+    facets: Turns = field(default_factory=lambda: Turns(_FACETS))
+
+    @property
+    @override
+    def step(self) -> str:
+        return f"leg {self.name}"
+
+    @property
+    @override
+    def batching(self) -> BatchingPolicy[Search | Apart, Found]:
+        return Apartness(self.bounds.max_batch)
+
+    @override
+    def takes(self, item: Any) -> bool:
+        # Not by `answered`: a query may be answered before all branches have seen it.
+        return searched(item)
+
+    @override
+    def wanted(self, item: InFlight) -> bool:
+        searches = item.retrieval.searches
+        return searches is not None and (self.name, item.asked.collection) in searches
+
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, Search | Apart]:
+        assert query.retrieval.searches is not None
+        collection = query.asked.collection
+        return self.place(collection, query.retrieval.searches[self.name, collection])
+
+    def place(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
+        """The batch key and the request of a search in a collection."""
+        if isinstance(search, Unfinished):
+            return (self.name, collection, _APART), Apart(search, search.namespace)
+        if search.corpus is None or self.idf.knows(collection, search):
+            return (self.name, collection), search
+        return (self.name, collection, _APART), Apart(search, search.corpus.namespace)
+
+    @override
+    def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
+        item.retrieval.found[self.name] = outcome
+        return item
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Search | Apart], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        assert isinstance(batch_key, tuple)
+        _, collection, *_ = batch_key
+        started = monotonic()
+        name = f"query {collection}"
+        attributes = {
+            "db.system.name": "qdrant",
+            "db.operation.name": "scroll" if self.name == STRUCTURED else "query",
+            "db.collection.name": collection,
+            "rankstream.leg": self.name,
+        }
+        traces = [(each.search if isinstance(each, Apart) else each).trace for each in requests]
+        link = None
+        if any(trace.recording for trace in traces):
+            size = {"db.operation.batch.size": len(requests)}
+            with batch_span(self.tracer, name, attributes | size) as span:
+                outcomes = await self._answer(collection, requests, timeout)
+                link = span.get_span_context()
+        else:
+            outcomes = await self._answer(collection, requests, timeout)
+        for trace, outcome in zip(traces, outcomes, strict=True):
+            error = outcome.reason if isinstance(outcome, BackendError) else None
+            trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
+        return outcomes
+
+    async def _answer(
+        self, collection: str, searches: Sequence[Search | Apart], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        ready = [each for each in searches if isinstance(each, Search)]
+        if self.name == STRUCTURED:
+            # Qdrant has no batch of ordered lookups.
+            lookups = (look_up(self.qdrant, collection, each, timeout) for each in ready)
+            found = await asyncio.gather(*lookups, return_exceptions=True)
+            # One that meets a defect leaves the others.
+            return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in found]
+        if len(ready) < len(searches):
+            apart = [each.search for each in searches if isinstance(each, Apart)]
+            return [await self._finish(collection, each, timeout) for each in apart]
+        if all(each.corpus is None for each in ready):
+            # Nearly always so: no tasks for it.
+            return await self._answers(collection, ready, timeout)
+        return await self._search(collection, ready, timeout)
+
+    async def _search(
+        self, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        deadline = monotonic() + timeout
+        # Half of the time: what is late here leaves the search none.
+        counting = (self.idf.weigh(collection, search, timeout / 2) for search in searches)
+        weighed = await asyncio.gather(*counting)
+        ready = [search for search in weighed if isinstance(search, Search)]
+        found = iter(await self._answers(collection, ready, deadline - monotonic()) if ready else ())
+        return [next(found) if isinstance(search, Search) else search for search in weighed]
+
+    async def _answers(
+        self, collection: str, searches: Sequence[Search], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
+        answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
+        return [_join(search, answers) for search in searches]
+
+    async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
+        """Have what is not known counted, then search."""
+        if isinstance(search, Search):
+            [found] = await self._search(collection, [search], timeout)
+            return found
+        deadline = monotonic() + timeout
+        try:
+            able = search.capabilities
+            endings, cut = await phrase_endings(
+                self.qdrant,
+                collection,
+                search.endings,
+                most=search.most,
+                counted=min(COUNTED, able.values or COUNTED),
+                exact=able.exact,
+                turns=self.facets,
+                namespace=search.namespace,
+                timeout=timeout,
+            )
+        except BackendError as error:
+            return error
+        [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())
+        return found._replace(warnings=(*found.warnings, _CUT)) if cut and isinstance(found, Found) else found
+
+
+def _join(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
+    """The search's own hits, and behind them, with a score of 0, what else matches."""
+    scored = next(answers) if search.body is not None else Hits([], [], [])
+    rest = next(answers) if search.rest is not None else Hits([], [], [])
+    if isinstance(scored, BackendError):
+        return scored
+    if isinstance(rest, BackendError):
+        return rest
+    if search.rest is None:
+        return Found(scored, warnings=search.warnings)
+    known = set(scored.ids)
+    others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
+    ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
+    room = search.rest["limit"]
+    scores = scored.scores + [0.0] * len(ids)
+    versions = [*scored.versions, *(rest.versions[place] for place in others)] if rest.versions else []
+    hits = Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room])
+    return Found(hits, warnings=search.warnings)

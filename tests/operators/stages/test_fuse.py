@@ -1,0 +1,151 @@
+"""Fuse: the branches of the legs join, and nothing of an answer depends on the order in which the legs come."""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.query.backend_answers import Hits
+from operators.query.in_flight import Found, InFlight
+from operators.query.message import Rejected
+from operators.query.search_bodies import Searches
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batch, Batches, async_stage, sync_stage
+from operators.stages.fuse import Join, fuse
+from operators.stages.leg import Leg, SearchWriter, pass_by
+from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
+from schemas.result import CONTEXT_LEGS, LEGS
+from tests.operators.runtime.flowing import flowed
+from tests.operators.runtime.test_async_stage import looping
+from tests.operators.samples import SIGNALS, message, query
+from tests.operators.stages.replayed import CASES, SEARCHES, cases, digest
+
+BUILT = (*LEGS, *CONTEXT_LEGS)
+NOBODY: Any = None
+GOLDEN = Path(__file__).with_name("replayed.txt")
+
+
+def leg(name: str) -> Leg:
+    """A leg that asks nobody."""
+    return Leg(name, NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY))
+
+
+def joined(join: Join, *items: object) -> Batch:
+    """The items that leave when these come."""
+    [out], _ = join.on_batch([list(items)])
+    return out
+
+
+def test_two_thousand_answers_are_as_they_were() -> None:
+    """Byte for byte those of the flow whose legs were one stage, and with them requests, steps, losses, warnings and
+    all that traces are told, in whatever order the legs come.
+    """
+    chance = random.Random(7)
+    write = SearchWriter(SEARCHES)
+    legs = {name: leg(name) for name in BUILT}
+    digests = []
+    for case in cases():
+        each = write(case.query)
+        join = Join(len(BUILT))
+        for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
+            stage = legs[name]
+            assert stage.wanted(each) == (name in case.asked)
+            item = stage.on_result(each, case.outcomes[name]) if stage.wanted(each) else stage.on_unasked(each)
+            out = joined(join, item)
+            assert len(out) == (left == len(BUILT))
+        digests.append(digest(case, out[0]))
+    golden = "".join(GOLDEN.read_text(encoding="utf-8").split())
+    assert len(golden) == 8 * CASES == 8 * len(digests)
+    assert [number for number, each in enumerate(digests) if golden[8 * number : 8 * number + 8] != each] == []
+
+
+def searched(offset: int, **event: Any) -> InFlight:
+    """A query whose searches are written."""
+    return SearchWriter(SEARCHES)(query(offset, **event))
+
+
+def test_queries_leave_in_the_order_of_their_last_leg() -> None:
+    """Whichever came first: what counts is when nothing is missing any more."""
+    first, second, third = (searched(offset) for offset in range(3))
+    join = Join(2)
+    assert joined(join, first, second) == []
+    assert joined(join, third, second, third) == [second, third]
+    assert joined(join, first) == [first]
+
+
+def test_what_passes_by_does_not_wait() -> None:
+    """Answered and rejected items have no leg to wait for, and nothing is done to them."""
+    answered, rejected = query(1), Rejected(message(offset=2), DeadLetterClass.INVALID, "decode", "why")
+    answered.answered = True
+    assert joined(Join(2), answered, rejected) == [answered, rejected]
+    assert answered.outcome.legs == {}
+
+
+def test_a_defect_rejects_one_query_and_leaves_the_others() -> None:
+    """The dead letter names the step in which it occurred."""
+    broken, fine = searched(1), searched(2)
+    broken.asked = replace(broken.asked, plan=NOBODY)
+    left = joined(Join(1), broken, fine)
+    assert left[1:] == [fine]
+    assert (left[0].kind, left[0].stage) == (DeadLetterClass.INTERNAL, "retrieve")
+
+
+@dataclass(frozen=True)
+class Scripted(Leg):
+    """A leg that answers after some seconds, or not in time, and notes for whom it was asked."""
+
+    seconds: float = 0.0
+    heard: list[int] = field(default_factory=list)
+
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        """Wait, and find one document each."""
+        self.heard.append(len(requests))
+        await asyncio.sleep(self.seconds)
+        return [Found(Hits([self.name], [1.0], [{"namespace": "public"}]), [1]) for _ in requests]
+
+
+def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]:
+    """The batches that leave a flow of these legs."""
+
+    def branches(up: Batches, calls: EventLoopThread) -> Batches:
+        written = sync_stage("searches", up, SearchWriter(Searches("dense", "bm25", True)), "retrieve")
+        built = [async_stage(f"leg_{each.name}", written, each, calls) for each in legs]
+        return fuse("fuse", pass_by("passing_by", written), *built)
+
+    with looping() as calls:
+        return flowed([list(asked)], lambda up: branches(up, calls))
+
+
+def scripted(name: str, seconds: float = 0.0) -> Scripted:
+    """Such a leg."""
+    return Scripted(name, NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), seconds=seconds)
+
+
+def test_each_leg_is_asked_for_what_it_is_wanted_for_alone() -> None:
+    """Through the engine: a query leaves once, with each leg that its recipe asks for, and no leg asks for others."""
+    both, own = query(0, vector=[1.0, 0.0, 0.0]), query(1, text=None, subject="s")
+    both.retrieval.terms = None
+    vector, keyword, structured = scripted("vector"), scripted("keyword"), scripted("structured", 0.05)
+    passing = Rejected(message(offset=2), DeadLetterClass.INVALID, "decode", "why")
+    batches = through([both, own, passing], vector, keyword, structured)
+    assert sorted(id(item) for batch in batches for item in batch) == sorted(map(id, (both, own, passing)))
+    assert (vector.heard, keyword.heard, structured.heard) == ([1], [], [1])
+    assert [candidate.id for candidate in both.outcome.candidates] == ["vector"]
+    assert [candidate.id for candidate in own.outcome.candidates] == ["structured"]
+
+
+def test_a_late_leg_holds_nobody_beyond_its_deadline() -> None:
+    """Its query leaves with what the others found, and says what was late; others are not kept by it."""
+    late, quick = query(0, vector=[1.0, 0.0, 0.0]), query(1, text=None, subject="s")
+    late.deadline = time.monotonic() + 0.3
+    batches = through([late, quick], scripted("vector", 60.0), scripted("structured"))
+    assert [item for batch in batches for item in batch] == [quick, late]
+    assert late.outcome.degraded == [("vector", Reason.DEADLINE)]
+    assert isinstance(BackendTimeout("late"), BackendError)
