@@ -49,4 +49,4 @@ def _close(feeding: ExitStack) -> None:
         feeding.close()
     except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
         log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
-        health.end()
+        health.end_process()
