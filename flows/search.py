@@ -20,7 +20,7 @@ from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
 from operators.runtime.stage import async_stage, key, sync_stage
 from operators.stages.fuse import fuse
-from operators.stages.leg import pass_by
+from operators.stages.leg import leg, pass_by
 from operators.stages.publish import publish
 from operators.stages.rerank import rank
 from operators.stages.temporal_expression import temporal_expression
@@ -40,11 +40,11 @@ def search(parts: Parts) -> Dataflow:
     similar = sync_stage("semantic_lookup", dated, p.answers.semantic_lookup)
     searched = sync_stage("searches", similar, p.searches, "retrieve")
 
-    vector = async_stage("leg_vector", searched, p.legs["vector"], p.calls)
-    keyword = async_stage("leg_keyword", searched, p.legs["keyword"], p.calls)
-    structured = async_stage("leg_structured", searched, p.legs["structured"], p.calls)
-    keyword_context = async_stage("leg_keyword_context", searched, p.legs["keyword_context"], p.calls)
-    vector_context = async_stage("leg_vector_context", searched, p.legs["vector_context"], p.calls)
+    vector = leg("leg_vector", searched, p.legs.get("vector"), p.calls)
+    keyword = leg("leg_keyword", searched, p.legs.get("keyword"), p.calls)
+    structured = leg("leg_structured", searched, p.legs.get("structured"), p.calls)
+    keyword_context = leg("leg_keyword_context", searched, p.legs.get("keyword_context"), p.calls)
+    vector_context = leg("leg_vector_context", searched, p.legs.get("vector_context"), p.calls)
     passing = pass_by("passing_by", searched)
     fused = fuse("fuse", passing, vector, keyword, structured, keyword_context, vector_context)
 

@@ -75,7 +75,10 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     decoder = query.decoder(settings, given.signals)
     hides = settings.firewall.enabled
     catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides)
-    _read(catalogue, given.calls, settings.qdrant.timeout)
+    known = _read(catalogue, given.calls, settings.qdrant.timeout)
+    able = [catalogue.of(name) for name in settings.qdrant.held]
+    context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
+    built = (*LEGS, *CONTEXT_LEGS) if context else LEGS
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
     cached = answers(settings.cache)
@@ -102,8 +105,8 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         if clients.embedder is not None
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        searches=SearchWriter(query.searches(settings.qdrant)),
-        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in (*LEGS, *CONTEXT_LEGS)},
+        searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
+        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built},
         comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,
@@ -161,11 +164,16 @@ def _warn(settings: Settings) -> None:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
 
 
-def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> None:
-    """Read what the collections are, if Qdrant says it in time, and have it read again behind the queries."""
+def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
+    """Read what the collections are, if Qdrant says it in time, and have it read again behind the queries.
+
+    True if Qdrant has said it of all.
+    """
+    known = False
     reading = asyncio.run_coroutine_threadsafe(catalogue.read(timeout), calls.loop)
     try:
-        reading.result(timeout)
+        known = not reading.result(timeout)
     except TimeoutError:
         log.warning("Qdrant did not say in time what its collections are: taken as configured")
     asyncio.run_coroutine_threadsafe(catalogue.follow(timeout), calls.loop)
+    return known

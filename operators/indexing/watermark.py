@@ -27,8 +27,8 @@ def publish_watermarks(step_id: str, up: Batches, watermarks: str, way_out: WayO
     def end(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
         return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
 
-    def process_batch(batches: list[Batch]) -> list[list[OutputRecord]]:
-        records = [record for items in batches for item in items for record in end(item)]
+    def process_batch(batches: list[tuple[str, Batch]]) -> list[list[OutputRecord]]:
+        records = [record for _, items in batches for item in items for record in end(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)
+    return op.flat_map_batch("records", up, process_batch)

@@ -81,7 +81,7 @@ class Retrieval:
     """The legs' requests, what they found, and where the pages of an ordered lookup end.
 
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
-    what became of each, by leg, until all are there.
+    what became of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
     `capabilities` are those of the collection. `analyser` names what made the `terms`; `uncovered`: some documents that
     match the keywords hold none of the terms.
@@ -96,6 +96,7 @@ class Retrieval:
     embedding: Embedding | None = None
     temporal_expression: TemporalExpression | None = None
     searches: Mapping[Hashable, Any] | None = None
+    legs_left: int = 0
     found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None

@@ -129,7 +129,8 @@ class Dispatcher(Generic[Request, Outcome]):
     """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
 
     `request` maps an item to its batch key and request, None if it has none. `call` makes one call for many requests of
-    a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock.
+    a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock. `wakes` says
+    whether the engine is to be woken for an item that has finished.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Dispatcher(Generic[Request, Outcome]):
         bounds: Bounds,
         batching: BatchingPolicy[Request, Outcome],
         load: Load | None = None,
+        wakes: Callable[[Any], bool] = lambda _: True,
     ) -> None:
         self._calls = calls
         self._request = request
@@ -149,6 +151,7 @@ class Dispatcher(Generic[Request, Outcome]):
         self._bounds = bounds
         self._batching = batching
         self._load = load
+        self._wakes = wakes
         self._backlogs: dict[BatchKey, Backlog[Request, Outcome]] = {}
         self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -315,7 +318,8 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _finish(self, finished: Finished[Outcome]) -> None:
         self._finished.append(finished)
-        self._calls.wakeup.set()
+        if self._wakes(finished.item):
+            self._calls.wakeup.set()
 
     def _arm(self, earliest: float) -> None:
         # A timer that is set already covers the earlier requests.

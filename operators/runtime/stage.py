@@ -115,6 +115,9 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
     stage = name if name is not None else step_id.rpartition(".")[2]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
+        # Most turns of an idle engine bring an empty batch.
+        if len(batches) == 1 and not batches[0][1]:
+            return batches
         live, out = split(item for _, items in batches for item in items)
         out += run_step(stage, live, step)
         return [(KEY, out)]
@@ -128,9 +131,9 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
     `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
     its own items only.
 
-    Threads: `request`, `call`, `deadline`, `batching` and `load` are called on the event-loop thread only, so none of
-    them may block, and they need no locks among themselves. The engine's worker calls the others. What `request` raises
-    rejects the item as what `on_result` raises does.
+    Threads: `request`, `call`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread only, so
+    none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
+    `request` raises rejects the item as what `on_result` raises does.
     """
 
     branch: ClassVar[bool] = False
@@ -167,6 +170,10 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
     def request(self, item: Any) -> tuple[BatchKey, Request] | None:
         """The item's request and its batch key, if it has one."""
 
+    def wakes(self, item: Any) -> bool:  # noqa: ARG002  for stages whose items wait for others
+        """True if the engine is to be woken for the item, whose request has ended."""
+        return True
+
     @abstractmethod
     async def call(
         self, batch_key: BatchKey, requests: Sequence[Request], timeout: float
@@ -202,7 +209,7 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
         self._stage = stage
         self._dispatcher: Dispatcher[Request, Outcome] = Dispatcher(
-            calls, stage.request, stage.call, stage.deadline, stage.bounds, stage.batching, stage.load
+            calls, stage.request, stage.call, stage.deadline, stage.bounds, stage.batching, stage.load, stage.wakes
         )
 
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
@@ -223,7 +230,8 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
             self._dispatcher.submit(asking)
         if unasked:
             out += run_step(stage.step, unasked, stage.on_unasked)
-        out += self._finished()
+        if self._dispatcher.outstanding:
+            out += self._finished()
         return [out] if out or not stage.branch else [], self.RETAIN
 
     def on_eof(self) -> tuple[Iterable[Batch], bool]:

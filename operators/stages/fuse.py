@@ -17,7 +17,7 @@ from typing_extensions import override
 from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
-from operators.query.search_bodies import depth, legs, vector_of, wanted_depth
+from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
@@ -43,9 +43,16 @@ _NO_CONTEXT: Final = (
 )
 
 
+def fuse(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
+    """Join the branches of the legs, and pass on each query once all have given it, with its candidates, best first.
+
+    None is a leg that is not built.
+    """
+    return _join(step_id, passing, *(each for each in legs if each is not None))
+
+
 @operator
-def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
-    """Join the branches of the legs, and pass on each query once all have given it, with its candidates, best first."""
+def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     merged = op.merge("branches", passing, *legs)
     return op.stateful_batch("join", merged, lambda _: Join(len(legs)))
 
@@ -151,6 +158,9 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
     if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
         return Reason.RECIPE
     able = query.retrieval.capabilities
+    if leg in CONTEXT_LEGS and askable(query, leg):
+        # It has something to search, and is not built.
+        return Reason.NO_CONTEXT
     if (leg == VECTOR_CONTEXT and not able.dense_context) or (leg == KEYWORD_CONTEXT and not able.sparse_context):
         return Reason.NO_CONTEXT
     if leg == KEYWORD_CONTEXT:

@@ -32,12 +32,13 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search, Searches, Unfinished
 from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, defect_of_call
-from operators.runtime.stage import KEY, Batch, Batches
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import KEY, Batch, Batches, async_stage
 from operators.runtime.turns import Turns
 from operators.stages.backend_stage import QueryStage
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError
-from schemas.result import STRUCTURED
+from schemas.result import CONTEXT_LEGS, LEGS, STRUCTURED
 
 _APART: Final = "apart"
 _FACETS: Final = 16
@@ -48,19 +49,30 @@ _CUT: Final = "a phrase that ends in a prefix has more endings than are looked f
 
 @dataclass(frozen=True, slots=True)
 class SearchWriter:
-    """Writes what each leg is asked for a query."""
+    """Writes what each leg of those that are built is asked for a query."""
 
     searches: Searches
+    built: frozenset[str] = frozenset((*LEGS, *CONTEXT_LEGS))
 
     def __call__(self, query: InFlight) -> InFlight:
         """The query with its searches."""
-        query.retrieval.searches = self.searches(query)
+        retrieval = query.retrieval
+        retrieval.searches = {key: each for key, each in self.searches(query).items() if self._asks(key)}
+        retrieval.legs_left = len(retrieval.searches)
         return query
+
+    def _asks(self, key: Hashable) -> bool:
+        return isinstance(key, tuple) and key[0] in self.built
 
 
 def searched(item: Any) -> bool:
     """True if the item is a query whose searches are written, and so one that every leg passes on."""
     return isinstance(item, InFlight) and item.retrieval.searches is not None
+
+
+def leg(step_id: str, up: Batches, stage: "Leg | None", calls: EventLoopThread) -> Batches | None:
+    """The branch of a leg; None if it is not configured."""
+    return async_stage(step_id, up, stage, calls) if stage is not None else None
 
 
 @operator
@@ -136,6 +148,12 @@ class Leg(QueryStage[Search | Apart, Found]):
         assert query.retrieval.searches is not None
         collection = query.asked.collection
         return self.place(collection, query.retrieval.searches[self.name, collection])
+
+    @override
+    def wakes(self, item: InFlight) -> bool:
+        # Until the last leg of a query is there, nothing can be done for it. All legs end on one thread.
+        item.retrieval.legs_left -= 1
+        return not item.retrieval.legs_left
 
     def place(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
         """The batch key and the request of a search in a collection."""

@@ -14,7 +14,6 @@ from operators.stages.backend_stage import QueryStage
 from schemas.errors import BackendError
 
 _BATCH_KEY: Final = "watermarks"
-_NONE: Final[Watermark] = ()
 _MOST: Final = 4096
 _CALLS: Final = 2
 """One call that hangs, and one that notices that it does."""
@@ -22,8 +21,8 @@ _CALLS: Final = 2
 Namespace = tuple[str, str]
 """A Qdrant collection and a namespace of it."""
 
-Marked = tuple[Watermark, int]
-"""A namespace's watermark, and the generation of the watermarks."""
+Marked = tuple[Watermark | None, int]
+"""A namespace's watermark, None if it isn't known, and the generation of the watermarks."""
 
 
 class Watermarks(Protocol):
@@ -109,8 +108,8 @@ class Lookup(QueryStage[Namespace, Marked]):
     def _known(self, query: InFlight) -> Marked | BackendError:
         if self.watermarks.read_since(query.message.clock):
             return self._marked([_namespace(query)])[0]
-        # One that came meanwhile may be older than the query.
-        return _NONE, self.watermarks.generation
+        # One that came meanwhile may be older than the query: it is not known whether the namespace has one.
+        return None, self.watermarks.generation
 
     def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
         while True:

@@ -153,8 +153,8 @@ class Finaliser:
 def publish(step_id: str, up: Batches, finaliser: Finaliser) -> Stream[list[OutputRecord]]:
     """Queries and refused messages in, their terminal records out, and those of the queries that waited for them."""
 
-    def process_batch(batches: list[Queries]) -> list[list[OutputRecord]]:
-        records = [record for items in batches for item in items for record in finaliser(item)]
+    def process_batch(batches: list[tuple[str, Queries]]) -> list[list[OutputRecord]]:
+        records = [record for _, items in batches for item in items for record in finaliser(item)]
         return [records] if records else []
 
-    return op.flat_map_batch("records", op.key_rm("batches", up), process_batch)
+    return op.flat_map_batch("records", up, process_batch)

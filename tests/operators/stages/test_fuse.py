@@ -149,3 +149,23 @@ def test_a_late_leg_holds_nobody_beyond_its_deadline() -> None:
     assert [item for batch in batches for item in batch] == [quick, late]
     assert late.outcome.degraded == [("vector", Reason.DEADLINE)]
     assert isinstance(BackendTimeout("late"), BackendError)
+
+
+def test_a_leg_that_is_not_built_is_skipped() -> None:
+    """Where no collection had contexts at the start their legs have no branch; the query says so, and does not wait."""
+    asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
+    asked.retrieval.capabilities = replace(asked.retrieval.capabilities, dense_context=True)
+    written = SearchWriter(SEARCHES, frozenset(LEGS))(asked)
+    assert written.retrieval.searches is not None
+    assert ("vector_context", "documents") not in written.retrieval.searches
+    written.retrieval.found = {"vector": Found(Hits([], [], []))}
+    joined(Join(1), written)
+    assert written.outcome.legs["vector_context"].reason is Reason.NO_CONTEXT
+    assert not written.answered
+
+
+def test_the_engine_is_woken_for_the_last_leg_alone() -> None:
+    """Nothing can be done for a query before."""
+    asked = searched(0, vector=[1.0, 0.0, 0.0])
+    asked.retrieval.legs_left = 2
+    assert [leg(name).wakes(asked) for name in ("keyword", "vector")] == [False, True]
