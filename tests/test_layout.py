@@ -39,6 +39,9 @@ OUTSIDE = {"tests", "bench"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
+MODULES = 250
+SHORT = 9
+"""Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
 
 
@@ -136,6 +139,12 @@ def _within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
+def product_files() -> Iterator[Path]:
+    """The files of the product's modules, packages' own included."""
+    for package in PRODUCT:
+        yield from Path(ROOT, package).rglob("*.py")
+
+
 def too_long(modules: dict[str, str]) -> list[str]:
     """Modules with more than LONGEST lines."""
     return [f"{name}: {lines}" for name, source in modules.items() if (lines := source.count("\n")) > LONGEST]
@@ -224,6 +233,14 @@ def test_benchmarks_import_no_tests() -> None:
 def test_modules_are_short() -> None:
     """Every module, tests included, has at most 450 lines."""
     assert too_long(sources(*PRODUCT, "tests", "bench")) == []
+
+
+def test_modules_are_few() -> None:
+    """The product has at most MODULES, of which at most SHORT have less than 60 lines."""
+    assert len(list(product_files())) <= MODULES
+    whole = [path for path in product_files() if path.name not in ("__init__.py", "__main__.py")]
+    short = [str(path) for path in whole if path.read_text().count("\n") < 60]
+    assert len(short) <= SHORT, short
 
 
 def test_a_long_module_is_seen() -> None:

@@ -4,7 +4,7 @@ import gc
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
 from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
+from operators.stages.lookup import Lookup
 from schemas.errors import Reason
 from tests.operators.samples import DIMENSION, answers, query
 
@@ -215,3 +216,33 @@ def test_kept_answers_take_what_is_counted() -> None:
     command = [sys.executable, "-c", "from tests.operators.stages.test_lookup import taken; print(taken())"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 1.6
+
+
+@dataclass
+class Reader:
+    """The watermarks of a topic, in which no namespace has one yet."""
+
+    reached: bool
+    behind: bool = False
+    generation: int = 0
+
+    async def caught_up(self, timeout: float) -> None:
+        """Nothing waits here."""
+
+    def read_since(self, moment: float) -> bool:
+        """As far as was said."""
+        return self.reached
+
+    def of(self, collection: str, namespace: str) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+
+@pytest.mark.parametrize(("reached", "known"), [(True, ()), (False, None)])
+def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known: tuple[str, ...] | None) -> None:
+    """Before, it is not known: a cursor of such an answer must not expire when the first watermark is read."""
+    lookup = Lookup(answers(), Reader(reached), 1.0)
+    waiting = asked(0)
+    assert not lookup.wanted(waiting)
+    lookup.on_unasked(waiting)
+    assert waiting.cache.watermark == known
