@@ -26,7 +26,7 @@ CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
 
 
 class DenialCode(StrEnum):
-    """What was refused: a closed list. If several apply, the first in this order is reported."""
+    """The reasons for a refusal: a closed list. If several apply, the first in this order is reported."""
 
     SOURCE_NOT_PERMITTED_TO_READ = "source_not_permitted_to_read"
     DESTINATION_NOT_ALLOWED = "destination_not_allowed"
@@ -77,7 +77,7 @@ class LegStatus(StrEnum):
 
 
 class TotalRelation(StrEnum):
-    """How `total` relates to the number of documents that match: equal to it, or a lower bound of it."""
+    """The relation of `total` to the number of documents that match: equal to it, or a lower bound of it."""
 
     EQ = "eq"
     GTE = "gte"
@@ -98,7 +98,7 @@ class LegRank(_Strict):
 
 
 class LegExplanation(LegRank):
-    """What one leg contributed: its score normalised to the common scale, the weight, and their product."""
+    """The contribution of one leg: its score normalised to the common scale, the weight, and their product."""
 
     normalised: Score | None = None
     weight: Score | None = None
@@ -106,7 +106,7 @@ class LegExplanation(LegRank):
 
 
 class StageExplanation(_Strict):
-    """How one stage changed the score: its parameters and the values that it used. A fusion has no input."""
+    """The change of the score by one stage: its parameters and the values that it used. A fusion has no input."""
 
     stage: str
     input: Score | None

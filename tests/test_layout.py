@@ -39,6 +39,7 @@ OUTSIDE = {"tests", "bench"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
+CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose"}
 MODULES = 250
 SHORT = 9
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
@@ -233,6 +234,23 @@ def test_benchmarks_import_no_tests() -> None:
 def test_modules_are_short() -> None:
     """Every module, tests included, has at most 450 lines."""
     assert too_long(sources(*PRODUCT, "tests", "bench")) == []
+
+
+def unclear(modules: dict[str, str]) -> list[str]:
+    """Docstrings that begin with a clause in place of a subject."""
+    return [
+        f"{module}: {docstring[:60]}"
+        for module, source in modules.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        and (docstring := ast.get_docstring(node) or "").split(" ")[0] in CLAUSES
+    ]
+
+
+def test_docstrings_begin_with_their_subject() -> None:
+    """None of the product begins with What, Whether, How and the like."""
+    assert unclear(sources(*PRODUCT)) == []
+    assert unclear({"planted": '"""What it is."""\ndef f(): "True if it is."'}) == ["planted: What it is."]
 
 
 def test_modules_are_few() -> None:

@@ -1,4 +1,4 @@
-"""What the indexing flow is built from, made of the settings."""
+"""The parts of the indexing flow, made of the settings."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the search flow is built from, made of the settings."""
+"""The parts of the search flow, made of the settings."""
 
 import asyncio
 from collections.abc import Mapping
@@ -140,14 +140,14 @@ def answers(settings: CacheSettings) -> Answers:
 
 
 def read(reranking: Reranking, query: InFlight) -> int:
-    """How many candidates are fetched for the reranker; with the page, where no stage behind changes the order."""
+    """The number of candidates fetched for the reranker; with the page, where no stage behind changes the order."""
     top = reranking.top(query)
     asked = query.asked.canonical
     return max(top, asked.skip + asked.limit) if top and not query.asked.plan.recipe.behind else top
 
 
 def shown(picking: Reranking | None, query: InFlight) -> int:
-    """How many candidates are fetched in the end: up to the page's end, and what the chat model selects from."""
+    """The number of candidates fetched in the end: up to the page's end, and those that the chat model reads."""
     asked = query.asked.canonical
     return max(asked.skip + asked.limit, picking.top(query) if picking is not None else 0)
 

@@ -80,11 +80,11 @@ class Replica:
         self._replication.consumer_loop.stop()
 
     def live(self) -> bool:
-        """Whether the engine's worker has moved lately."""
+        """True if the engine's worker has moved lately."""
         return time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
 
     def delivering(self) -> bool:
-        """Whether the delivery isn't stuck in one try."""
+        """True if the delivery isn't stuck in one try."""
         return self._replication.delivery.stuck_for() < self._replication.longest_try
 
     def committing(self) -> bool:
@@ -92,12 +92,12 @@ class Replica:
         return self._replication.delivery.failing_for() < self._replication.longest_try
 
     def stable(self) -> bool:
-        """Whether the group has this member and no rebalance is under way."""
+        """True if the group has this member and no rebalance is under way."""
         return self._replication.consumer_loop.stable()
 
     @property
     def pings(self) -> Mapping[str, Ping]:
-        """Whether each backend that can be asked answers."""
+        """For each backend that can be asked: true if it answers."""
         return self._resources.pings
 
 

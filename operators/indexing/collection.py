@@ -131,7 +131,7 @@ def context_indexes() -> dict[str, "IndexSchema"]:
 
 
 def wanted(settings: QdrantSettings) -> Wanted:
-    """What rankstream needs of each collection; of another tool's, by its names, what every query filters by."""
+    """The needs of rankstream by collection; in another tool's, by its names, the fields that all queries filter by."""
     schemas = _schemas(settings).items()
     indexed = {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in schemas}
     return replace(vectors(settings), indexes=indexed)
@@ -200,7 +200,7 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float,
 
 
 def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bool, foreign: bool) -> list[Step]:
-    """What is to be made: collections that don't exist, missing indexes of the others, `foreign` ones too."""
+    """The steps to do: make collections that don't exist, and missing indexes of the others, `foreign` ones too."""
     made: list[Step] = []
     for each in surveyed:
         if each.lack is not None:
@@ -242,7 +242,7 @@ def _problems(surveyed: Surveyed, *, writes: bool) -> Iterator[str]:
 
 
 def remedy(collection: str, difference: Difference) -> str:
-    """What an operator can do about a difference in a collection of rankstream's own."""
+    """The remedy of an operator for a difference in a collection of rankstream's own."""
     if difference.field is None:
         return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
     path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"

@@ -71,7 +71,7 @@ def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
 
 
 def payload(document: DocumentInFlight, context: ContextSettings = _ALONE) -> dict[str, Any]:
-    """What the index keeps of a document beside its vectors: its fields, and the index's own with an underscore.
+    """The payload of a document in the index: its fields, and the index's own with an underscore.
 
     `context` says where it has its place among its neighbours.
     """
@@ -151,7 +151,7 @@ def deleted(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
 
 
 def parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
-    """The documents in parts whose filter `deleted` has at most so many conditions; None is no bound."""
+    """The documents in parts whose filter `deleted` has at most that many conditions; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
     return [documents[start : start + size] for start in range(0, len(documents), size)]

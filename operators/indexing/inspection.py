@@ -43,7 +43,7 @@ _NO_STEMMER: Final = {"type": "none"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What rankstream needs of a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
+    """The needs of rankstream in a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
 
     `context` names the dense and the sparse vector of documents with their neighbours, None where there are none.
     """
@@ -73,7 +73,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What a collection that exists lacks: indexes that can be added, and what would have to be made anew."""
+    """The lacks of a collection that exists: indexes that can be added, and differences that need a new collection."""
 
     dense: list[Difference]
     sparse: list[Difference]
@@ -103,7 +103,7 @@ class Step:
 
 
 def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
-    """What the collection lacks."""
+    """The lacks of the collection."""
     tokens = [] if wanted.tokens is None else _vector(wanted.tokens, wanted.vectors[wanted.tokens], info.vectors)
     context = []
     if wanted.context is not None:
@@ -149,7 +149,7 @@ def shown(schema: Schema) -> str:
 
 
 def named(differences: Iterable[Difference]) -> str:
-    """What differs, in one line."""
+    """The difference, in one line."""
     return "; ".join(difference.what for difference in differences)
 
 

@@ -22,7 +22,7 @@ _INDEX_AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What keeps searches from working (`error`), or from working as well as configured, and what to do about it."""
+    """A fault that keeps searches from working (`error`), or from working as well as configured, and its remedy."""
 
     level: Literal["warning", "error"]
     what: str
@@ -30,7 +30,7 @@ class Problem:
 
 
 def vectors(settings: QdrantSettings) -> Wanted:
-    """What rankstream needs of a collection's vectors, without the indexes: cosine, BM25, token vectors, context."""
+    """The needs of rankstream in a collection's vectors, without the indexes: cosine, BM25, token vectors, context."""
     names = settings.vectors
     wanted: dict[str, Schema] = {names.dense: {"size": settings.dimension, "distance": "Cosine"}}
     if names.tokens is not None:
@@ -46,7 +46,7 @@ def vectors(settings: QdrantSettings) -> Wanted:
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
-    """Whether Qdrant takes searches by vector; of a collection without dense vectors, whether it takes keywords."""
+    """True if Qdrant takes searches by vector; for a collection without dense vectors, if it takes keywords."""
     if not info.vectors:
         return wanted.sparse in info.sparse_vectors
     return not any(each.refused for each in lack(wanted, info).dense)

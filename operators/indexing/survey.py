@@ -29,7 +29,7 @@ class Surveyed:
 
     @property
     def foreign(self) -> bool:
-        """Whether it is another program's: rankstream only reads it."""
+        """True if it is another program's: rankstream only reads it."""
         return self.info is not None and self.owner is None
 
 

@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What was asked, and what was decided about it before any backend is called.
+    """The query that was asked, and the decisions about it before any backend is called.
 
     `collection` is Qdrant's; empty for a query that was denied, which has no access filter, either.
     """
@@ -59,7 +59,7 @@ class Query:
 
 @dataclass(slots=True)
 class CacheLookup:
-    """What the caches need to know of a query, and what they gave.
+    """The part of a query that the caches read, and their answer.
 
     `watermark` is how far the query's namespace was indexed before retrieval, None if that is not known, and
     `generation` the generation of the watermarks then. `leads`: the query does not wait for another's answer; `waiters`

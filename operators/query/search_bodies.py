@@ -236,7 +236,7 @@ def legs(query: InFlight) -> tuple[str, ...]:
 
 
 def askable(query: InFlight, leg: str) -> bool:
-    """Whether the query has something that the leg could search by, and the collection what it would search."""
+    """True if the query has something that the leg can search by, and the collection something that it can search."""
     retrieval = query.retrieval
     able = retrieval.capabilities
     match leg:
@@ -252,7 +252,7 @@ def askable(query: InFlight, leg: str) -> bool:
 
 
 def depth(query: InFlight) -> int:
-    """How many candidates each leg is asked for: on each page of a query as many as on the first.
+    """The number of candidates that each leg is asked for: on each page of a query as many as on the first.
 
     Never more than the collection gives to one search; a lookup gets more in several requests.
     """
@@ -262,7 +262,7 @@ def depth(query: InFlight) -> int:
 
 
 def wanted_depth(query: InFlight) -> int:
-    """How many candidates a search would ask each leg for in a collection that gives them."""
+    """The number of candidates that a search would ask each leg for in a collection that gives them."""
     asked, plan = query.asked.canonical, query.asked.plan
     page = asked.limit
     if asked.reflections_only:

@@ -16,7 +16,7 @@ class Trace(Protocol):
 
     @property
     def recording(self) -> bool:
-        """Whether spans are recorded."""
+        """True if spans are recorded."""
         ...
 
     @property

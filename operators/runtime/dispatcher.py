@@ -51,7 +51,7 @@ class Load(Protocol):
     """Callbacks for measuring the load on a stage's backend, on the event loop's thread."""
 
     def began(self, units: int, waited: float) -> None:
-        """A call begins, with so many units; the longest that one of them waited, in seconds."""
+        """A call of `units` units begins, the longest-waiting of which has waited that many seconds."""
         ...
 
     def under_way(self, calls: int) -> None:
@@ -85,7 +85,7 @@ class Finished(Generic[Outcome]):
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of so many units, and how many requests wait for it.
+    """A call: its number of units, and the number of requests that wait for it.
 
     `took` is its duration in seconds; None if that says nothing of how long calls take. `answered`: it brought answers,
     otherwise it was given up by then.

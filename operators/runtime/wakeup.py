@@ -49,7 +49,7 @@ class Wakeup:
             self._loop.call_soon_threadsafe(self._come)
 
     def wait(self) -> bool:
-        """Whether the event was set since the last wait, or is within LONGEST_WAIT."""
+        """True if the event was set since the last wait, or is within LONGEST_WAIT."""
         if self._loop is None:
             was_set = self._event.wait(LONGEST_WAIT)
             self._event.clear()

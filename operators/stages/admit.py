@@ -19,7 +19,7 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 
 @dataclass(frozen=True)
 class Admission:
-    """What is known before any backend is called: the collections, and the fields that lookups can order by.
+    """The checks before any backend is called: the collections, and the fields that lookups can order by.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
     says which of our fields filters can't ask for in collections of other tools.

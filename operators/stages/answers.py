@@ -149,7 +149,7 @@ class Answers:
         self._leaders = Coalescer()
 
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """Whether the one has about the other's time: what it loses to its deadline is lost to both."""
+        """True if the leader has about the query's time: what it loses to its deadline is lost to both."""
         now = self._clock()
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left

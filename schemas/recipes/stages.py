@@ -127,7 +127,7 @@ class Rerank(RecipeStage):
 
 
 class Reflections(RecipeStage):
-    """How documents of the type `reflection` are ranked."""
+    """The ranking of documents of the type `reflection`."""
 
     name: ClassVar = "reflections"
     include_reflections: bool = Field(default=True, description="false: drop them; a query's own field overrides it.")

@@ -184,7 +184,7 @@ class KafkaSettings(Section):
 
 
 class DeliverySettings(Section):
-    """How results and offsets are committed, and how much a replica holds in flight."""
+    """The commit of results and offsets, and the bound of messages in flight in a replica."""
 
     mode: Literal["exactly_once", "at_least_once"] = Field(
         default="exactly_once", description="at_least_once: for brokers without transactions."

@@ -17,7 +17,7 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 
 
 class Denied(Section):
-    """What a source may not ask. It overrides the lists that allow."""
+    """Requests that a source may not make. This list overrides the lists that allow."""
 
     destinations: list[str] = Field(default=[], description="Denied destinations.")
     collections: list[str] = Field(default=[], description="Denied collections.")
@@ -28,7 +28,7 @@ class Denied(Section):
 
 
 class SourcePolicy(Section):
-    """What one source may ask. An empty list allows all."""
+    """Requests that one source may make. An empty list allows all."""
 
     read: bool = Field(default=True, description="Whether the source may query at all.")
     destinations: list[str] = Field(default=[], description="Allowed destinations.")
@@ -76,7 +76,7 @@ class SourcePolicy(Section):
 
 
 class IdentitySettings(Section):
-    """How the source of a query is identified. A producer can forge a field of its event, but not the topic."""
+    """The identification of a query's source. A producer can forge a field of its event, but not the topic."""
 
     by: Literal["event", "header", "topic"] = Field(
         default="event", description="event: its field `source`; header: a Kafka header; topic: the queries topic."
@@ -102,7 +102,7 @@ class IdentitySettings(Section):
 
 
 class PolicySettings(Section):
-    """How sources are identified, and what each may ask."""
+    """The identification of sources, and the requests that each may make."""
 
     identity: IdentitySettings = IdentitySettings()
     default: SourcePolicy = Field(

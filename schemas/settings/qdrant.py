@@ -54,7 +54,7 @@ class ContextSettings(Section):
 
 
 class CreateSettings(Section):
-    """How a collection that does not exist is created. A collection that exists keeps what it was created with."""
+    """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
 
     shards: Count = Field(
         default=1,
@@ -166,7 +166,7 @@ class Bm25Settings(Section):
 
 
 class SearchSettings(Section):
-    """How Qdrant searches its vector index."""
+    """The search of Qdrant's vector index."""
 
     hnsw_ef: Count | None = Field(
         default=384,

@@ -53,7 +53,7 @@ class CacheSettings(Section):
 
 
 class CursorSettings(Section):
-    """How cursors are signed. All replicas need the same secret."""
+    """The signing of cursors. All replicas need the same secret."""
 
     signing_secret: Secret = None
     signing_secret_file: Path | None = Field(

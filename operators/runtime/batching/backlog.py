@@ -105,7 +105,7 @@ class Backlog(Generic[Request, Outcome]):
         return slices
 
     def freed(self, units: int, took: float | None, *, answered: bool = True) -> None:
-        """A call of so many units has ended after `took` seconds; None if that says nothing of how long calls take."""
+        """A call of `units` units has ended after `took` seconds; None if that says nothing of how long calls take."""
         self.in_flight -= 1
         if took is None:
             return

@@ -1,4 +1,4 @@
-"""How long calls to a backend take, learnt from the latest of them. Pure: durations come from the caller, in seconds.
+"""Durations of calls to a backend, learnt from the latest calls. Pure: durations come from the caller, in seconds.
 
 A call of n units takes about a + b * n: a fixed part, and a time for each unit. Both are fitted by least squares to the
 calls, each of which counts three quarters of the next one, together with a call of nothing that takes no time: so calls
@@ -57,12 +57,12 @@ class CallTimes:
         return min(self._quick, default=0.0)
 
     def takes(self, units: int) -> float:
-        """The time that a call of so many units is expected to take; 0 where nothing is known."""
+        """The time that a call of `units` units is expected to take; 0 where nothing is known."""
         fixed, each = self._fit
         return fixed + each * units
 
     def within(self, seconds: float) -> float:
-        """How many units a call may carry to be answered within `seconds`: a whole number, or infinity."""
+        """The number of units that a call may carry to be answered within `seconds`: a whole number, or infinity."""
         fixed, each = self._fit
         if seconds < fixed:
             return 0

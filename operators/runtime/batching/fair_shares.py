@@ -1,4 +1,4 @@
-"""Who gets how much of a backend that can't serve all requests in time. Pure.
+"""Shares of a backend that can't serve all requests in time. Pure.
 
 Each demand is some units by some time, of one tenant. The backend serves `rate` units a second. What is promised:
 
@@ -24,7 +24,7 @@ class Demand(NamedTuple):
 
 
 def fits(demands: Sequence[Demand], rate: float) -> bool:
-    """Whether a backend of that rate serves all demands in time; they are in the order of their times."""
+    """True if a backend of that rate serves all demands in time; they are in the order of their times."""
     units = 0.0
     for demand in demands:
         units += demand.units
@@ -43,7 +43,7 @@ def needed(demands: Sequence[Demand]) -> float:
 
 
 def max_min(needs: Sequence[float], rate: float) -> list[float]:
-    """What each tenant gets of the rate, by what each needs."""
+    """Each tenant's share of the rate, by the tenants' needs."""
     shares = [0.0] * len(needs)
     left = rate
     for served, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
