@@ -14,6 +14,7 @@ import yaml
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import ResultEvent
 from schemas.settings import load
+from tests import warm
 from tests.flows.cli.test_pool_ranking import NOW, pool
 
 pytestmark = pytest.mark.slow
@@ -21,16 +22,16 @@ pytestmark = pytest.mark.slow
 Done = subprocess.CompletedProcess[bytes]
 
 
-def rank(lines: Sequence[object], *arguments: str, seed: str = "0") -> Done:
-    """Run the command on these lines to its end; what isn't bytes is written as JSON."""
+def rank(lines: Sequence[object], *arguments: str, seed: str | None = None) -> Done:
+    """Run the command on these lines to its end, with hashes of this seed; what isn't bytes is written as JSON."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RANKSTREAM_")}
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", "rank", *arguments],
-        input=b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines),
-        env={**env, "TERM": "dumb", "COLUMNS": "40", "PYTHONHASHSEED": seed},
-        capture_output=True,
-        timeout=120,
-    )
+    env |= {"TERM": "dumb", "COLUMNS": "40"}
+    given = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+    if seed is None:
+        done = warm.run(["rank", *arguments], env, 120, given)
+        return Done(done.args, done.returncode, done.stdout.encode(), done.stderr.encode())
+    command = [sys.executable, "-m", "flows.cli", "rank", *arguments]
+    return subprocess.run(command, input=given, env={**env, "PYTHONHASHSEED": seed}, capture_output=True, timeout=120)
 
 
 def results(done: Done) -> list[dict[str, Any]]:
