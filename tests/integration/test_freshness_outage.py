@@ -125,9 +125,9 @@ class Unindexed(Hanging):
 
 
 def test_in_a_namespace_without_a_watermark_no_query_waits() -> None:
-    """Nothing is cached there: each goes on at once, and a watermark that comes meanwhile doesn't count for it."""
+    """Nothing is cached there: each goes on at once. Until the topic is read, it is not known that there is none."""
     on, answered = looked_up(Unindexed(), 60.0, [[query(1)]])
-    assert [each.cache.watermark for each in on] == [()]
+    assert [each.cache.watermark for each in on] == [None]
     assert not answered
 
 
