@@ -33,7 +33,8 @@ class BoundedCache(Generic[Key, Value]):
         self._largest = max_size // share
         self._size_of = size_of
         self._ttl = ttl
-        self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        # Each with its size and its expiry, which is in both tables: a key is hashed at every look into one.
+        self._values: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
         self._expiry: OrderedDict[Key, float] = OrderedDict()
 
     def get(self, key: Key, now: float = 0.0) -> Value | None:
@@ -41,7 +42,7 @@ class BoundedCache(Generic[Key, Value]):
         found = self._values.get(key)
         if found is None:
             return None
-        if self._expiry[key] <= now:
+        if found[2] <= now:
             self._drop(key)
             return None
         self._values.move_to_end(key)
@@ -56,8 +57,8 @@ class BoundedCache(Generic[Key, Value]):
         size = self._size_of(key, value)
         if size > self._largest:
             return
-        self._values[key] = value, size
-        self._expiry[key] = now + self._ttl
+        self._expiry[key] = expiry = now + self._ttl
+        self._values[key] = value, size, expiry
         self.size += size
         while self.size > self.max_size:
             self._drop(next(iter(self._values)))
