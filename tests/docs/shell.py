@@ -81,6 +81,6 @@ CHECKS: Final[dict[str, Callable[[list[str]], None]]] = {
     "python": _python,
     "kafka-consumer-groups.sh": _offsets,
     **dict.fromkeys(("docker", "kubectl", "helm", "kustomize", "promtool"), _files),
-    **dict.fromkeys(("cat", "curl", "echo", "export"), _any),
+    **dict.fromkeys(("cat", "curl", "echo", "export", "find", "grep", "wc"), _any),
 }
 """How the commands of each program are checked. Those that can run here are run, too: see test_blocks.py."""
