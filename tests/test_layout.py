@@ -39,7 +39,7 @@ OUTSIDE = {"tests", "bench"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
-CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose"}
+CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
 MODULES = 250
 SHORT = 9
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
@@ -140,12 +140,6 @@ def _within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-def product_files() -> Iterator[Path]:
-    """The files of the product's modules, packages' own included."""
-    for package in PRODUCT:
-        yield from Path(ROOT, package).rglob("*.py")
-
-
 def too_long(modules: dict[str, str]) -> list[str]:
     """Modules with more than LONGEST lines."""
     return [f"{name}: {lines}" for name, source in modules.items() if (lines := source.count("\n")) > LONGEST]
@@ -237,27 +231,31 @@ def test_modules_are_short() -> None:
 
 
 def unclear(modules: dict[str, str]) -> list[str]:
-    """Docstrings that begin with a clause in place of a subject."""
+    """Docstrings, those of attributes and constants included, that begin with a clause in place of a subject."""
     return [
-        f"{module}: {docstring[:60]}"
+        f"{module}: {node.value.value[:60]}"
         for module, source in modules.items()
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
-        and (docstring := ast.get_docstring(node) or "").split(" ")[0] in CLAUSES
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and node.value.value.split(" ")[0] in CLAUSES
     ]
 
 
 def test_docstrings_begin_with_their_subject() -> None:
     """None of the product begins with What, Whether, How and the like."""
     assert unclear(sources(*PRODUCT)) == []
-    assert unclear({"planted": '"""What it is."""\ndef f(): "True if it is."'}) == ["planted: What it is."]
+    planted = '"""What it is."""\ndef f(): "True if it is."\nF = 1\n"""Where it is."""'
+    assert unclear({"planted": planted}) == ["planted: What it is.", "planted: Where it is."]
 
 
 def test_modules_are_few() -> None:
     """The product has at most MODULES, of which at most SHORT have less than 60 lines."""
-    assert len(list(product_files())) <= MODULES
-    whole = [path for path in product_files() if path.name not in ("__init__.py", "__main__.py")]
-    short = [str(path) for path in whole if path.read_text().count("\n") < 60]
+    modules = sources(*PRODUCT)
+    assert len(modules) <= MODULES
+    whole = (each for each in modules if not (ROOT / each.replace(".", "/")).is_dir() and not each.endswith("__main__"))
+    short = [each for each in whole if modules[each].count("\n") < 60]
     assert len(short) <= SHORT, short
 
 

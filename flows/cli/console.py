@@ -126,7 +126,7 @@ class ConsoleServer(BoundedServer):
             why = f"--port: cannot listen on {HOST}:{port} ({error.strerror})"
             raise ConfigError(f"{why}; name another one, or 0 for any that is free") from None
         self.port: int = self.server_address[1]
-        """Where it listens."""
+        """The port on which it listens."""
         html = page()
         self.policy = policy(html)
         self.replies = {"/": Reply(HTTPStatus.OK, _HTML, html.encode()), "/recipes": Reply.json(choices)}

@@ -59,7 +59,7 @@ class Health:
             why = f"telemetry.port: cannot listen on {host}:{port} ({error.strerror})"
             raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT") from None
         self.port: int = self._server.server_address[1]
-        """Where it listens."""
+        """The port on which it listens."""
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
 
     def begin(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:

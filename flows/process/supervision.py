@@ -40,7 +40,7 @@ _DRAINED: Final = frozenset({0, -signal.SIGTERM})
 
 @dataclass(slots=True)
 class _History:
-    """When a replica ended lately, and how often since it was healthy."""
+    """The latest ends of a replica, and their number since it was healthy."""
 
     ends: deque[float] = field(default_factory=deque)
     unhealthy: int = 0

@@ -82,7 +82,7 @@ class ProducerRecord(Protocol):
 
     @property
     def topic(self) -> str:
-        """Where it goes."""
+        """Its topic."""
 
     @property
     def key(self) -> bytes | None:

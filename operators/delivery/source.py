@@ -99,7 +99,7 @@ class ConsumerLoop:
         self._flush: Callable[[float], None] = lambda _: None
         self._arrived: Callable[[], None] = lambda: None
         self.moved_at = time.monotonic()
-        """When the engine last called `take`, on the monotonic clock."""
+        """Time of the engine's last call of `take`, on the monotonic clock."""
 
     def start(self, flush: Callable[[float], None], arrived: Callable[[], None] = lambda: None) -> None:
         """Join the group and read; `flush` commits the answered messages, within the given seconds. `arrived` is called

@@ -115,10 +115,9 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
 
     @override
     async def call(
-        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
     ) -> list[Embedding | BackendError | None]:
         """The embedding of each document that needs one."""
-        documents = requests
         outcomes: list[Embedding | BackendError | None] = [None] * len(documents)
         embedder = self._embedder
         if embedder is None:
@@ -162,10 +161,9 @@ class Writer(DocumentStage[None]):
 
     @override
     async def call(
-        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document; a document that a newer one of the batch replaces is done with it."""
-        documents = requests
         refused: dict[int, BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
         for document in newest(documents):

@@ -47,7 +47,7 @@ WAYS_OUT: Final = (
     "If no other program writes to it, add it to qdrant.owned; otherwise let qdrant.destinations and"
     " qdrant.collections name a collection that does not exist, which is then created."
 )
-"""What an operator can do about a collection that isn't rankstream's own."""
+"""The remedy of an operator for a collection that isn't rankstream's own."""
 
 _CONFLICT: Final = 409
 
@@ -58,7 +58,7 @@ _CONFIGURED: Final[Mapping[str, "IndexSchema"]] = {
     "bool": models.BoolIndexParams(type=models.BoolIndexType.BOOL),
     "datetime": models.DatetimeIndexParams(type=models.DatetimeIndexType.DATETIME),
 }
-"""What the configuration calls an index."""
+"""The configuration's names of indexes."""
 
 # The copy is what searches read first: it stays in memory where the vectors are read from disk.
 _QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {

@@ -69,10 +69,9 @@ class ContextWriter(DocumentStage[None]):
 
     @override
     async def call(
-        self, batch_key: BatchKey, requests: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
-        documents = requests
         by_collection: dict[str, list[DocumentInFlight]] = {}
         for document in documents:
             by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)

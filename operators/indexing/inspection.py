@@ -16,7 +16,7 @@ Schema = Mapping[str, Any]
 """An index as Qdrant's JSON has it: its `type`, and its parameters."""
 
 Owner = Literal["metadata", "configuration"]
-"""What says that a collection is rankstream's own."""
+"""The evidence that a collection is rankstream's own."""
 
 _CAPABILITIES: Final[Mapping[str, Mapping[str, bool]]] = {
     "keyword": {"prefix": False, "is_tenant": False},
@@ -34,7 +34,7 @@ _ANALYSIS: Final[Mapping[str, Any]] = {
     "min_token_len": None,
     "max_token_len": None,
 }
-"""How a text index makes terms, by default."""
+"""The default analysis of a text index."""
 
 _PRODUCTS: Final = frozenset({"Cosine", "Dot"})
 _ONLY_FASTER: Final = frozenset({"is_tenant", "prefix", "lookup", "range"})

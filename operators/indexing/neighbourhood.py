@@ -24,7 +24,7 @@ from schemas.settings.qdrant import ContextSettings
 
 
 class Place(NamedTuple):
-    """Where a document stands: the name of its group, and its value in the group's order."""
+    """The place of a document: the name of its group, and its value in the group's order."""
 
     group: str
     order: float

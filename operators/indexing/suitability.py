@@ -12,7 +12,7 @@ from operators.indexing.inspection import Schema, Wanted, lack, named
 from schemas.settings import QdrantSettings
 
 CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another collection."
-"""What an operator can do about a vector that differs."""
+"""The remedy of an operator for a vector that differs."""
 
 
 _INDEX_AGAIN: Final = (

@@ -67,7 +67,7 @@ class CanonicalQuery:
 
     @property
     def after(self) -> After:
-        """Where an ordered lookup goes on."""
+        """The record after which an ordered lookup goes on."""
         position = self.cursor.position if self.cursor is not None else None
         return position if isinstance(position, After) else _START
 

@@ -24,7 +24,7 @@ from schemas.fields import rfc3339
 from schemas.filters import AnyFilter, Prefix
 
 Ids = Literal["payload", "uuid", "integer"]
-"""Where a document's id is: a field of its payload, or the point's own id, of one of these types."""
+"""The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
 
 _ID: Final = "id"
 _OWN: Final[Mapping[str, str]] = {CREATED: "created_at", VERSION: "updated_at"}

@@ -39,7 +39,7 @@ def records_to_ask(after: After, limit: int) -> int:
 
 
 def cut(values: Sequence[OrderValue], asked: int) -> int | None:
-    """Where the records begin of whose value there may be more, if one of them is before the last; None if nowhere.
+    """The first of the records whose value others may have, too, if one of them is before the last; None without one.
 
     `asked` are the records that were asked for; the last is only there to tell whether there is another page.
     """

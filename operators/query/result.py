@@ -46,7 +46,7 @@ def status_of(asked: Query, outcome: Outcome) -> Status:
 
 
 def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
-    """Where the answer came from; None if the query ended before any could give one."""
+    """The origin of the answer; None if the query ended before any could give one."""
     if asked.denial is not None:
         return RetrievalStage.POLICY
     if not outcome.legs:

@@ -35,13 +35,13 @@ BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
 
 _ALONE: Final = frozenset({"id", TYPE, "created_at", "updated_at", "cycle"})
-"""What ranking reads of reflections."""
+"""The fields of reflections that ranking reads."""
 
 _SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))
 _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
 ) - {CONTENT}
-"""What any recipe reads: a recorded pool has all of it."""
+"""The fields that any recipe reads: a recorded pool has all of them."""
 
 Condition = Mapping[str, Any]
 

@@ -43,7 +43,7 @@ _MOST_TIME: Final = 1.1
 """Shares of the time that a query has left, which a leader that it waits for may have left."""
 
 COALESCED: Final = "coalesced"
-"""What queries that wait for another's answer are counted as."""
+"""The name under which queries that wait for another's answer are counted."""
 
 _CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_CACHE: "semantic"}
 
@@ -187,7 +187,7 @@ class Answers:
 
 
 _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
-"""What every query has of its own, in a result."""
+"""The fields of a result that every query has of its own."""
 
 
 def _timed(query: InFlight) -> bool:
@@ -197,7 +197,7 @@ def _timed(query: InFlight) -> bool:
 
 
 def _kind(query: InFlight) -> bytes:
-    """Where the semantic cache has answers for the query: those to queries whose vector is of the same kind."""
+    """The part of the semantic cache with answers for the query: those to queries whose vector is of the same kind."""
     asked = query.asked.canonical
     own, text = asked.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")

@@ -70,8 +70,8 @@ class BackendStage(QueryStage[Request, Outcome]):
         """The name and the attributes of the query's span."""
 
     @override
-    def on_result(self, item: InFlight, outcome: Outcome | BackendError) -> InFlight:
-        query, error = item, None
+    def on_result(self, query: InFlight, outcome: Outcome | BackendError) -> InFlight:
+        error = None
         if isinstance(outcome, BackendError):
             error = outcome.reason
             query.lose(self.name, error)

@@ -42,9 +42,8 @@ class Fetching(PointStage[Mapping[str, Any]]):
     bounds: Bounds
     cache: PayloadCache | None = None
 
-    def wanted(self, item: InFlight) -> bool:
+    def wanted(self, query: InFlight) -> bool:
         """True if a payload is missing that isn't cached."""
-        query = item
         missing = self._missing(query)
         if not missing or self.cache is None:
             return bool(missing)

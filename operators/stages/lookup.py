@@ -87,9 +87,7 @@ class Lookup(QueryStage[Namespace, Marked]):
         return _BATCH_KEY, _namespace(query)
 
     @override
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Namespace], timeout: float
-    ) -> list[Marked | BackendError]:
+    async def call(self, batch_key: BatchKey, requests: Sequence[Namespace], timeout: float) -> list[Marked]:
         """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
         return self._marked(requests)
@@ -105,13 +103,13 @@ class Lookup(QueryStage[Namespace, Marked]):
         item.started = monotonic()
         return self.on_result(item, self._known(item))
 
-    def _known(self, query: InFlight) -> Marked | BackendError:
+    def _known(self, query: InFlight) -> Marked:
         if self.watermarks.read_since(query.message.clock):
             return self._marked([_namespace(query)])[0]
         # One that came meanwhile may be older than the query: it is not known whether the namespace has one.
         return None, self.watermarks.generation
 
-    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked | BackendError]:
+    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked]:
         while True:
             generation = self.watermarks.generation
             marks = [self.watermarks.of(*namespace) for namespace in namespaces]

@@ -137,12 +137,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                     self.cache.put(request.namespace, request.query, request.documents, outcome)
         return outcomes
 
-    def on_result(self, item: InFlight, outcome: Scores | BackendError) -> InFlight:
+    def on_result(self, query: InFlight, outcome: Scores | BackendError) -> InFlight:
         """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder.
 
         That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
         """
-        query = item
         if isinstance(outcome, NoTokenVectors):
             query.outcome.warnings.append(_NO_TOKEN_VECTORS)
             query.passed(self.step, len(query.outcome.candidates))
@@ -167,9 +166,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.picking and picking is not None:
             result.pick(picking)
 
-    def on_unasked(self, item: InFlight) -> InFlight:
+    def on_unasked(self, query: InFlight) -> InFlight:
         """Note why the fused order stands, if the reranker was to read the query."""
-        query = item
         text = query.asked.canonical.text
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
         if reason in _EXPLAINED:

@@ -24,7 +24,7 @@ _NOTHING: Final = 0.25
 """The weight of the call of nothing, where the latest call weighs 1."""
 
 _LONGER: Final = 2.0
-"""How many times as long as it was given a call is taken to need that was given up."""
+"""A call that was given up is taken to need this many times the time that it was given."""
 
 
 class CallTimes:
