@@ -13,6 +13,7 @@ from operators.clients.chat.completions import AnthropicChat, OpenAIChat
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
@@ -166,7 +167,7 @@ def _server(name: str, section: Section, url: str | None, headers: Mapping[str, 
     assert url is not None
     # The stages bound the calls.
     transport = http_transport(max_connections=0, keep_alive=section.keep_alive)
-    return resilient(Endpoint(name, url, transport, headers), metrics=metrics.backend(name))
+    return resilient(Endpoint(name, url, transport, headers, dialect=MODEL), metrics=metrics.backend(name))
 
 
 def field_map(settings: Settings) -> FieldMap:

@@ -24,8 +24,11 @@ import errno
 import os
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import httpx
@@ -54,6 +57,15 @@ def http_transport(
     `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
     """
     return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A small request that a backend in order answers: the path, the body, and the reading of the answer."""
+
+    path: str
+    body: object
+    read: Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,7 @@ class Endpoint:
         timeout: float,
         method: str = "POST",
         repeatable: bool = False,
+        control: Control | None = None,  # noqa: ARG002  for layers that retry
     ) -> T:
         """Call once and return what `read` makes of the parsed answer. Raises BackendError."""
         return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
@@ -183,7 +196,9 @@ class Endpoint:
         response = await self.transport.handle_async_request(request)
         try:
             if not httpx.codes.is_success(response.status_code):
-                raise self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+                error = self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+                error.retry_after = _retry_after(response.headers)
+                raise error
             return await self._read_body(response)
         finally:
             await response.aclose()
@@ -222,6 +237,18 @@ class Endpoint:
 def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return response.stream
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    """The seconds of a header `Retry-After`, which is a number of seconds or a date; 0 without one."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdecimal():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    return max(0.0, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - time.time())
 
 
 def _is_base_url(text: str) -> bool:

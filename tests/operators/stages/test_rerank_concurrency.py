@@ -15,7 +15,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
-from operators.clients.failures import REST
+from operators.clients.admission import REST
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.model_caches import ScoreCache
 from operators.clients.rerankers import Reranker
