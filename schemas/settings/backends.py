@@ -6,10 +6,10 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.settings.section import Backend, Concurrency, Count, Seconds, Url
+from schemas.settings.section import Concurrency, Count, ModelServer, Seconds, Url
 
 
-class EmbedderSettings(Backend):
+class EmbedderSettings(ModelServer):
     """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
     kind: Literal["minilm", "openai", "tei", "none"] = Field(
@@ -31,7 +31,7 @@ class EmbedderSettings(Backend):
         return self
 
 
-class RerankSettings(Backend):
+class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
     kind: Literal[
@@ -107,7 +107,7 @@ _CALLS: Final[Mapping[str, int]] = {
 }
 
 
-class ChatSettings(Backend):
+class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
     kind: Literal["openai", "anthropic", "none"] = Field(

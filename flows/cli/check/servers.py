@@ -10,11 +10,11 @@ from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
 from operators.clients.http.clock import Ahead, ahead
-from operators.clients.http.transport import http_transport
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
+from schemas.settings.section import Backend as Section
 
 _TIMEOUT: Final = 10.0
 _TEXT: Final = "a question"
@@ -99,31 +99,32 @@ Compared = Ahead | BackendError | ConfigError | None
 
 def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about clocks: this machine's must agree with that of each server that is asked over HTTP."""
-    servers = {name: url for name, url in _servers(settings).items() if url is not None}
+    servers = _servers(settings)
     if not servers:
         yield Finding("ok", "clock", "not compared: no backend is asked over HTTP")
     for name, compared in asyncio.run(_compare(servers)).items():
         yield _clock_finding(f"clock {name}", compared)
 
 
-def _servers(settings: Settings) -> Mapping[str, str | None]:
+def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
     embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
-    return {
-        "qdrant": settings.qdrant.url,
-        "embedder": embedder.url if embedder.kind not in {"none", "minilm"} else None,
-        "reranker": rerank.url if rerank.kind not in {"none", "late_interaction", "onnx", "chat"} else None,
-        "chat": chat.url if chat.kind != "none" else None,
+    of_sections = {
+        "qdrant": (settings.qdrant, True),
+        "embedder": (embedder, embedder.kind not in {"none", "minilm"}),
+        "reranker": (rerank, rerank.kind not in {"none", "late_interaction", "onnx", "chat"}),
+        "chat": (chat, chat.kind != "none"),
     }
+    return {name: (each, each.url) for name, (each, used) in of_sections.items() if used and each.url is not None}
 
 
-async def _compare(servers: Mapping[str, str]) -> dict[str, Compared]:
-    async def one(name: str, url: str) -> Compared:
+async def _compare(servers: Mapping[str, tuple[Section, str]]) -> dict[str, Compared]:
+    async def one(name: str, section: Section, url: str) -> Compared:
         try:
-            return await ahead(name, url, http_transport(), _CLOCK_TIMEOUT)
+            return await ahead(name, url, clients.transport(name, section, url), _CLOCK_TIMEOUT)
         except (BackendError, ConfigError) as error:
             return error
 
-    found = await asyncio.gather(*(one(name, url) for name, url in servers.items()))
+    found = await asyncio.gather(*(one(name, *each) for name, each in servers.items()))
     return dict(zip(servers, found, strict=True))
 
 

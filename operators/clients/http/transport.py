@@ -29,7 +29,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
+from urllib.request import getproxies_environment, proxy_bypass
 
 import httpx
 import orjson
@@ -43,20 +45,44 @@ MIB = 1024 * 1024
 
 T = TypeVar("T")
 
+_USER_AGENT: Final = f"rankstream/{version('rankstream')}"
+
 _KINDS = 256
 """Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
 
 def http_transport(
-    *, max_connections: int = 64, keep_alive: float = 3.0, verify: ssl.SSLContext | bool = True
+    *,
+    max_connections: int = 64,
+    keep_alive: float = 3.0,
+    verify: ssl.SSLContext | bool = True,
+    proxy: str | None = None,
 ) -> httpx.AsyncBaseTransport:
     """A pooled transport to servers, opened at its first request on the loop that makes it.
 
-    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
+    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again. Requests go
+    through `proxy`, if one is given.
     """
-    return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+    if proxy is None:
+        return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+    limits = httpx.Limits(max_connections=max_connections or None, keepalive_expiry=keep_alive)
+    return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=proxy)
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+
+    A server of this machine is called without one.
+    """
+    address = httpx.URL(url)
+    proxies = getproxies_environment()
+    if address.host in _LOOPBACK or proxy_bypass(address.netloc.decode("ascii"), proxies):
+        return None
+    return proxies.get(address.scheme) or proxies.get("all") or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +98,8 @@ class Control:
 class Endpoint:
     """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
-    Raises ConfigError for a URL or a header that no request could carry.
+    `path` stands for the path of every request, `parameters` is the URL's query, and `body` has further fields of
+    every request's body. Raises ConfigError for a URL or a header that no request could carry.
     """
 
     name: str
@@ -81,6 +108,9 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_body: int = 8 * MIB
     dialect: Dialect = PLAIN
+    path: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Mapping[str, Any] = field(default_factory=dict)
     _kinds: dict[tuple[str, str, bool], tuple[httpx.URL, httpx.Headers]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -159,8 +189,15 @@ class Endpoint:
     def _request(self, method: str, path: str, body: object) -> httpx.Request:
         kind = method, path, body is not None
         if (known := self._kinds.get(kind)) is None:
-            url = httpx.URL(self.base_url.rstrip("/") + path)
-            headers = {"host": url.netloc.decode("ascii"), "accept": "application/json", "accept-encoding": "identity"}
+            url = httpx.URL(self.base_url.rstrip("/") + (self.path or path))
+            if self.parameters:
+                url = url.copy_merge_params(self.parameters)
+            headers = {
+                "host": url.netloc.decode("ascii"),
+                "user-agent": _USER_AGENT,
+                "accept": "application/json",
+                "accept-encoding": "identity",
+            }
             typed = {} if body is None else {"content-type": "application/json"}
             known = url, httpx.Headers({**headers, **self.headers, **typed})
             if len(self._kinds) < _KINDS:
@@ -172,7 +209,9 @@ class Endpoint:
         return request
 
     def encode(self, body: object) -> bytes:
-        """A body as JSON, arrays included. Raises BackendBadResponse."""
+        """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
+        if self.body and isinstance(body, dict):
+            body = _merged(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -239,6 +278,15 @@ def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     return response.stream
 
 
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both objects as one; `over` decides where both have a value that is no object."""
+    merged = dict(under)
+    for name, value in over.items():
+        beneath = merged.get(name)
+        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+    return merged
+
+
 def _retry_after(headers: httpx.Headers) -> float:
     """The seconds of a header `Retry-After`, which is a number of seconds or a date; 0 without one."""
     value = headers.get("retry-after", "").strip()
@@ -267,6 +315,8 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UN
 def cause_of(error: Exception) -> str:
     """The cause of an httpx.TransportError or OSError in words for operators, without what the error quotes."""
     cause = error.__cause__ or error
+    if isinstance(error, httpx.ProxyError):
+        return "the proxy refused the connection"
     if isinstance(cause, socket.gaierror):
         return "name not found"
     if isinstance(cause, ssl.SSLCertVerificationError):

@@ -100,6 +100,11 @@ CHANGED = {
     "telemetry.log_level": "debug",
     "threads": 2,
     "telemetry.log_format": "console",
+    **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", "embedder", "rerank", "chat")},
+    **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", "embedder", "rerank", "chat")},
+    **{f"{name}.request_path": "/other" for name in ("embedder", "rerank", "chat")},
+    **{f"{name}.parameters": {"api-version": "1"} for name in ("embedder", "rerank", "chat")},
+    **{f"{name}.body": {"truncate": True} for name in ("embedder", "rerank", "chat")},
 }
 """Values for settings that can't be changed by adding to them."""
 
@@ -194,9 +199,11 @@ DECIDES = {
     "qdrant.bm25.language",
     "embedder.kind",
     "embedder.model",
+    "embedder.body",
     "rerank.kind",
     "rerank.model",
     "rerank.path",
+    "rerank.body",
     "rerank.mode",
     "rerank.idf",
     "rerank.on_the_fly",
@@ -205,6 +212,7 @@ DECIDES = {
     "chat.kind",
     "chat.model",
     "chat.max_tokens",
+    "chat.body",
     "profiles",
     "recipes",
     "decay.destinations",

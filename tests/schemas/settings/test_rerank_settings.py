@@ -1,5 +1,6 @@
 """Section `rerank`: what suits each kind, what can't be used, and what of it can change an answer."""
 
+import json
 from typing import Any, get_args
 
 import pytest
@@ -131,6 +132,7 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"on_the_fly": True}),
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
+    ({}, {"body": {"truncate": True}}),
 ]
 DECIDES_NOT: list[dict[str, Any]] = [
     {"url": "http://another"},
@@ -141,6 +143,12 @@ DECIDES_NOT: list[dict[str, Any]] = [
     {"trusted": True},
     {"cache": 0},
     {"api_key_file": "/run/key"},
+    {"api_key_header": "api-key"},
+    {"headers": {"x-gateway": "a"}},
+    {"header_files": {"x-gateway": "/run/h"}},
+    {"request_path": "/v2/rerank"},
+    {"parameters": {"api-version": "1"}},
+    {"tls": {"ca": "/run/ca"}},
 ]
 
 
@@ -182,14 +190,20 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "max_batch_chars": 4000,
         "trusted": True,
         "cache": 7,
+        "api_key_header": "api-key",
+        "headers": {"x-gateway": "a"},
+        "request_path": "/v2/rerank",
+        "parameters": {"api-version": "1"},
+        "body": {"truncate": True},
     }
     for name, value in values.items():
-        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
+        written = json.dumps(value) if isinstance(value, dict) else str(value)
+        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", written)
     monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
     section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
     assert (str(section.path), section.key()) == ("/m", "a-key")
-    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file"}
+    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file", "header_files", "tls"}
 
 
 def test_a_wrong_variable_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
