@@ -70,7 +70,14 @@ def http_transport(
     if proxy is None:
         return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
     limits = httpx.Limits(max_connections=max_connections or None, keepalive_expiry=keep_alive)
-    return httpx.AsyncHTTPTransport(verify=verify, limits=limits, proxy=proxy)
+    return _Proxied(verify=verify, limits=limits, proxy=proxy)
+
+
+class _Proxied(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # The pool frames its requests itself; h11 wants it said.
+        request.headers["content-length"] = str(len(request.content))
+        return await super().handle_async_request(request)
 
 
 def proxy_for(url: str) -> str | None:
