@@ -9,10 +9,12 @@ from typing import Protocol, Self
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
+from operators.clients.chat.parameters import CHAT
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
@@ -162,11 +164,18 @@ def _bearer(key: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _server(name: str, section: Section, url: str | None, headers: Mapping[str, str], metrics: FlowMetrics) -> Backend:
+def _server(
+    name: str,
+    section: Section,
+    url: str | None,
+    headers: Mapping[str, str],
+    metrics: FlowMetrics,
+    dialect: Dialect = PLAIN,
+) -> Backend:
     assert url is not None
     # The stages bound the calls.
     transport = http_transport(max_connections=0, keep_alive=section.keep_alive)
-    return resilient(Endpoint(name, url, transport, headers), metrics=metrics.backend(name))
+    return resilient(Endpoint(name, url, transport, headers, dialect=dialect), metrics=metrics.backend(name))
 
 
 def field_map(settings: Settings) -> FieldMap:
@@ -205,14 +214,21 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
     return TeiEmbedder(server, section.model, dimension, max_batch=section.max_batch)
 
 
-def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
+def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
     key = _key("chat", settings)
-    if settings.kind == "openai":
-        server = _server("chat", settings, settings.url, _bearer(key), metrics)
-        return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
-    headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    server = _server("chat", settings, settings.url, headers, metrics)
-    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
+    made: type[HttpChat] = OpenAIChat
+    headers = _bearer(key)
+    if settings.kind == "anthropic":
+        made = AnthropicChat
+        headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+    server = _server("chat", settings, settings.url, headers, metrics, CHAT)
+    return made(
+        server,
+        settings.model,
+        max_tokens=settings.max_tokens,
+        structured=settings.structured,
+        parameters=settings.parameters,
+    )
