@@ -1,10 +1,11 @@
 """Sections `embedder`, `rerank` and `chat`: the models that the flows call."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.settings.section import Backend, Concurrency, Count, Seconds, Url
 
@@ -124,7 +125,7 @@ class ChatSettings(Backend):
         description="Structured output, for servers that have it: by a JSON schema (response_format; output_config), or"
         " by a tool that the model must call; none: the answer is read as a text.",
     )
-    parameters: dict[str, JsonValue] = Field(
+    parameters: dict[str, Any] = Field(
         default={},
         description="Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as"
         " temperature: null.",
@@ -140,9 +141,13 @@ class ChatSettings(Backend):
 
     @field_validator("parameters")
     @classmethod
-    def _sets_parameters(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _sets_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         if set_elsewhere := sorted(_NO_PARAMETERS & parameters.keys()):
             raise ValueError(f"{', '.join(set_elsewhere)}: no parameters that can be set here")
+        try:
+            json.dumps(parameters, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError("the values must be JSON") from None
         return parameters
 
 

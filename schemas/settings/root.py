@@ -202,7 +202,9 @@ class Settings(BaseSettings):
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
                 "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
-                "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
+                "chat": self.chat.model_dump(
+                    mode="json", include={"kind", "model", "max_tokens", "structured", "parameters"}
+                ),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),
