@@ -12,11 +12,12 @@ import httpx
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
+from operators.clients.chat.parameters import CHAT
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.dialect import MODEL
+from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
@@ -193,7 +194,12 @@ def _headers(name: str, section: Section, key: Mapping[str, str]) -> dict[str, s
 
 
 def _server(
-    name: str, section: ModelServer, url: str | None, headers: Mapping[str, str], metrics: FlowMetrics
+    name: str,
+    section: ModelServer,
+    url: str | None,
+    headers: Mapping[str, str],
+    metrics: FlowMetrics,
+    dialect: Dialect = MODEL,
 ) -> Backend:
     assert url is not None
     # The stages bound the calls.
@@ -203,9 +209,9 @@ def _server(
         url,
         pooled,
         _headers(name, section, headers),
-        dialect=MODEL,
+        dialect=dialect,
         path=section.request_path,
-        parameters=section.parameters,
+        query=section.query,
         body=section.body,
     )
     return resilient(endpoint, metrics=metrics.backend(name))
@@ -246,13 +252,20 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
     return TeiEmbedder(server, section.model, dimension, max_batch=section.max_batch)
 
 
-def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
+def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
-    if settings.kind == "openai":
-        server = _server("chat", settings, settings.url, _key_header("chat", settings), metrics)
-        return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
-    headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
-    server = _server("chat", settings, settings.url, headers, metrics)
-    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
+    made: type[HttpChat] = OpenAIChat
+    headers = _key_header("chat", settings)
+    if settings.kind == "anthropic":
+        made = AnthropicChat
+        headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
+    server = _server("chat", settings, settings.url, headers, metrics, CHAT)
+    return made(
+        server,
+        settings.model,
+        max_tokens=settings.max_tokens,
+        structured=settings.structured,
+        parameters=settings.parameters,
+    )

@@ -140,7 +140,7 @@ _ISSUER: Final = ("kafka", "sasl", "token_url")
 """A URL that may have a query, in which a key may be."""
 
 
-_MASKED: Final = frozenset({"headers", "parameters"})
+_MASKED: Final = frozenset({"headers", "query"})
 """Mappings of a backend's section whose values may be keys."""
 
 

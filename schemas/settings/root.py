@@ -202,7 +202,7 @@ class Settings(BaseSettings):
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
                 "rerank": _model(self.rerank, _JUDGING),
-                "chat": _model(self.chat, {"kind", "model", "max_tokens"}),
+                "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),

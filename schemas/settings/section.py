@@ -129,7 +129,7 @@ class ModelServer(Backend):
     request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = Field(
         default=None, description="Path of requests below `url`, such as /v1/rerank; null: the path of the kind."
     )
-    parameters: dict[str, str] = Field(
+    query: dict[str, str] = Field(
         default={}, description="Query parameters of each request, such as api-version. Their values are not shown."
     )
     body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(

@@ -105,7 +105,7 @@ class Control:
 class Endpoint:
     """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
-    `path` stands for the path of every request, `parameters` is the URL's query, and `body` has further fields of
+    `path` stands for the path of every request, `query` is the URL's query, and `body` has further fields of
     every request's body. Raises ConfigError for a URL or a header that no request could carry.
     """
 
@@ -116,7 +116,7 @@ class Endpoint:
     max_body: int = 8 * MIB
     dialect: Dialect = PLAIN
     path: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Mapping[str, Any] = field(default_factory=dict)
     _kinds: dict[tuple[str, str, bool], tuple[httpx.URL, httpx.Headers]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -197,8 +197,8 @@ class Endpoint:
         kind = method, path, body is not None
         if (known := self._kinds.get(kind)) is None:
             url = httpx.URL(self.base_url.rstrip("/") + (self.path or path))
-            if self.parameters:
-                url = url.copy_merge_params(self.parameters)
+            if self.query:
+                url = url.copy_merge_params(self.query)
             headers = {
                 "host": url.netloc.decode("ascii"),
                 "user-agent": _USER_AGENT,

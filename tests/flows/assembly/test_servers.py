@@ -70,7 +70,7 @@ def test_a_request_is_as_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: P
                 "headers": {"X-Gateway": "one"},
                 "header_files": {"x-tenant": str(tmp_path / "tenant")},
                 "request_path": "/deployments/small/embeddings",
-                "parameters": {"api-version": "2024-06-01"},
+                "query": {"api-version": "2024-06-01"},
                 "body": {"truncate_prompt_tokens": -1, "encoding_format": "base64"},
             }
             assert await embed(section) == 1

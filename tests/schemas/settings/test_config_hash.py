@@ -92,6 +92,8 @@ CHANGED = {
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
+    "chat.structured": "tool",
+    "chat.parameters": {"top_p": 0.5},
     "profiles": {"fast": {"over_sample": 10}},
     "recipes": {"mine": {"stages": ["rrf"]}},
     "decay.destinations": {"default": {"half_life_days": 3.0}},
@@ -103,7 +105,7 @@ CHANGED = {
     **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", "embedder", "rerank", "chat")},
     **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", "embedder", "rerank", "chat")},
     **{f"{name}.request_path": "/other" for name in ("embedder", "rerank", "chat")},
-    **{f"{name}.parameters": {"api-version": "1"} for name in ("embedder", "rerank", "chat")},
+    **{f"{name}.query": {"api-version": "1"} for name in ("embedder", "rerank", "chat")},
     **{f"{name}.body": {"truncate": True} for name in ("embedder", "rerank", "chat")},
 }
 """Values for settings that can't be changed by adding to them."""
@@ -213,6 +215,8 @@ DECIDES = {
     "chat.model",
     "chat.max_tokens",
     "chat.body",
+    "chat.structured",
+    "chat.parameters",
     "profiles",
     "recipes",
     "decay.destinations",

@@ -1,6 +1,7 @@
 """Section `rerank`: what suits each kind, what can't be used, and what of it can change an answer."""
 
 import json
+from datetime import date
 from typing import Any, get_args
 
 import pytest
@@ -147,7 +148,7 @@ DECIDES_NOT: list[dict[str, Any]] = [
     {"headers": {"x-gateway": "a"}},
     {"header_files": {"x-gateway": "/run/h"}},
     {"request_path": "/v2/rerank"},
-    {"parameters": {"api-version": "1"}},
+    {"query": {"api-version": "1"}},
     {"tls": {"ca": "/run/ca"}},
 ]
 
@@ -193,7 +194,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "api_key_header": "api-key",
         "headers": {"x-gateway": "a"},
         "request_path": "/v2/rerank",
-        "parameters": {"api-version": "1"},
+        "query": {"api-version": "1"},
         "body": {"truncate": True},
     }
     for name, value in values.items():
@@ -222,3 +223,13 @@ def test_late_interaction_needs_an_embedder_of_tokens(kind: str) -> None:
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder})
     for rerank in ({"kind": "none"}, {"kind": "cohere", "url": "http://r"}):
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder, "rerank": rerank})
+
+
+def test_a_chat_models_parameters_are_any_but_those_of_other_keys() -> None:
+    """Values are JSON, null among them; what another key sets, or the prompt is, is refused by name."""
+    parameters = {"temperature": None, "thinking": {"type": "enabled", "budget_tokens": 1024}, "stop": ["x"]}
+    assert load(None, {**LEAST, "chat": {**CHAT, "parameters": parameters}}).chat.parameters == parameters
+    for name in ("model", "messages", "system", "stream", "max_tokens"):
+        assert f"{name}: no parameters that can be set here" in refusal({"chat": {**CHAT, "parameters": {name: 1}}})
+    for value in (float("nan"), date(2026, 1, 1)):
+        assert "the values must be JSON" in refusal({"chat": {**CHAT, "parameters": {"top_p": value}}})
