@@ -111,7 +111,7 @@ def _servers(settings: Settings) -> Mapping[str, str | None]:
     return {
         "qdrant": settings.qdrant.url,
         "embedder": embedder.url if embedder.kind not in {"none", "minilm"} else None,
-        "reranker": rerank.url if rerank.kind not in {"none", "late_interaction", "onnx", "chat"} else None,
+        "reranker": rerank.url if rerank.served else None,
         "chat": chat.url if chat.kind != "none" else None,
     }
 

@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
+from operators.clients.rerankers.cross_encoders import APIS
 from schemas.errors import ConfigError
 from schemas.settings import RerankSettings, Settings, load
 
@@ -12,7 +13,7 @@ CHAT: dict[str, Any] = {"kind": "openai", "url": "http://chat/v1", "model": "m"}
 PLACES: dict[str, dict[str, Any]] = {
     "late_interaction": {},
     "onnx": {"path": "/models/reranker"},
-    **{kind: {"url": "http://reranker"} for kind in ("cohere", "voyage", "tei", "vllm_score", "tei_predict")},
+    **{kind: {"url": "http://reranker"} for kind in APIS},
     "chat": {},
     "none": {},
 }
@@ -46,6 +47,9 @@ def test_every_kind_is_tried() -> None:
         ("tei", 32, 16),
         ("tei_predict", 32, 16),
         ("vllm_score", 512, 2),
+        ("nim", 512, 16),
+        ("dashscope", 500, 16),
+        ("llama_server", 1000, 16),
     ],
 )
 def test_what_suits_a_kind_is_its_default(kind: str, documents: int, calls: int) -> None:
@@ -93,6 +97,17 @@ def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
         ({"rerank": {"mode": "best"}}, "rerank.mode: "),
         ({"rerank": {"kind": "tei", "url": "reranker:80"}}, "rerank.url: "),
         ({"rerank": {"top": 50}}, "rerank.top: "),
+        ({"rerank": {"prompts": "qwen3"}}, "rerank: late_interaction has no use of templates"),
+        ({"rerank": {"kind": "onnx", "path": "/m", "query_template": "q: {query}"}}, "onnx has no use of templates"),
+        ({"rerank": {"kind": "tei", "url": "http://r", "query_template": "q"}}, "query_template: {query} is missing"),
+        (
+            {"rerank": {"kind": "tei", "url": "http://r", "document_template": "{query}"}},
+            "document_template: {document} is missing",
+        ),
+        (
+            {"rerank": {"kind": "tei", "url": "http://r", "instruction": "find bugs"}},
+            "rerank: tei has no field for an instruction: set query_template, with {instruction}",
+        ),
         *(
             ({"rerank": {name: value}}, f"rerank.{name}: ")
             for name, values in {
@@ -131,6 +146,10 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"on_the_fly": True}),
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
+    ({"kind": "vllm_score", "url": "http://r"}, {"prompts": "qwen3"}),
+    ({"kind": "sglang", "url": "http://r"}, {"instruction": "find bugs"}),
+    ({"kind": "vllm", "url": "http://r"}, {"query_template": "query: {query}"}),
+    ({"kind": "vllm", "url": "http://r"}, {"document_template": "passage: {document}"}),
 ]
 DECIDES_NOT: list[dict[str, Any]] = [
     {"url": "http://another"},
@@ -181,6 +200,10 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "max_doc_chars": 1000,
         "max_batch_chars": 4000,
         "trusted": True,
+        "prompts": "qwen3",
+        "instruction": "find bugs",
+        "query_template": "{instruction}: {query}",
+        "document_template": "passage: {document}",
         "cache": 7,
     }
     for name, value in values.items():
@@ -208,3 +231,22 @@ def test_late_interaction_needs_an_embedder_of_tokens(kind: str) -> None:
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder})
     for rerank in ({"kind": "none"}, {"kind": "cohere", "url": "http://r"}):
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder, "rerank": rerank})
+
+
+def test_templates_are_those_of_the_family_unless_they_are_set() -> None:
+    """The instruction stands in its place; without templates there are none, and each can be set by itself."""
+    place: dict[str, Any] = {"kind": "vllm_score", "url": "http://r"}
+    assert of(**place).rerank.templates is None
+    query, document = of(**place, prompts="qwen3").rerank.templates or ("", "")
+    assert "<Instruct>: Given a web search query" in query
+    assert query.endswith("<Query>: {query}\n")
+    assert document.startswith("<Document>: {document}<|im_end|>")
+    own = of(**place, prompts="qwen3", instruction="find bugs", document_template="{document}!").rerank.templates
+    assert own == (
+        query.replace("Given a web search query, retrieve relevant passages that answer the query", "find bugs"),
+        "{document}!",
+    )
+    assert of(**place, query_template="{instruction}? {query}", instruction="x").rerank.templates == (
+        "x? {query}",
+        "{document}",
+    )
