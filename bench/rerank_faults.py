@@ -29,7 +29,7 @@ from bench.reranking import queries as fetched
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cross_encoders import CohereReranker, VllmPairReranker
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds
@@ -51,7 +51,7 @@ _PATIENCE: Final = 5.0
 
 _MOST: Final = int(_PATIENCE * RATE)
 
-DIALECTS: Final = {"cohere": CohereReranker, "vllm_score": VllmPairReranker}
+DIALECTS: Final = ("cohere", "vllm_score")
 
 
 class Counted(httpx.AsyncBaseTransport):
@@ -143,7 +143,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     section = RerankSettings.model_validate({"kind": dialect, "url": server.url})
     transport = Counted(http_transport())
     backend = resilient(Endpoint("reranker", server.url, transport))
-    reranker: Reranker = DIALECTS[dialect](backend, "stub", documents=section.documents)
+    reranker: Reranker = HttpReranker(backend, "stub", APIS[dialect], documents=section.documents)
     calls = EventLoopThread(Wakeup())
     loop = OpenLoop(calls.wakeup)
     run = Trial(server, fault, queries, transport, loop)

@@ -36,7 +36,7 @@ from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.inference import batches, mask, pad
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cross_encoders import VllmPairReranker
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
@@ -202,7 +202,8 @@ def pairs(rounds: int, count: int, concurrency: int) -> dict[str, Any]:
 
 
 def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *, many: bool) -> dict[str, float]:
-    reranker = VllmPairReranker(resilient(Endpoint("pairs", url, http_transport())), "stub", documents=MOST_PAIRS)
+    backend = resilient(Endpoint("pairs", url, http_transport()))
+    reranker = HttpReranker(backend, "stub", APIS["vllm_score"], documents=MOST_PAIRS)
     if not many:
         reranker.capacity = replace(reranker.capacity, queries=1)
     load = ClosedLoop(queries(count), concurrency, calls.wakeup)

@@ -83,6 +83,8 @@ class CandidatePool(Strict):
         description="Candidates that the reranker read; missing: as many as the profile has reranked.",
     )
 
+    unscored: list[str] = Field(default=[], description="Ids of documents among these that it was not given.")
+
     @model_validator(mode="after")
     def _each_leg_once(self) -> "CandidatePool":
         names = [leg.name for leg in self.legs]

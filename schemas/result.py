@@ -267,6 +267,10 @@ class ResultEvent(_Strict):
         default=None,
         description="Candidates that the model read, the first in the order before it; missing: it read none.",
     )
+    unscored_candidates: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Candidates among these that the model was not given, such as blank texts; missing: none.",
+    )
     semantic_unavailable: bool
     legs: list[LegReport]
     degraded: list[Degradation]

@@ -12,13 +12,7 @@ from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cross_encoders import (
-    CohereReranker,
-    TeiPairReranker,
-    TeiReranker,
-    VllmPairReranker,
-    VoyageReranker,
-)
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker, Templates
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.clients.rerankers.token_idf import TokenIdf
@@ -42,7 +36,6 @@ def reranker(
 ) -> Reranker | None:
     """The reranker that the settings name; `opened` gives its server, `cross_encoder` the model in this process."""
     section = settings.rerank
-    documents, chars = section.documents, section.max_batch_chars
     match section.kind:
         case "none":
             return None
@@ -53,18 +46,17 @@ def reranker(
         case "chat":
             assert chat is not None
             return Orderer(chat) if section.mode == "order" else ChatSelector(chat)
-        case "cohere":
-            return CohereReranker(opened(section), section.model, documents=documents, chars=chars)
-        case "voyage":
-            return VoyageReranker(opened(section), section.model, documents=documents, chars=chars)
-        case "tei":
-            return TeiReranker(opened(section), section.model, documents=documents, chars=chars)
-        case "vllm_score":
-            trusted = section.trusted
-            return VllmPairReranker(opened(section), section.model, documents=documents, chars=chars, trusted=trusted)
-        case "tei_predict":
-            trusted = section.trusted
-            return TeiPairReranker(opened(section), section.model, documents=documents, chars=chars, trusted=trusted)
+        case kind:
+            return HttpReranker(
+                opened(section),
+                section.model,
+                APIS[kind],
+                documents=section.documents,
+                chars=section.max_batch_chars,
+                trusted=section.trusted,
+                templates=Templates(*section.templates) if section.templates is not None else None,
+                instruction=section.instruction,
+            )
 
 
 def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedder | None) -> LateInteraction:

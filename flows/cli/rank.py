@@ -159,7 +159,7 @@ class PoolRanker:
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
         """Rank on by what the recorded scores say, if the query's plan asks a model."""
-        plan, scores = asked.plan, pool.rerank
+        plan, scores, unscored = asked.plan, pool.rerank, frozenset(pool.unscored)
         picked = plan.picks(asked.canonical)
         read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
         # One candidate needs no model.
@@ -168,10 +168,13 @@ class PoolRanker:
                 read = min(read, pool.reranked_candidates or read)
             elif picked:
                 read = len(outcome.candidates)
-            elif not self.selects and any(each.id not in scores for each in outcome.candidates[:read]):
+            elif not self.selects and any(
+                each.id not in scores and each.id not in unscored for each in outcome.candidates[:read]
+            ):
                 read = _read_first(outcome, scores)
             if read:
-                outcome.rerank_scores = RerankScores("", scores, read, self.selects)
+                left = unscored.intersection(each.id for each in outcome.candidates[:read])
+                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left)
         outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
         if plan.picking is not None and picked:

@@ -43,12 +43,16 @@ class PartialScores(dict[str, float]):
 
 
 class RerankScores(NamedTuple):
-    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best."""
+    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
+
+    It was not asked about those of the candidates that are `unscored`.
+    """
 
     model: str
     scores: Scores
     read: int
     selects: bool = False
+    unscored: frozenset[str] = frozenset()
 
 
 class Hits(NamedTuple):

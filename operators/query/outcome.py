@@ -86,7 +86,7 @@ class Outcome:
         if self.ranked is None:
             return
         said = self.rerank_scores
-        model = ModelScores(said.scores, said.read, said.selects) if said is not None else None
+        model = ModelScores(*said[1:]) if said is not None else None
         self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model, self.vectors))
 
     def pick(self, stage: LlmRerank) -> None:
@@ -94,7 +94,7 @@ class Outcome:
         said = self.rerank_scores
         if self.ranked is None or said is None:
             return
-        model = ModelScores(said.scores, said.read, selects=True)
+        model = ModelScores(said.scores, said.read, selects=True, unscored=said.unscored)
         self.candidates = pick(self.candidates, model, stage, self.ranked.run)
 
     @property

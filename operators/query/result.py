@@ -115,7 +115,10 @@ def result(
     if outcome.reranked:
         answer["reranked"] = True
     if outcome.rerank_scores is not None:
-        answer["reranked_candidates"] = outcome.rerank_scores.read
+        unscored = len(outcome.rerank_scores.unscored)
+        answer["reranked_candidates"] = outcome.rerank_scores.read - unscored
+        if unscored:
+            answer["unscored_candidates"] = unscored
     return answer
 
 
@@ -138,7 +141,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     """
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    recorded = {
+    recorded: dict[str, Any] = {
         "query": asked.canonical.recorded,
         "now": now,
         "legs": [
@@ -158,6 +161,8 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
         recorded["reranked_candidates"] = outcome.rerank_scores.read
+        if outcome.rerank_scores.unscored:
+            recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: written(vector) for id_, vector in outcome.vectors.items()}
     return recorded

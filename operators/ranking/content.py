@@ -19,6 +19,9 @@ from schemas.document import COLUMNS, CONTENT
 from schemas.recipes.stages import Dedupe
 from schemas.texts import nfkc
 
+_VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+"""A character to be seen: no white space, and no control or format character."""
+
 
 def fingerprint(text: str) -> int | None:
     """A 63-bit hash of the normalised content (NFKC, case-folded, white space folded); None if nothing is left.
@@ -30,6 +33,11 @@ def fingerprint(text: str) -> int | None:
         return None
     digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) >> 1
+
+
+def is_blank(text: str) -> bool:
+    """True if nothing of the text is to be seen: it is empty, or white space, control and format characters alone."""
+    return _VISIBLE.search(text) is None
 
 
 def content(payload: Payload) -> str:

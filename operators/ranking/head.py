@@ -62,18 +62,21 @@ def rescale(column: Sequence[float]) -> tuple[list[float], Scale]:
 def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
     """Put the reranked candidates first, by weight * model score + (1 - weight) * score, both min-max over them.
 
-    A candidate that the model left out is dropped, and with it the tail, which no model has read. Otherwise the tail
-    follows in its order, with min-max scores minus 1, so that scores never rise with rank. Candidates with equal scores
-    go by the document's id. A model that selects moves one candidate to the front. Without a model nothing changes.
+    The tail are those that no model has read: the unscored ones of the first, and all behind these. A candidate that
+    the model left out is dropped, and the tail with it. Otherwise the tail follows in its order, with min-max scores
+    minus 1, so that scores never rise with rank. Candidates with equal scores go by the document's id. A model that
+    selects moves one candidate to the front. Without a model nothing changes.
     Source: own; that what a reranker leaves out is dropped is the contract of memini's `rerank.Reranker`.
     """
     if run.model is None:
         return candidates
     if run.model.selects:
         return pick(candidates, run.model, stage, run)
-    scores, top, _ = run.model
-    read = [candidate for candidate in candidates[:top] if candidate.id in scores]
-    tail = candidates[top:] if len(read) == len(candidates[:top]) else []
+    scores, top, _, unscored = run.model
+    asked = [candidate for candidate in candidates[:top] if candidate.id not in unscored]
+    read = [candidate for candidate in asked if candidate.id in scores]
+    unread = [candidate for candidate in candidates[:top] if candidate.id in unscored] + candidates[top:]
+    tail = unread if len(read) == len(asked) else []
     relevance, of_relevance = rescale([scores[candidate.id] for candidate in read])
     order, of_order = rescale([candidate.score for candidate in read])
     before = [candidate.score for candidate in read]

@@ -50,12 +50,14 @@ class Facts:
 class ModelScores(NamedTuple):
     """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
-    A candidate of these without a score is irrelevant to the model. `selects`: the model only said which is the best.
+    A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
+    `selects`: the model only said which is the best.
     """
 
     scores: Mapping[str, float]
     top: int
     selects: bool = False
+    unscored: frozenset[str] = frozenset()
 
 
 Steps = list[dict[str, Any]]

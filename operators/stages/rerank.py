@@ -2,8 +2,10 @@
 
 Of the candidates that the plan has reranked, those whose score is cached are not sent. A cached verdict on all of
 them, one candidate or none need no call. Candidates that the reranker could not read in time follow behind those that
-it read, and the loss is noted in the query; a query of which it read none is ranked without. What the scores do to the
-order is the stage `rank`'s; a chat model's selection, which ends the recipe, is done here.
+it read, and the loss is noted in the query; a query of which it read none is ranked without. A reranker that reads
+texts gets no blank one, for many refuse the whole call: its candidate has no score, and follows behind those that have
+one. What the scores do to the order is the stage `rank`'s; a chat model's selection, which ends the recipe, is done
+here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ from operators.query.backend_answers import PartialScores, RerankScores, Scores
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
-from operators.ranking.content import content
+from operators.ranking.content import content, is_blank
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
@@ -98,7 +100,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         top = self.top(query)
         if text is None or not top or self.unreadable(query, text) is not None:
             return None
-        known, unread = self._known(asked.namespace, text, self._documents(query, text, top))
+        documents = self._documents(query, text, top)
+        if len(documents) < LEAST:
+            return None
+        known, unread = self._known(asked.namespace, text, documents)
         if self.cache is not None or self.verdicts is not None:
             query.trace.looked_up("rerank", len(known), len(unread))
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
@@ -146,8 +151,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             query.outcome.warnings.append(_NO_TOKEN_VECTORS)
             query.passed(self.step, len(query.outcome.candidates))
             return query
-        if isinstance(outcome, PartialScores) and (self._read(query, outcome) < LEAST or not outcome):
-            outcome = outcome.lost
+        if isinstance(outcome, PartialScores):
+            read = self._read(query, outcome)
+            if read - len(self._blank(query, read)) < LEAST or not outcome:
+                outcome = outcome.lost
         elif outcome == {} and not self.compares:
             outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")
         return super().on_result(query, outcome)
@@ -162,7 +169,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             self._keep(query, answer)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
         scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
-        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects)
+        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, self._blank(query, read))
         if self.picking and picking is not None:
             result.pick(picking)
 
@@ -204,12 +211,22 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         text, top = query.asked.canonical.text, self.top(query)
         if self.verdicts is None or text is None:
             return
-        if self.compares or len(outcome) < min(top, len(query.outcome.candidates)):
-            self.verdicts.put(query.asked.canonical.namespace, text, self._documents(query, text, top), outcome)
+        documents = self._documents(query, text, top)
+        if self.compares or len(outcome) < len(documents):
+            self.verdicts.put(query.asked.canonical.namespace, text, documents, outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
+        """The texts to read of the first candidates, by their ids."""
         cut, payloads = self._room(text), query.outcome.payloads
-        return {each.id: content(payloads.get(each.id, {}))[:cut] for each in query.outcome.candidates[:top]}
+        texts = {each.id: content(payloads.get(each.id, {}))[:cut] for each in query.outcome.candidates[:top]}
+        if self.reads_tokens:
+            return texts
+        return {id_: written for id_, written in texts.items() if not is_blank(written)}
+
+    def _blank(self, query: InFlight, read: int) -> frozenset[str]:
+        """Those of the first candidates that are not sent."""
+        first = [each.id for each in query.outcome.candidates[:read]]
+        return frozenset(first).difference(self._documents(query, query.asked.canonical.text or "", read))
 
     def _room(self, text: str) -> int | None:
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from schemas.settings.section import Concurrency, Count, ModelServer, Seconds, Url
 
@@ -36,9 +36,29 @@ class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
     kind: Literal[
-        "late_interaction", "onnx", "cohere", "voyage", "tei", "vllm_score", "tei_predict", "chat", "none"
+        "late_interaction",
+        "onnx",
+        "cohere",
+        "jina",
+        "voyage",
+        "mixedbread",
+        "dashscope",
+        "nim",
+        "tei",
+        "tei_predict",
+        "vllm",
+        "vllm_score",
+        "sglang",
+        "infinity",
+        "llama_server",
+        "xinference",
+        "localai",
+        "chat",
+        "none",
     ] = Field(default="late_interaction", description="Reranker; docs/reference/reranking.md compares them.")
-    url: Url | None = Field(default=None, description="Server address, without /rerank, /score or /predict.")
+    url: Url | None = Field(
+        default=None, description="Server address, without the kind's path, such as /rerank, /score or /predict."
+    )
     path: Path | None = Field(default=None, description="For onnx: directory of the exported model.")
     model: str = Field(default="", description="Model name that the server is asked for.")
     mode: Literal["order", "pick"] = Field(
@@ -53,8 +73,8 @@ class RerankSettings(ModelServer):
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
     max_batch: Count | None = Field(
         default=None,
-        description="Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score 512, cohere and voyage"
-        " 1000; for late_interaction the number of queries, 16. For chat: not used.",
+        description="Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score and nim 512, dashscope"
+        " 500, other servers 1000; for late_interaction the number of queries, 16. For chat: not used.",
     )
     max_concurrency: Concurrency | None = Field(
         default=None, description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."
@@ -65,6 +85,24 @@ class RerankSettings(ModelServer):
     )
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
+    )
+    prompts: Literal["none", "qwen3"] = Field(
+        default="none",
+        description="Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker"
+        " on vLLM.",
+    )
+    instruction: Annotated[str, StringConstraints(max_length=4096)] | None = Field(
+        default=None,
+        description="The task, for models that read one: it stands in the template of queries, or is a field of the"
+        " request (sglang, dashscope).",
+    )
+    query_template: str | None = Field(
+        default=None,
+        description="Text to send for a query, with {query} and, where one is set, {instruction}; null: that of"
+        " `prompts`.",
+    )
+    document_template: str | None = Field(
+        default=None, description="Text to send for a document, with {document}; null: that of `prompts`."
     )
     cache: int = Field(
         default=50_000, ge=0, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
@@ -80,9 +118,23 @@ class RerankSettings(ModelServer):
         """The greatest number of calls in flight; 0 or less is no bound."""
         return self.max_concurrency if self.max_concurrency is not None else _CALLS.get(self.kind, 16)
 
+    @property
+    def served(self) -> bool:
+        """True if a server at `url` is the reranker."""
+        return self.kind not in {"none", "late_interaction", "onnx", "chat"}
+
+    @property
+    def templates(self) -> tuple[str, str] | None:
+        """The templates of queries and documents, with the instruction in its place; None without any."""
+        query, document = _TEMPLATES[self.prompts]
+        query, document = self.query_template or query, self.document_template or document
+        if (query, document) == _TEMPLATES["none"]:
+            return None
+        return query.replace("{instruction}", self.instruction or _INSTRUCTION), document
+
     @model_validator(mode="after")
     def _has_place(self) -> Self:
-        if self.kind in {"cohere", "voyage", "tei", "vllm_score", "tei_predict"} and self.url is None:
+        if self.served and self.url is None:
             raise ValueError(f"{self.kind} needs url")
         if self.kind == "onnx" and self.path is None:
             raise ValueError("onnx needs path")
@@ -90,6 +142,34 @@ class RerankSettings(ModelServer):
             raise ValueError("onnx: the model in this process makes one call at a time (max_concurrency: 1)")
         return self
 
+    @model_validator(mode="after")
+    def _has_use_of_prompts(self) -> Self:
+        templates = self.templates
+        if templates is not None and not self.served:
+            raise ValueError(f"{self.kind} has no use of templates")
+        for template, name in zip(templates or (), ("query", "document"), strict=False):
+            if f"{{{name}}}" not in template:
+                raise ValueError(f"{name}_template: {{{name}}} is missing")
+        read = "{instruction}" in (self.query_template or _TEMPLATES[self.prompts][0])
+        if self.instruction is not None and not read and self.kind not in _INSTRUCTED:
+            raise ValueError(f"{self.kind} has no field for an instruction: set query_template, with {{instruction}}")
+        return self
+
+
+_INSTRUCTED: Final = frozenset({"sglang", "dashscope"})
+_INSTRUCTION: Final = "Given a web search query, retrieve relevant passages that answer the query"
+"""The default of the model family qwen3."""
+
+_TEMPLATES: Final[Mapping[str, tuple[str, str]]] = {
+    "none": ("{query}", "{document}"),
+    "qwen3": (
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct"
+        ' provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+        "<Instruct>: {instruction}\n<Query>: {query}\n",
+        "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    ),
+}
+"""Of queries and of documents, by model family."""
 
 _DOCUMENTS: Final[Mapping[str, int]] = {
     # The event loop serialises the token vectors: a larger call would delay everything else on it.
@@ -100,6 +180,9 @@ _DOCUMENTS: Final[Mapping[str, int]] = {
     "tei": 32,
     "tei_predict": 32,
     "vllm_score": 512,
+    # The most that they take.
+    "nim": 512,
+    "dashscope": 500,
 }
 _CALLS: Final[Mapping[str, int]] = {
     "onnx": 1,

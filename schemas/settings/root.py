@@ -237,7 +237,10 @@ has several shards.
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}
 """Keys of `create` that decide which of the nearest documents a search finds, and how rare its terms are."""
 
-_JUDGING: Final = {"kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"}
+_JUDGING: Final = {
+    *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
+    *("prompts", "instruction", "query_template", "document_template"),
+}
 
 
 def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from operators.clients.embedders.bi_encoders import OpenAIEmbedder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cross_encoders import CohereReranker
+from operators.clients.rerankers.cross_encoders import COHERE, HttpReranker
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def test_reranker_reads_the_stub(stubs: Stubs) -> None:
     documents = {point: text(number) for number, point in enumerate(IDS[:50])}
 
     async def scenario() -> Any:
-        reranker = CohereReranker(resilient(Endpoint("stub", stubs.rerank, http_transport())), "m")
+        reranker = HttpReranker(resilient(Endpoint("stub", stubs.rerank, http_transport())), "m", COHERE)
         try:
             return await reranker.score([RerankRequest("q", documents, "docs", "n")], timeout=5)
         finally:

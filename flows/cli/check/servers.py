@@ -201,7 +201,7 @@ def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
     of_sections = {
         "qdrant": (settings.qdrant, True),
         "embedder": (embedder, embedder.kind not in {"none", "minilm"}),
-        "reranker": (rerank, rerank.kind not in {"none", "late_interaction", "onnx", "chat"}),
+        "reranker": (rerank, rerank.served),
         "chat": (chat, chat.kind != "none"),
     }
     return {name: (each, each.url) for name, (each, used) in of_sections.items() if used and each.url is not None}

@@ -13,7 +13,7 @@ from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cross_encoders import CohereReranker
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendUnavailable
 from schemas.settings import load
@@ -54,7 +54,7 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
         {"data": [{"index": 0, "embedding": [0.6, 0.8]}]},
     ),
     "cohere": (
-        lambda endpoint: CohereReranker(endpoint, "").score([REQUEST], timeout=10),
+        lambda endpoint: HttpReranker(endpoint, "", APIS["cohere"]).score([REQUEST], timeout=10),
         {"results": [{"index": 0, "relevance_score": 0.5}]},
     ),
     "openai chat": (

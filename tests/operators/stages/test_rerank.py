@@ -13,6 +13,7 @@ from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Embedding, Scores
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
+from operators.query.result import result
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
@@ -68,6 +69,11 @@ def after(asked: InFlight, outcomes: Mapping[str, Any], reranking: Reranking | N
     return rank(stage.on_result(asked, outcomes["rerank"]) if outcomes else stage.on_unasked(asked))
 
 
+def result_of(asked: InFlight) -> dict[str, Any]:
+    """The result of a query that is ranked."""
+    return result(asked.asked, asked.outcome, "0", asked.outcome.candidates, {})
+
+
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
     """What the reranker is asked for the query."""
     request = reranking.ask(asked)
@@ -88,7 +94,48 @@ def test_a_document_is_read_as_it_was_indexed() -> None:
     """Title and text, as far as the payload has them."""
     asked = fetched()
     asked.outcome.payloads = {"a": {"title": "A title", "text": "and a text"}, "b": {"title": "B"}, "c": {"text": 7}}
-    assert dict(requested(by(), asked).documents) == {"a": "A title\nand a text", "b": "B", "c": ""}
+    assert dict(requested(by(), asked).documents) == {"a": "A title\nand a text", "b": "B"}
+
+
+BLANK = ["", " \t\n", "\x00", "\u200b\ufeff", "\u00a0\u3000", None, 7]
+
+
+@pytest.mark.parametrize("text", BLANK)
+def test_a_blank_text_is_never_sent(text: object) -> None:
+    """Its candidate has no score and follows behind the scored ones, before those that were not to be read."""
+    asked = fetched()
+    asked.outcome.payloads["a"] = {"text": text}
+    request = requested(by(), asked)
+    assert dict(request.documents) == {"b": "text b", "c": "text c"}
+    rank(by().on_result(asked, {"b": 1.0, "c": 2.0}))
+    assert [each.id for each in asked.outcome.candidates] == ["c", "b", "a"]
+    assert asked.outcome.degraded == []
+    assert result_of(asked)["reranked_candidates"] == 2
+    assert result_of(asked)["unscored_candidates"] == 1
+
+
+def test_a_model_of_tokens_reads_what_the_index_has() -> None:
+    """It is sent no text, and the token vectors are asked for of all candidates."""
+    asked = fetched()
+    asked.outcome.payloads["a"] = {"text": ""}
+    assert list(requested(by("tokens"), asked).documents) == ["a", "b", "c"]
+
+
+def test_one_text_among_blank_ones_needs_no_call() -> None:
+    """There is nothing to compare: the order stays, and nothing was lost."""
+    asked = fetched()
+    asked.outcome.payloads |= {"a": {"text": ""}, "c": {"text": " "}}
+    assert by().ask(asked) is None
+    assert by().on_unasked(asked).outcome.degraded == []
+    assert [each.id for each in asked.outcome.candidates] == ["a", "b", "c"]
+
+
+def test_a_blank_text_goes_with_the_tail() -> None:
+    """If the model finds a candidate irrelevant, the unscored are dropped like all that no model has read."""
+    asked = fetched()
+    asked.outcome.payloads["a"] = {"text": ""}
+    rank(by().on_result(asked, {"c": 2.0}))
+    assert [each.id for each in asked.outcome.candidates] == ["c"]
 
 
 @pytest.mark.parametrize("reads", ["text", "tokens"])

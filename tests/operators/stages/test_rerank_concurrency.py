@@ -19,7 +19,7 @@ from operators.clients.admission import REST
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.model_caches import ScoreCache
 from operators.clients.rerankers import Reranker
-from operators.clients.rerankers.cross_encoders import CohereReranker, TeiPairReranker, VllmPairReranker
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
@@ -95,10 +95,10 @@ def _pairs(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 DIALECTS: dict[str, tuple[type[Server], Callable[[Backend], Reranker]]] = {
-    "cohere": (Cohere, lambda server: CohereReranker(server, "m", documents=20)),
-    "vllm_score": (VllmScore, lambda server: VllmPairReranker(server, "m", documents=64)),
-    "tei_predict": (TeiPredict, lambda server: TeiPairReranker(server, "m", chars=900)),
-    "trusted": (VllmScore, lambda server: VllmPairReranker(server, "m", documents=64, trusted=True)),
+    "cohere": (Cohere, lambda server: HttpReranker(server, "m", APIS["cohere"], documents=20)),
+    "vllm_score": (VllmScore, lambda server: HttpReranker(server, "m", APIS["vllm_score"], documents=64)),
+    "tei_predict": (TeiPredict, lambda server: HttpReranker(server, "m", APIS["tei_predict"], documents=32, chars=900)),
+    "trusted": (VllmScore, lambda server: HttpReranker(server, "m", APIS["vllm_score"], documents=64, trusted=True)),
 }
 
 

@@ -209,7 +209,7 @@ def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked if that changed something."""
     asked = BOTH.pick.on_result(query(), rerank_scores)
     assert asked.outcome.reranked == bool(rerank_scores)
-    assert asked.outcome.rerank_scores == ("chat", rerank_scores, 3, False)
+    assert asked.outcome.rerank_scores == ("chat", rerank_scores, 3, False, frozenset())
     assert asked.outcome.degraded == []
 
 

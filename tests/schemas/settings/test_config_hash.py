@@ -77,6 +77,9 @@ CHANGED = {
     "rerank.kind": "none",
     "rerank.url": "http://other",
     "rerank.mode": "pick",
+    "rerank.prompts": "qwen3",
+    "rerank.query_template": "query: {query}",
+    "rerank.document_template": "passage: {document}",
     "rerank.max_batch": 7,
     "rerank.max_concurrency": 7,
     "kafka.session_timeout": 7,
@@ -122,7 +125,9 @@ def sasl(**settings: str) -> dict[str, Any]:
 
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
+SERVED: dict[str, Any] = {"rerank": {"kind": "sglang", "url": "http://r"}}
 BESIDE = {
+    **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
     "decay.collections": NOTES,
     "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
@@ -209,6 +214,10 @@ DECIDES = {
     "rerank.mode",
     "rerank.idf",
     "rerank.on_the_fly",
+    "rerank.prompts",
+    "rerank.instruction",
+    "rerank.query_template",
+    "rerank.document_template",
     "rerank.max_doc_chars",
     "rerank.max_batch_chars",
     "chat.kind",

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from operators.clients.rerankers.cross_encoders import APIS
 from schemas.errors import ConfigError
 from schemas.settings import RerankSettings, Settings, load
 
@@ -14,7 +15,7 @@ CHAT: dict[str, Any] = {"kind": "openai", "url": "http://chat/v1", "model": "m"}
 PLACES: dict[str, dict[str, Any]] = {
     "late_interaction": {},
     "onnx": {"path": "/models/reranker"},
-    **{kind: {"url": "http://reranker"} for kind in ("cohere", "voyage", "tei", "vllm_score", "tei_predict")},
+    **{kind: {"url": "http://reranker"} for kind in APIS},
     "chat": {},
     "none": {},
 }
@@ -48,6 +49,9 @@ def test_every_kind_is_tried() -> None:
         ("tei", 32, 16),
         ("tei_predict", 32, 16),
         ("vllm_score", 512, 2),
+        ("nim", 512, 16),
+        ("dashscope", 500, 16),
+        ("llama_server", 1000, 16),
     ],
 )
 def test_what_suits_a_kind_is_its_default(kind: str, documents: int, calls: int) -> None:
@@ -95,6 +99,17 @@ def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
         ({"rerank": {"mode": "best"}}, "rerank.mode: "),
         ({"rerank": {"kind": "tei", "url": "reranker:80"}}, "rerank.url: "),
         ({"rerank": {"top": 50}}, "rerank.top: "),
+        ({"rerank": {"prompts": "qwen3"}}, "rerank: late_interaction has no use of templates"),
+        ({"rerank": {"kind": "onnx", "path": "/m", "query_template": "q: {query}"}}, "onnx has no use of templates"),
+        ({"rerank": {"kind": "tei", "url": "http://r", "query_template": "q"}}, "query_template: {query} is missing"),
+        (
+            {"rerank": {"kind": "tei", "url": "http://r", "document_template": "{query}"}},
+            "document_template: {document} is missing",
+        ),
+        (
+            {"rerank": {"kind": "tei", "url": "http://r", "instruction": "find bugs"}},
+            "rerank: tei has no field for an instruction: set query_template, with {instruction}",
+        ),
         *(
             ({"rerank": {name: value}}, f"rerank.{name}: ")
             for name, values in {
@@ -134,6 +149,10 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
     ({}, {"body": {"truncate": True}}),
+    ({"kind": "vllm_score", "url": "http://r"}, {"prompts": "qwen3"}),
+    ({"kind": "sglang", "url": "http://r"}, {"instruction": "find bugs"}),
+    ({"kind": "vllm", "url": "http://r"}, {"query_template": "query: {query}"}),
+    ({"kind": "vllm", "url": "http://r"}, {"document_template": "passage: {document}"}),
 ]
 DECIDES_NOT: list[dict[str, Any]] = [
     {"url": "http://another"},
@@ -190,6 +209,10 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "max_doc_chars": 1000,
         "max_batch_chars": 4000,
         "trusted": True,
+        "prompts": "qwen3",
+        "instruction": "find bugs",
+        "query_template": "{instruction}: {query}",
+        "document_template": "passage: {document}",
         "cache": 7,
         "api_key_header": "api-key",
         "headers": {"x-gateway": "a"},
@@ -233,3 +256,22 @@ def test_a_chat_models_parameters_are_any_but_those_of_other_keys() -> None:
         assert f"{name}: no parameters that can be set here" in refusal({"chat": {**CHAT, "parameters": {name: 1}}})
     for value in (float("nan"), date(2026, 1, 1)):
         assert "the values must be JSON" in refusal({"chat": {**CHAT, "parameters": {"top_p": value}}})
+
+
+def test_templates_are_those_of_the_family_unless_they_are_set() -> None:
+    """The instruction stands in its place; without templates there are none, and each can be set by itself."""
+    place: dict[str, Any] = {"kind": "vllm_score", "url": "http://r"}
+    assert of(**place).rerank.templates is None
+    query, document = of(**place, prompts="qwen3").rerank.templates or ("", "")
+    assert "<Instruct>: Given a web search query" in query
+    assert query.endswith("<Query>: {query}\n")
+    assert document.startswith("<Document>: {document}<|im_end|>")
+    own = of(**place, prompts="qwen3", instruction="find bugs", document_template="{document}!").rerank.templates
+    assert own == (
+        query.replace("Given a web search query, retrieve relevant passages that answer the query", "find bugs"),
+        "{document}!",
+    )
+    assert of(**place, query_template="{instruction}? {query}", instruction="x").rerank.templates == (
+        "x? {query}",
+        "{document}",
+    )

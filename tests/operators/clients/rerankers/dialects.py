@@ -11,28 +11,28 @@ import pytest
 
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
-from operators.clients.rerankers import Reranker, RerankRequest
-from operators.clients.rerankers.cross_encoders import (
-    CohereReranker,
-    TeiPairReranker,
-    TeiReranker,
-    VllmPairReranker,
-    VoyageReranker,
-)
+from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.cross_encoders import APIS, Api, HttpReranker
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend
 from tests.operators.clients.rerankers.servers import (
     Cohere,
+    DashScope,
     Infinity,
     Jina,
     LlamaServer,
+    LocalAi,
+    Mixedbread,
+    Nim,
     Server,
+    SgLang,
     Tei,
     TeiPredict,
     VllmRerank,
     VllmScore,
     Voyage,
+    Xinference,
     relevance,
 )
 
@@ -43,16 +43,19 @@ TEXTS = ("Fleming did, by chance", "a mould", "zebras graze")
 
 @dataclass(frozen=True)
 class Dialect:
-    """A client and a server of one dialect; `pairs`: many queries a call; `rerank_scores`: documents may lack."""
+    """The API of a kind, and a server of it."""
 
-    client: type[CohereReranker | VoyageReranker | TeiReranker | TeiPairReranker | VllmPairReranker]
+    kind: str
     server: type[Server]
-    pairs: bool = False
-    rerank_scores: bool = False
 
-    def over(self, endpoint: Endpoint, documents: int | None = None) -> Reranker:
+    @property
+    def api(self) -> Api:
+        """The API that rerankers of the kind have."""
+        return APIS[self.kind]
+
+    def over(self, endpoint: Endpoint, documents: int | None = None) -> HttpReranker:
         """A new client."""
-        return self.client(resilient(endpoint), MODEL, documents=documents)
+        return HttpReranker(resilient(endpoint), MODEL, self.api, documents=documents or self.server.limit)
 
     def right(self, requests: Sequence[RerankRequest]) -> Any:
         """The server's right answer to `requests`."""
@@ -61,20 +64,32 @@ class Dialect:
         return server.answer(server.requests[0])
 
 
-COHERE = Dialect(CohereReranker, Cohere, rerank_scores=True)
-VOYAGE = Dialect(VoyageReranker, Voyage, rerank_scores=True)
-TEI = Dialect(TeiReranker, Tei)
-TEI_PREDICT = Dialect(TeiPairReranker, TeiPredict, pairs=True)
-VLLM_SCORE = Dialect(VllmPairReranker, VllmScore, pairs=True)
-
-DIALECTS = {"cohere": COHERE, "voyage": VOYAGE, "tei": TEI, "tei_predict": TEI_PREDICT, "vllm_score": VLLM_SCORE}
-SPOKEN = DIALECTS | {
-    "jina": Dialect(CohereReranker, Jina, rerank_scores=True),
-    "infinity": Dialect(CohereReranker, Infinity, rerank_scores=True),
-    "vllm": Dialect(CohereReranker, VllmRerank, rerank_scores=True),
-    "llama-server": Dialect(CohereReranker, LlamaServer, rerank_scores=True),
+SERVERS: dict[str, type[Server]] = {
+    "cohere": Cohere,
+    "voyage": Voyage,
+    "tei": Tei,
+    "tei_predict": TeiPredict,
+    "vllm_score": VllmScore,
+    "sglang": SgLang,
+    "nim": Nim,
+    "dashscope": DashScope,
+    "mixedbread": Mixedbread,
+    "jina": Jina,
+    "infinity": Infinity,
+    "vllm": VllmRerank,
+    "llama_server": LlamaServer,
+    "xinference": Xinference,
+    "localai": LocalAi,
 }
-"""Every dialect as every server that is known to speak it answers."""
+SPOKEN = {kind: Dialect(kind, server) for kind, server in SERVERS.items()}
+"""Every kind, with its server."""
+
+DIALECTS = {kind: dialect for kind, dialect in SPOKEN.items() if kind == "cohere" or dialect.api is not APIS["cohere"]}
+"""The kinds whose APIs differ."""
+
+TEI = DIALECTS["tei"]
+TEI_PREDICT = DIALECTS["tei_predict"]
+VLLM_SCORE = DIALECTS["vllm_score"]
 
 
 def by_dialect(dialects: dict[str, Dialect]) -> pytest.MarkDecorator:
@@ -84,8 +99,8 @@ def by_dialect(dialects: dict[str, Dialect]) -> pytest.MarkDecorator:
 
 EVERY_DIALECT = by_dialect(DIALECTS)
 EVERY_SERVER = by_dialect(SPOKEN)
-INDEXED = by_dialect({name: dialect for name, dialect in DIALECTS.items() if dialect is not TEI_PREDICT})
-PAIRS = by_dialect({name: dialect for name, dialect in DIALECTS.items() if dialect.pairs})
+INDEXED = by_dialect({name: dialect for name, dialect in DIALECTS.items() if not dialect.api.labels})
+PAIRS = by_dialect({name: dialect for name, dialect in DIALECTS.items() if dialect.api.pairs})
 
 
 class Local(httpx.AsyncBaseTransport):

@@ -26,6 +26,9 @@ class Server(ABC):
 
     path: ClassVar[str]
     fields: ClassVar[set[str]]
+    limit: ClassVar[int] = 1000
+    """The most texts of a call."""
+
     refusal: ClassVar[int]
     """The status of a request that isn't as documented."""
 
@@ -196,6 +199,7 @@ class Tei(Server):
 
     path = "/rerank"
     fields: ClassVar = {"query", "texts", "truncate"}
+    limit = 32
     refusal = 422
 
     def error(self, message: str, kind: str) -> Json:
@@ -238,6 +242,146 @@ class TeiPredict(Tei):
     def answer(self, body: Json) -> Any:
         """Each pair's labels, in the pairs' order."""
         return [[{"score": relevance(query, text), "label": "LABEL_0"}] for query, text in body["inputs"]]
+
+
+class Xinference(Cohere):
+    """An Xinference server, which has no documents in its answer unless they are asked for."""
+
+    refusal = 422
+
+    def answer(self, body: Json) -> Any:
+        """The `top_n` best, and what was counted."""
+        results = [entry | {"document": None} for entry in self.results(body)]
+        counted = {"input_tokens": None, "output_tokens": None}
+        meta = {"api_version": None, "billed_units": None, "tokens": counted, "warnings": None}
+        return {"id": "51cbb6ba-0000-11f0-8f2e-0242ac110002", "results": results, "meta": meta}
+
+
+class LocalAi(Jina):
+    """A LocalAI server, whose answer has Jina's form."""
+
+    refusal = 400
+
+    def answer(self, body: Json) -> Any:
+        """The `top_n` best with their texts."""
+        usage = {"total_tokens": 41, "prompt_tokens": 41}
+        return super().answer(body) | {"usage": usage}
+
+
+class SgLang(Server):
+    """An SGLang server, whose answer is a list, best first; one of a version that gives the documents back."""
+
+    path = "/rerank"
+    fields: ClassVar = {"model", "query", "documents", "top_n", "return_documents"}
+    refusal = 400
+
+    def is_valid(self, body: Json) -> bool:
+        """A query and some documents."""
+        return isinstance(body["query"], str) and are_texts(body["documents"])
+
+    def answer(self, body: Json) -> Any:
+        """All documents' scores with their texts."""
+        entries = ranked("score", body["query"], body["documents"])
+        meta = {"id": "9d1f", "prompt_tokens": 12, "e2e_latency": 0.02}
+        return [entry | {"document": body["documents"][entry["index"]], "meta_info": meta} for entry in entries]
+
+    def entries(self, answer: Any) -> Any:
+        """All of it."""
+        return answer
+
+
+class Nim(Server):
+    """A NIM of NVIDIA's, which answers with logits."""
+
+    path = "/ranking"
+    fields: ClassVar = {"model", "query", "passages", "truncate"}
+    limit = 512
+    refusal = 422
+
+    def error(self, message: str, kind: str) -> Json:
+        """An error's body."""
+        return {"object": "error", "message": message, "detail": {}, "type": "invalid_request_error"}
+
+    def is_valid(self, body: Json) -> bool:
+        """Objects of a text, up to 512, of which the ends are cut."""
+        texts = [passage["text"] for passage in body["passages"]]
+        return isinstance(body["query"]["text"], str) and are_texts(texts) and body["truncate"] == "END"
+
+    def is_too_many(self, body: Json) -> bool:
+        """More than 512 passages."""
+        return len(body["passages"]) > 512
+
+    def answer(self, body: Json) -> Any:
+        """All passages' logits, best first."""
+        texts = [passage["text"] for passage in body["passages"]]
+        usage = {"prompt_tokens": 143, "total_tokens": 143}
+        return {"rankings": ranked("logit", body["query"]["text"], texts), "usage": usage}
+
+    def entries(self, answer: Any) -> Any:
+        """The rankings."""
+        return answer["rankings"]
+
+
+class DashScope(Server):
+    """DashScope's API, whose answer is in its `output`."""
+
+    path = "/services/rerank/text-rerank/text-rerank"
+    fields: ClassVar = {"model", "input", "parameters"}
+    limit = 500
+    refusal = 400
+
+    def error(self, message: str, kind: str) -> Json:
+        """An error's body."""
+        return {"code": "InvalidParameter", "message": message, "request_id": "fb53c4ec-1c12-4fc4-a580-000000000000"}
+
+    def is_valid(self, body: Json) -> bool:
+        """A query and some documents, which are not to be given back."""
+        given, parameters = body["input"], body["parameters"]
+        texts = isinstance(given["query"], str) and are_texts(given["documents"])
+        return texts and parameters["top_n"] >= 1 and parameters["return_documents"] is False
+
+    def is_too_many(self, body: Json) -> bool:
+        """More than 500 documents."""
+        return len(body["input"]["documents"]) > 500
+
+    def answer(self, body: Json) -> Any:
+        """The `top_n` best."""
+        given = body["input"]
+        results = ranked("relevance_score", given["query"], given["documents"])[: body["parameters"]["top_n"]]
+        return {
+            "output": {"results": results},
+            "usage": {"total_tokens": 79},
+            "request_id": "85ba5752-1900-47d2-8896-000000000000",
+        }
+
+    def entries(self, answer: Any) -> Any:
+        """The results."""
+        return answer["output"]["results"]
+
+
+class Mixedbread(Server):
+    """Mixedbread's API."""
+
+    path = "/reranking"
+    fields: ClassVar = {"model", "query", "input", "top_k", "return_input"}
+    refusal = 422
+
+    def is_valid(self, body: Json) -> bool:
+        """A query, some texts, and a cut of one at least."""
+        return isinstance(body["query"], str) and are_texts(body["input"]) and body["top_k"] >= 1
+
+    def answer(self, body: Json) -> Any:
+        """The `top_k` best."""
+        data = ranked("score", body["query"], body["input"])[: body["top_k"]]
+        usage = {"prompt_tokens": 60, "total_tokens": 60}
+        entries = [entry | {"input": None, "object": "rank_result"} for entry in data]
+        return {"usage": usage, "model": body["model"], "data": entries, "object": "list", "top_k": len(data)} | {
+            "return_input": False
+        }
+
+    def entries(self, answer: Any) -> Any:
+        """The data."""
+        return answer["data"]
 
 
 class VllmScore(Server):

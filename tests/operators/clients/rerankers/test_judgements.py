@@ -1,13 +1,14 @@
 """What a cross-encoder's JSON must be to become scores."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.rerankers.cross_encoders import member, read_all_scores, read_scores
+from operators.clients.rerankers.cross_encoders import APIS, read_scores
 from schemas.errors import BackendBadResponse
 
 JSON = st.recursive(
@@ -22,6 +23,9 @@ NEARLY = st.lists(
     ),
     max_size=5,
 )
+LIST = replace(APIS["tei"], complete=False)
+"""An API whose answer is the list alone."""
+
 SCORE = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-(2**63), 2**64 - 1)
 
 
@@ -29,7 +33,7 @@ SCORE = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers
 def test_any_json_is_scores_or_a_bad_response(entries: object, count: int) -> None:
     """Whatever the entries are, they become finite scores of known documents or raise BackendBadResponse."""
     try:
-        scores = read_scores(entries, "score", count, backend="backend")
+        scores = read_scores(LIST, entries, count, backend="backend")
     except BackendBadResponse:
         return
     assert isinstance(entries, list)
@@ -45,7 +49,7 @@ def test_any_selection_in_any_order_is_read_right(scores: list[float], random: A
     kept = data.draw(st.sets(st.integers(0, len(scores) - 1)))
     entries = [{"index": index, "relevance_score": scores[index], "document": None} for index in kept]
     random.shuffle(entries)
-    found = read_scores(entries, "relevance_score", len(scores), backend="backend")
+    found = read_scores(APIS["cohere"], {"results": entries}, len(scores), backend="backend")
     assert found == {index: float(scores[index]) for index in kept}
 
 
@@ -54,7 +58,7 @@ def test_score_that_is_not_a_finite_number_rejects_all(score: object) -> None:
     """One score that isn't a finite number rejects the whole list."""
     entries = [{"index": 0, "score": 0.5}, {"index": 1, "score": score}]
     with pytest.raises(BackendBadResponse, match="finite"):
-        read_scores(entries, "score", 2, backend="backend")
+        read_scores(LIST, entries, 2, backend="backend")
 
 
 @pytest.mark.parametrize("index", [-1, 2, 0, True, 1.0, "1", None, 10**400])
@@ -62,7 +66,7 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
     """An index out of range, negative, repeated or not an integer rejects the whole list."""
     entries = [{"index": 0, "score": 0.5}, {"index": index, "score": 0.5}]
     with pytest.raises(BackendBadResponse, match="index"):
-        read_scores(entries, "score", 2, backend="backend")
+        read_scores(LIST, entries, 2, backend="backend")
 
 
 @pytest.mark.parametrize(
@@ -71,20 +75,19 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
 def test_other_shapes_are_a_bad_response(entries: object) -> None:
     """What isn't a list of entries with both fields is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
-        read_scores(entries, "score", 2, backend="backend")
-
-
-@pytest.mark.parametrize(
-    ("answer", "held"), [({"data": [1]}, [1]), ({"results": [1]}, None), ([1], None), (None, None), ("data", None)]
-)
-def test_only_an_object_holds_something(answer: object, held: object) -> None:
-    """What an answer holds under a name is None unless the answer is an object that has it."""
-    assert member(answer, "data") == held
+        read_scores(LIST, entries, 2, backend="backend")
 
 
 def test_full_judgements_leave_nothing_out() -> None:
     """A server that scores all that it is sent must have scored all of it."""
     entries = [{"index": 1, "score": 0.5}, {"index": 0, "score": 2}]
-    assert read_all_scores(entries, "score", 2, backend="backend") == {0: 2.0, 1: 0.5}
+    assert read_scores(APIS["tei"], entries, 2, backend="backend") == {0: 2.0, 1: 0.5}
     with pytest.raises(BackendBadResponse, match="2 scores for 3"):
-        read_all_scores(entries, "score", 3, backend="backend")
+        read_scores(APIS["tei"], entries, 3, backend="backend")
+
+
+@pytest.mark.parametrize("answer", [[1], None, "output", {"output": []}, {"results": []}, {"output": {"data": []}}])
+def test_only_objects_lead_to_the_list(answer: object) -> None:
+    """What an answer holds is found by the names of the API alone."""
+    with pytest.raises(BackendBadResponse, match="not a list"):
+        read_scores(APIS["dashscope"], answer, 1, backend="backend")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operators.clients.http.backend import TRIES, resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cross_encoders import TeiPairReranker, VllmPairReranker
+from operators.clients.rerankers.cross_encoders import HttpReranker
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.rerankers.dialects import (
     MODEL,
@@ -71,12 +71,12 @@ def test_pairs_request_repeats_the_query() -> None:
     assert tei.requests == [{"inputs": [["q", "x"], ["q", "y"], ["r", "z"]], "truncate": True}]
 
 
-@pytest.mark.parametrize("client", [TeiPairReranker, VllmPairReranker])
-def test_namespaces_share_calls_of_a_trusted_backend_alone(client: type[TeiPairReranker | VllmPairReranker]) -> None:
+@PAIRS
+def test_namespaces_share_calls_of_a_trusted_backend_alone(dialect: Dialect) -> None:
     """Two namespaces' documents are kept apart unless the backend is trusted."""
     guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
-    assert client(guarded, MODEL).capacity.apart == "namespace"
-    assert client(guarded, MODEL, trusted=True).capacity.apart is None
+    assert HttpReranker(guarded, MODEL, dialect.api).capacity.apart == "namespace"
+    assert HttpReranker(guarded, MODEL, dialect.api, trusted=True).capacity.apart is None
 
 
 @PAIRS

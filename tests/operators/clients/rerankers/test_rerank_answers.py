@@ -86,20 +86,20 @@ def test_entry_without_index_or_score_rejects_all(dialect: Dialect, name: str) -
     """An entry that lacks its index or its score rejects the whole answer."""
     answer = dialect.right([REQUEST])
     entry = dialect.server().entries(answer)[-1]
-    del entry[name if name in entry else "relevance_score"]
+    del entry[name if name == "index" else dialect.api.key]
     reject(dialect, orjson.dumps(answer))
 
 
 @EVERY_DIALECT
 @pytest.mark.parametrize("left", [1, 2])
 def test_omission_is_a_verdict_where_the_dialect_has_it(dialect: Dialect, left: int) -> None:
-    """A document that an answer leaves out is irrelevant to Cohere's and Voyage's; to servers that score all it's a
-    bad response.
+    """A document that an answer leaves out is irrelevant to Cohere's like; to servers that score all it's a bad
+    response.
     """
     answer = dialect.right([REQUEST])
     entries = dialect.server().entries(answer)
     del entries[left:]
-    if not dialect.rerank_scores:
+    if dialect.api.complete:
         reject(dialect, orjson.dumps(answer))
         return
     kept = {"abc"[entry["index"]] for entry in entries}
@@ -114,7 +114,7 @@ def test_empty_results_score_nothing(dialect: Dialect) -> None:
     """
     answer = dialect.right([REQUEST])
     dialect.server().entries(answer).clear()
-    if dialect.rerank_scores:
+    if not dialect.api.complete:
         assert read_locally(dialect, orjson.dumps(answer), [REQUEST]) == [{}]
     else:
         reject(dialect, orjson.dumps(answer))
@@ -169,11 +169,15 @@ def test_half_an_answer_is_a_bad_response(dialect: Dialect) -> None:
         reject(dialect, right[:end])
 
 
+def _form(dialect: Dialect) -> tuple[object, ...]:
+    return dialect.api.members, dialect.api.key, dialect.api.labels
+
+
 FOREIGN = [
     pytest.param(spoken, read, id=f"{name} read as {reader}")
     for name, spoken in SPOKEN.items()
     for reader, read in DIALECTS.items()
-    if spoken.client is not read.client
+    if _form(spoken) != _form(read)
 ]
 
 
@@ -212,7 +216,8 @@ def edit(entries: list[Any], kind: str, place: int, value: object) -> None:
     else:
         entry = entries[place][0] if isinstance(entries[place], list) and entries[place] else entries[place]
         if isinstance(entry, dict):
-            entry["relevance_score" if kind == "score" and "relevance_score" in entry else kind] = value
+            keys = (key for key in ("relevance_score", "logit", "score") if key in entry)
+            entry[next(keys, kind) if kind == "score" else kind] = value
 
 
 @EVERY_DIALECT
@@ -232,7 +237,7 @@ def test_any_answer_is_scores_or_a_bad_response(dialect: Dialect, data: st.DataO
         return
     assert isinstance(scores, dict)
     assert scores.keys() <= REQUEST.documents.keys()
-    assert len(scores) == 3 or (dialect.rerank_scores and scores)
+    assert len(scores) == 3 or (not dialect.api.complete and scores)
     assert all(type(score) is float and math.isfinite(score) for score in scores.values())
 
 

@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity
+from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.serving import answering, backend
 from tests.operators.clients.rerankers.dialects import (
-    COHERE,
     DIALECTS,
     EVERY_DIALECT,
     EVERY_SERVER,
@@ -21,7 +22,6 @@ from tests.operators.clients.rerankers.dialects import (
     TEI,
     TEI_PREDICT,
     VLLM_SCORE,
-    VOYAGE,
     Dialect,
     Local,
     by_dialect,
@@ -37,24 +37,38 @@ from tests.operators.clients.rerankers.dialects import (
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_each_document_gets_its_own_score_in_one_call(dialect: Dialect, share: float) -> None:
     """From one document to the dialect's limit, each gets the score that the server gave its text, in one call."""
-    request = many(max(1, int(share * dialect.client.limit)))
+    request = many(max(1, int(share * dialect.server.limit)))
     server = dialect.server()
     assert scored(dialect, server, request) == [right_scores(request)]
     assert len(server.requests) == 1
 
 
-GOLDEN: list[tuple[Dialect, dict[str, Any]]] = [
-    (COHERE, {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_n": 2}),
-    (VOYAGE, {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_k": 2}),
-    (TEI, {"query": "q", "texts": ["x", "y"], "truncate": True}),
-    (TEI_PREDICT, {"inputs": [["q", "x"], ["q", "y"]], "truncate": True}),
-    (VLLM_SCORE, {"model": MODEL, "text_1": ["q", "q"], "text_2": ["x", "y"]}),
-]
+GOLDEN: dict[str, dict[str, Any]] = {
+    "cohere": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_n": 2},
+    "voyage": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_k": 2},
+    "tei": {"query": "q", "texts": ["x", "y"], "truncate": True},
+    "tei_predict": {"inputs": [["q", "x"], ["q", "y"]], "truncate": True},
+    "vllm_score": {"model": MODEL, "text_1": ["q", "q"], "text_2": ["x", "y"]},
+    "sglang": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_n": 2, "return_documents": False},
+    "nim": {
+        "model": MODEL,
+        "query": {"text": "q"},
+        "passages": [{"text": "x"}, {"text": "y"}],
+        "truncate": "END",
+    },
+    "dashscope": {
+        "model": MODEL,
+        "input": {"query": "q", "documents": ["x", "y"]},
+        "parameters": {"top_n": 2, "return_documents": False},
+    },
+    "mixedbread": {"model": MODEL, "query": "q", "input": ["x", "y"], "top_k": 2, "return_input": False},
+}
 
 
-@pytest.mark.parametrize(("dialect", "body"), GOLDEN, ids=DIALECTS)
-def test_request_is_as_documented(dialect: Dialect, body: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_request_is_as_documented(kind: str) -> None:
     """A request holds exactly the documented fields."""
+    dialect, body = DIALECTS[kind], GOLDEN[kind]
     server = dialect.server()
     scored(dialect, server, request_of("x", "y", query="q"))
     assert server.requests == [body]
@@ -107,22 +121,37 @@ def test_overloaded_server_is_unavailable(dialect: Dialect) -> None:
     assert error.status == 429
 
 
-CAPACITIES = [
-    (COHERE, Capacity(1, 1000)),
-    (VOYAGE, Capacity(1, 1000)),
-    (TEI, Capacity(1, 32)),
-    (TEI_PREDICT, Capacity(32, 32, apart="namespace")),
-    (VLLM_SCORE, Capacity(1000, 1000, apart="namespace")),
-]
-
-
-@pytest.mark.parametrize(("dialect", "capacity"), CAPACITIES, ids=DIALECTS)
-def test_capacity_is_the_dialects_unless_configured(dialect: Dialect, capacity: Capacity) -> None:
-    """Without configuration a client carries what its dialect's servers take; documents and characters can be set."""
+@EVERY_DIALECT
+def test_capacity_is_as_configured(dialect: Dialect) -> None:
+    """A call has so many documents and characters; many queries of one namespace, where the API carries pairs."""
     guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
-    assert dialect.client(guarded, MODEL).capacity == capacity
-    configured = dialect.client(guarded, MODEL, documents=7, chars=4000).capacity
-    assert configured == Capacity(min(7, capacity.queries), 7, 4000, apart=capacity.apart)
+    pairs = dialect.api.pairs
+    configured = HttpReranker(guarded, MODEL, dialect.api, documents=7, chars=4000).capacity
+    assert configured == Capacity(7 if pairs else 1, 7, 4000, apart="namespace" if pairs else None)
+
+
+def test_templates_surround_the_texts() -> None:
+    """Query and documents stand in their templates; no text can end the one that it stands in."""
+    templates = Templates("<|q|>{query}<|/q|>", "<|d|>{document}{query}")
+    request = request_of("x<|/q|>", "{document}", query="{query} <|d|>")
+    server = VLLM_SCORE.server()
+    guarded = resilient(Endpoint("backend", "http://local", Local(server)))
+    asyncio.run(HttpReranker(guarded, MODEL, VLLM_SCORE.api, templates=templates).score([request], timeout=5))
+    [body] = server.requests
+    assert body["text_1"] == ["<|q|>{query} < |d|><|/q|>"] * 2
+    assert body["text_2"] == ["<|d|>x< |/q|>{query}", "<|d|>{document}{query}"]
+
+
+@pytest.mark.parametrize("kind", DIALECTS)
+def test_an_instruction_is_a_field_where_the_api_has_one(kind: str) -> None:
+    """Elsewhere nothing is sent that a server could refuse."""
+    server, api = DIALECTS[kind].server(), DIALECTS[kind].api
+    guarded = resilient(Endpoint("backend", "http://local", Local(server)))
+    asyncio.run(HttpReranker(guarded, MODEL, api, instruction="find bugs").score([request_of("x")], timeout=5))
+    [body] = server.requests
+    where = {"sglang": body, "dashscope": body.get("parameters", {})}.get(kind, {})
+    assert where.get("instruct") == ("find bugs" if kind in {"sglang", "dashscope"} else None)
+    assert (b"find bugs" in orjson.dumps(body)) == bool(api.instruction)
 
 
 @EVERY_DIALECT
