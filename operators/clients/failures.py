@@ -5,7 +5,8 @@ Fault
 A server tells the request's fault from its own by the status, but not every server does: one text that it cannot digest
 may be a 500, or an answer with nulls for numbers. So a failure is of one of three kinds:
 
-- refused: by its status, or by Qdrant's words. The request is at fault.
+- refused: by its status, or by Qdrant's words. The request is at fault, unless the backend refuses a control request,
+  too: then its configuration is, and to divide the request would not help.
 - doubtful: an answer that is wrong, or a status that says nothing else. A *control request* tells: a small one, of the
   same form, that a backend in order answers. If it is answered, the request is at fault; otherwise the backend is.
 - anything else, such as a lost connection, an overload or a wrong key: the backend or its configuration is at fault.
@@ -56,15 +57,19 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
+def refused_by_status(error: BackendError) -> bool:
+    """True if the backend said that it refuses the request for its content."""
+    return error.reason is Reason.REFUSED or (error.reason is Reason.BAD_RESPONSE and error.status in REFUSALS)
+
+
 def refuses(error: BackendError) -> bool:
-    """True if the request is at fault: the backend refused it for its content, or fails for it alone."""
-    refused = error.reason is Reason.REFUSED or (error.reason is Reason.BAD_RESPONSE and error.status in REFUSALS)
-    return refused or error.serves_others
+    """True if the request is at fault: by a control request, or else by what the backend said."""
+    return refused_by_status(error) if error.serves_others is None else error.serves_others
 
 
 def doubtful(error: BackendError) -> bool:
     """True if only a control request can tell whether the request or the backend is at fault."""
-    if refuses(error) or isinstance(error, BackendTimeout) or error.status in _OUTAGES:
+    if refused_by_status(error) or isinstance(error, BackendTimeout) or error.status in _OUTAGES:
         return False
     # Without a status an answer came that is wrong, or none.
     return error.reason is Reason.BAD_RESPONSE or (error.status is not None and error.reason is Reason.UNAVAILABLE)

@@ -23,6 +23,7 @@ from typing_extensions import override
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Embedder
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
+from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
@@ -42,9 +43,6 @@ _LONGEST_PAUSE: Final = 5.0
 
 _OVERLOADS: Final = frozenset({429, 503})
 """Statuses that say nothing of a document: calls for others may have found room."""
-
-CONTROL: Final = "water"
-"""A text that every embedder embeds."""
 
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
@@ -77,10 +75,10 @@ async def until_answered(
             return await call()
         except BackendError as error:
             refused = isinstance(error, BackendBadResponse) and error.status in REFUSALS
-            if refused and (control is None or not alone):
+            if refused and control is None:
                 raise
             kind = "refused" if refused else _kind(error)
-            if control is not None and kind is not None and await _answers(control):
+            if control is not None and kind is not None and await _serves_others(error, control):
                 failures += 1
                 if not alone or failures >= ENOUGH[kind]:
                     error.serves_others = True
@@ -95,15 +93,16 @@ def _kind(error: BackendError) -> str | None:
     """The kind of a failure that may be a document's fault; None if it can't be."""
     if error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in _OVERLOADS:
         return None
-    return "doubtful" if error.serves_others or doubtful(error) else "silent"
+    return "doubtful" if doubtful(error) else "silent"
 
 
-async def _answers(control: Callable[[], Awaitable[object]]) -> bool:
-    try:
-        await control()
-    except BackendError:
-        return False
-    return True
+async def _serves_others(error: BackendError, control: Callable[[], Awaitable[object]]) -> bool:
+    if error.serves_others is None:
+        try:
+            await control()
+        except BackendError:
+            return False
+    return error.serves_others is not False
 
 
 async def written(

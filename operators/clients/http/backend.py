@@ -44,7 +44,7 @@ from typing import Any, Final, Protocol, TypeVar
 import orjson
 
 from operators.clients.admission import REST, Breaker, Permit, RetryBudget
-from operators.clients.failures import OutageLog, at_deadline, doubtful, refuses
+from operators.clients.failures import OutageLog, at_deadline, doubtful, refused_by_status, refuses
 from operators.clients.http.transport import Control, Endpoint
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics
@@ -201,7 +201,7 @@ class _Resilient:
                     try:
                         return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
                     except BackendError as error:
-                        if doubtful(error):
+                        if doubtful(error) or (control is not None and refused_by_status(error)):
                             await self._settle(permit, error, control, path, reads=repeatable)
                         if answered or not isinstance(error, BackendUnavailable):
                             raise
@@ -307,7 +307,7 @@ class _Resilient:
     def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
         """Report a failure to breaker and log."""
         self._log.failed(error, path, reads=reads)
-        if refuses(error) or error.reason in _OTHERS_ARE_WELL:
+        if refuses(error) or refused_by_status(error) or error.reason in _OTHERS_ARE_WELL:
             self._breaker.succeed(permit)
         elif error.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._breaker.throttle(permit, self._clock(), error.retry_after)
@@ -318,7 +318,7 @@ class _Resilient:
     async def _settle(
         self, permit: Permit, error: BackendError, control: Control | None, path: str, *, reads: bool
     ) -> None:
-        """Find out by the control request whose fault a doubtful failure is, and report it."""
+        """Find out by the control request whose fault a failure is; a doubtful one is reported then."""
         if control is None:
             self._report(permit, error, path, reads=reads)
             return
@@ -328,7 +328,8 @@ class _Resilient:
         def report(controlling: asyncio.Task[bool]) -> None:
             if not controlling.cancelled():
                 error.serves_others = controlling.result()
-                self._report(permit, error, path, reads=reads)
+                if doubtful(error):
+                    self._report(permit, error, path, reads=reads)
 
         # The call is judged, though its caller may have stopped waiting.
         self._controlling.add_done_callback(report)

@@ -92,6 +92,10 @@ def proxy_for(url: str) -> str | None:
     return proxies.get(address.scheme) or proxies.get("all") or None
 
 
+CONTROL: Final = "water"
+"""A text that every model reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """A small request that a backend in order answers: the path, the body, and the reading of the answer."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.indexing.apply import CONTROL, ENOUGH, DocumentEmbedder
+from operators.clients.http.transport import CONTROL
+from operators.indexing.apply import ENOUGH, DocumentEmbedder
 from operators.query.backend_answers import Embedding
 from schemas.errors import (
     BackendBadResponse,
