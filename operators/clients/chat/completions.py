@@ -235,7 +235,7 @@ class AnthropicChat(HttpChat):
                 truncated = answer.get("stop_reason") in {"max_tokens", "model_context_window_exceeded"}
                 texts = self._texts(blocks)
                 for block in blocks:
-                    if block.get("name") == tool and isinstance(block.get("input"), dict):
+                    if tool and block.get("name") == tool and isinstance(block.get("input"), dict):
                         return Message(orjson.dumps(block["input"]).decode(), truncated)
                 if texts or blocks or truncated:
                     return Message("".join(texts), truncated, thought=len(texts) < len(blocks))
