@@ -194,7 +194,7 @@ class OpenAIChat(HttpChat):
                 thought = any(message.get(name) for name in _THOUGHTS)
                 match message:
                     case {"tool_calls": [{"function": {"name": str(name), "arguments": str(text)}}, *_]} if (
-                        name == tool
+                        tool and name == tool
                     ):
                         return Message(text, truncated, thought)
                     case {"content": str(text)}:
