@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-_TEMPLATE_TOKEN: Final = re.compile(r"[<\[]")
+_TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 
 
 class Completion(NamedTuple):
@@ -52,7 +52,7 @@ def quote(text: str) -> str:
     """Write `text` as a JSON string that it can't end: one line, every character of it printable.
 
     Line separators, invisible characters and lone surrogates are escaped, as are quotes; letters of any script are not.
-    Neither `<` nor `[` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
+    Neither `<`, `[` nor `◁` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
     servers take those for the end of a message wherever they stand.
     """
     literal = _TEMPLATE_TOKEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

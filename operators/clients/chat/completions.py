@@ -28,6 +28,7 @@ Structured = Literal["none", "json_schema", "tool"]
 MAX_TEXT: Final = 400_000
 """Most characters of a text, thoughts included: to read a longer one would hold up all other queries."""
 
+_CUT: Final = frozenset({"length", "max_tokens", "model_length"})
 _TEXTS: Final = frozenset({"text", "output_text"})
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 
@@ -189,11 +190,11 @@ class OpenAIChat(HttpChat):
             case {"choices": [{"message": {"refusal": str(refusal)}}, *_]} if refusal:
                 return Message(refused=True)
             case {"choices": [{"message": dict(message)} as choice, *_]}:
-                truncated = choice.get("finish_reason") == "length"
+                truncated = choice.get("finish_reason") in _CUT
                 thought = any(message.get(name) for name in _THOUGHTS)
                 match message:
                     case {"tool_calls": [{"function": {"name": str(name), "arguments": str(text)}}, *_]} if (
-                        name == tool
+                        tool and name == tool
                     ):
                         return Message(text, truncated, thought)
                     case {"content": str(text)}:
@@ -234,7 +235,7 @@ class AnthropicChat(HttpChat):
                 truncated = answer.get("stop_reason") in {"max_tokens", "model_context_window_exceeded"}
                 texts = self._texts(blocks)
                 for block in blocks:
-                    if block.get("name") == tool and isinstance(block.get("input"), dict):
+                    if tool and block.get("name") == tool and isinstance(block.get("input"), dict):
                         return Message(orjson.dumps(block["input"]).decode(), truncated)
                 if texts or blocks or truncated:
                     return Message("".join(texts), truncated, thought=len(texts) < len(blocks))

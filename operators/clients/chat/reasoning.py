@@ -37,15 +37,21 @@ _PAIRS: Final = (
     (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
     # The second is what a server leaves of the first that takes special tokens out.
     (r"<\|channel>[ ]?thought|\Athought\n", r"<channel\|>"),
-    (r"\A\s*Here(?:[ ]is|'s)[ ]my[ ]thought[ ]process:", r"Here(?:[ ]is|'s)[ ]my[ ]response:"),
-    (r"\A\s*Here[ ]are[ ]my[ ]reasoning[ ]steps:", r"\[BEGIN[ ]FINAL[ ]RESPONSE\]"),
     (r"<details[ ]type=\"?reasoning\"?[^<>]{0,200}>", r"</details>"),
 )
+_SENTENCES: Final = (
+    # The ends of these, which a document may hold, end only what they began.
+    (r"\A\s*Here(?:[ ]is|'s)[ ]my[ ]thought[ ]process:", r"Here(?:[ ]is|'s)[ ]my[ ]response:"),
+    (r"\A\s*Here[ ]are[ ]my[ ]reasoning[ ]steps:", r"\[BEGIN[ ]FINAL[ ]RESPONSE\]"),
+)
+
 _MARKS: Final = re.compile(
     rf"<(/?)({_TAGS})(?:\s[^<>]{{0,200}})?>|\[(/?)(think|thinking|reasoning)\]|"
-    + "|".join(f"(?P<b{at}>{begin})|(?P<e{at}>{end})" for at, (begin, end) in enumerate(_PAIRS)),
+    + "|".join(f"(?P<b{at}>{begin})|(?P<e{at}>{end})" for at, (begin, end) in enumerate(_PAIRS + _SENTENCES)),
     re.IGNORECASE,
 )
+
+_ENDS_OF_SENTENCES: Final = frozenset(str(len(_PAIRS) + at) for at in range(len(_SENTENCES)))
 
 _ANSWER: Final = re.compile(
     r"(?:<(?:final_)?(?:answer|response|solution|output)>|<\|(?:begin_of_solution|start_response)\|>)(.*?)"
@@ -78,6 +84,8 @@ def read_answer(text: str) -> Said:
         if ending:
             if form == ending and not begins:
                 start, ending = mark.end(), ""
+            continue
+        if not begins and form in _ENDS_OF_SENTENCES:
             continue
         thought = True
         if begins:

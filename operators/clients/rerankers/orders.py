@@ -51,7 +51,7 @@ _NONE_FIRST: Final = re.compile(r"[\s*_\"'`]*none(?![^\W_])", re.IGNORECASE)
 
 _LABEL: Final = r"(?:(?:document|doc|candidate|passage|item|text|result)s?\s?(?:(?:no|nr|number|id)\b\.?\s?)?)"
 _LIST_WORDS: Final = re.compile(
-    rf"{_LABEL}|(?:(?:the|is|are|and|then|or|followed|by|order|ranking|ranked|answer|final|my|first|last|finally|next|none"
+    rf"{_LABEL}|(?:(?:the|is|are|and|then|or|followed|by|order|ranking|ranked|answer|final|my|first|second|third|fourth|fifth|last|finally|next|none"
     r"|best|most|least|only|relevant|choice|pick|to|boxed|no|nr|id|number|st|nd|rd|th|d)(?![^\W\d_]))",
     re.IGNORECASE,
 )
@@ -91,7 +91,9 @@ _PAIR: Final = re.compile(
     r"(\d[\])*_\"'`]{0,4})\s{0,3}[:=]\s{0,3}\d+(?:\.\d+)?(?![\d.]*\s{0,3}(?!and\b|then\b)[^\W\d_])"
 )
 _ITEM: Final = rf"{_LABEL}?[\[(#*_]{{0,4}}\d+[\])*_]{{0,4}}"
-_OPENS: Final = r"(?:\s{0,3}:|\s[-–—]+\s|\s(?:because|since|as|due|which|with|for)\s)"
+_OPENS: Final = (
+    rf"(?:\s{{0,3}}:|\s[-–—]+\s(?!\s*{_ITEM}\s{{0,3}}(?:[-–—>,]|$))|\s(?:because|since|as|due|which|with|for)\s)"
+)
 _REMARK: Final = re.compile(
     rf"(\d[\])*_\"'`]{{0,4}}){_OPENS}[^\n]*?(?=[,;.]\s{{1,3}}(?:and\s|then\s)?{_ITEM}{_OPENS}|$)",
     re.IGNORECASE,
@@ -103,6 +105,9 @@ _DOCUMENT_COLUMN: Final = re.compile(
     r"\b(?:doc|document|candidate|passage|item|result|number|no|id|index)\b|#", re.IGNORECASE
 )
 _RANK_COLUMN: Final = re.compile(r"rank|place|position|score|relevan|order", re.IGNORECASE)
+
+_ASCII: Final = str.maketrans("（）：，；、", "():,;,")
+"""Punctuation of Chinese and Japanese."""
 
 _JSON: Final = json.JSONDecoder()
 _STARTS: Final = 32
@@ -141,6 +146,7 @@ def read_order(answer: str, count: int) -> list[int]:
 
 def _read_lists(answer: str) -> list[str]:
     """The numbers of the answer's lists, or of its prose if it has none."""
+    answer = answer.translate(_ASCII).replace("。", ".\n")
     announced = [heading for heading in _ANSWER_HEADING.finditer(answer) if _NUMBER.search(answer, heading.end())]
     if announced:
         answer = answer[announced[-1].end() :]

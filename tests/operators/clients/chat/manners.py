@@ -349,6 +349,7 @@ MANNERS: Final[tuple[Manner, ...]] = (
         "an answer tag after the thought",
         said(f"<thinking>{THOUGHT}</thinking>\n<answer>{ANSWER}</answer>"),
     ),
+    Manner("any gateway", "a thought that never ends", said(f"{ANSWER}\n<think>{THOUGHT}"), "raise chat.max_tokens"),
     Manner("any gateway", "tags of another case", said(f"<Thinking>{THOUGHT}</Thinking>{ANSWER}")),
     Manner(
         "any gateway", "another error than a parameter's", lambda _: (400, openai_refusal("Bad request.")), "refused"

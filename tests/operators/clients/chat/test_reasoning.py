@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from operators.clients.chat import quote
 from operators.clients.chat.reasoning import Said, read_answer
 
 PAIRS = [
@@ -109,3 +110,16 @@ def test_answers_are_found(text: str, answer: str) -> None:
     """The answer is what its tags mark, or what stands beside all thoughts."""
     said = read_answer(text)
     assert (said.answer, said.unfinished) == (answer, False)
+
+
+TOKENS = st.lists(
+    st.sampled_from([*(token for pair in [*PAIRS, *LEADING] for token in pair), "<answer>", "</answer>", " 2 ", "\n"])
+).map("".join)
+
+
+@given(st.text() | TOKENS)
+def test_no_quoted_text_fakes_a_thought(text: str) -> None:
+    """A model that repeats a document as it was quoted has said no thought, and marked no other answer, by that."""
+    answer = f"3, 1\nDocument 2 says {quote(text)}"
+    assert read_answer(answer) == Said(answer)
+    assert read_answer(f"<think>{quote(text)}</think>3, 1") == Said("3, 1", thought=True)
