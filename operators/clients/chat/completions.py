@@ -20,6 +20,7 @@ from operators.clients.chat import Completion, Form
 from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, changed
 from operators.clients.chat.reasoning import read_answer
 from operators.clients.http.backend import Backend
+from operators.clients.http.transport import CONTROL, Control
 from schemas.errors import BackendBadResponse
 
 Structured = Literal["none", "json_schema", "tool"]
@@ -29,6 +30,8 @@ MAX_TEXT: Final = 400_000
 """Most characters of a text, thoughts included: to read a longer one would hold up all other queries."""
 
 _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+_FEW_TOKENS: Final = 16
+
 _TEXTS: Final = frozenset({"text", "output_text"})
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 
@@ -116,6 +119,12 @@ class HttpChat(ABC):
             del body["max_tokens"]
         return {name: value for name, value in {**body, **self.parameters}.items() if value is not None}
 
+    def _control(self, made: Changes) -> Control:
+        body = self._body("Answer with one word.", CONTROL, None)
+        few = {name: _FEW_TOKENS for name in LIMITS if name in body}
+        # A refusal may be of a parameter, which the next try leaves out.
+        return Control(self.path, changed({**body, **few}, made), lambda answer: self._read(answer, ""), refusals=False)
+
     async def _ask(self, body: dict[str, Any], tool: str, timeout: float) -> Message:
         deadline = time.monotonic() + timeout
         made: Changes = self._learnt.changes
@@ -124,7 +133,12 @@ class HttpChat(ABC):
             left = deadline - time.monotonic()
             try:
                 message = await self.backend.ask(
-                    self.path, sent, lambda answer: self._read(answer, tool), timeout=left, repeatable=True
+                    self.path,
+                    sent,
+                    lambda answer: self._read(answer, tool),
+                    timeout=left,
+                    repeatable=True,
+                    control=self._control(made),
                 )
             except RequestRefused as error:
                 more = self._learnt.change(error, sent, made)

@@ -201,7 +201,7 @@ class _Resilient:
                     try:
                         return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
                     except BackendError as error:
-                        if doubtful(error) or (control is not None and refused_by_status(error)):
+                        if doubtful(error) or (control is not None and control.refusals and refused_by_status(error)):
                             await self._settle(permit, error, control, path, reads=repeatable)
                         if answered or not isinstance(error, BackendUnavailable):
                             raise
