@@ -272,5 +272,5 @@ def _backlog() -> None:
         backlog.put(PendingRequest(asked, 60.0, batching.units(asked), batching.tenant(asked)))
     while slices := backlog.take(0.0):
         assert not backlog.expired(0.0)
-        backlog.freed(_DOCUMENTS * len(slices), 0.03)
+        backlog.on_call_end(_DOCUMENTS * len(slices), 0.03)
     assert not backlog.waiting

@@ -48,10 +48,10 @@ def collections(
         if not (create or add_indexes or dry_run):
             _print(surveyed, as_json)
         else:
-            from operators.indexing.collection import steps, wanted
+            from operators.indexing.collection import needs, steps
 
             every = dry_run and not (create or add_indexes)
-            needed = wanted(settings.qdrant)
+            needed = needs(settings.qdrant)
             # What another tool fills, it creates.
             creating = (create or every) and not settings.qdrant.of_another_tool
             planned = steps(surveyed, needed, create=creating, add=add_indexes or every, foreign=True)
@@ -77,7 +77,7 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
     }
     if info is None or lack is None:
         return found
-    from operators.indexing.inspection import described
+    from operators.indexing.inspection import parse_schema
 
     return found | {
         "points": info.points,
@@ -85,7 +85,7 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
         "strict_mode": info.strict,
         "vectors": info.vectors,
         "sparse_vectors": info.sparse_vectors,
-        "indexes": {field: described(index) for field, index in info.indexes.items()},
+        "indexes": {field: parse_schema(index) for field, index in info.indexes.items()},
         "missing_indexes": lack.missing,
         "differences": [difference.what for difference in lack.differences],
     }
@@ -98,7 +98,7 @@ def lines(surveyed: "Surveyed") -> Iterator[str]:
         state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
         yield f"{surveyed.name}: {state}"
         return
-    from operators.indexing.inspection import described, shown
+    from operators.indexing.inspection import format_schema, parse_schema
 
     owners = {
         "metadata": "rankstream's own",
@@ -114,14 +114,14 @@ def lines(surveyed: "Surveyed") -> Iterator[str]:
     for name, params in info.sparse_vectors.items():
         yield f"  sparse vector {name}: modifier {params.get('modifier') or 'none'}"
     for field, index in info.indexes.items():
-        yield f"  index {field}: {shown(described(index))}"
+        yield f"  index {field}: {format_schema(parse_schema(index))}"
     for limit, value in info.strict.items():
         if limit != "enabled":
             yield f"  strict mode {limit}: {str(value).lower()}"
     for difference in lack.differences:
         yield f"  differs: {difference.what}"
     for field, schema in lack.missing.items():
-        yield f"  lacks index {field}: {shown(schema)}; make it with --add-indexes"
+        yield f"  lacks index {field}: {format_schema(schema)}; make it with --add-indexes"
 
 
 def _vector(params: "Schema") -> str:

@@ -30,7 +30,7 @@ from operators.telemetry.export import tracer_provider
 from schemas.errors import ConfigError, RankstreamError
 from schemas.settings import KafkaSettings, Settings, load
 from schemas.settings.ranking import BALANCED
-from schemas.wording import MAX_WORDED, joined, worded
+from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 HOST: Final = "127.0.0.1"
 
@@ -150,9 +150,9 @@ class ConsoleServer(BoundedServer):
             return Reply.error(HTTPStatus.BAD_REQUEST, f"not sent: {error}")
         except ValidationError as error:
             found = error.errors()
-            problems = ((".".join(map(str, item["loc"])), worded(item, Search)) for item in found[:MAX_WORDED])
+            problems = ((".".join(map(str, item["loc"])), explain_problem(item, Search)) for item in found[:MAX_WORDED])
             lines = (": ".join(filter(None, each)) for each in problems)
-            return Reply.error(HTTPStatus.BAD_REQUEST, joined(lines, len(found[MAX_WORDED:])))
+            return Reply.error(HTTPStatus.BAD_REQUEST, join_first(lines, len(found[MAX_WORDED:])))
         try:
             return Reply.json(self._ask(events)._asdict())
         except (RankstreamError, OSError) as error:
@@ -180,7 +180,7 @@ class _Handler(BoundedHandler):
         """The page, or what a search can name."""
         # The fragment of a link, which holds a search, is not sent: only the page can leave it unasked.
         linked = self.server.linked if self._crossing() and self.path == "/" else None
-        refused = self._misdirected() or linked or self._foreign_site()
+        refused = self._refuse_other_host() or linked or self._foreign_site()
         self._answer(refused or self.server.replies.get(self.path) or _nothing())
 
     def do_POST(self) -> None:  # noqa: N802  the name is the library's
@@ -197,12 +197,12 @@ class _Handler(BoundedHandler):
         else:
             # Before it is judged: a connection that ends with bytes unread may lose its answer.
             body = self.rfile.read(length)
-            self._answer(self._misdirected() or self._foreign() or self._search(body))
+            self._answer(self._refuse_other_host() or self._foreign() or self._search(body))
 
     def _search(self, body: bytes) -> Reply:
         return self.server.search(body) if self.path == "/search" else _nothing()
 
-    def _misdirected(self) -> Reply | None:
+    def _refuse_other_host(self) -> Reply | None:
         """The refusal of another host's name: a site that has its name lead here must not become this one's origin."""
         named = self.headers.get_all("host", [])
         if len(named) == 1 and named[0].lower() in self.server.hosts:

@@ -34,7 +34,7 @@ from flows.cli.ingestion import index_once, read_jsonl
 from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, say, show, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from flows.process.embedded import embedded
+from flows.process.embedded import start_embedded
 from flows.process.signals import StopSignals
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
@@ -176,7 +176,7 @@ class Corpus:
         return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", namespace)
 
     @classmethod
-    def shipped(cls) -> Self:
+    def load_shipped(cls) -> Self:
         """The documentation of Python's standard library."""
         found = list(docstrings())
         return cls("the standard library's docstrings", lambda: found, "demo", NAMESPACE)
@@ -193,7 +193,7 @@ def demonstrate(
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
     directory = cache / corpus.directory
-    with embedded(directory, provider=provider) as running:
+    with start_embedded(directory, provider=provider) as running:
         index_once(running, corpus.name, corpus.documents, directory, console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
@@ -244,7 +244,7 @@ def demo(
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     queries = query or (QUERIES if documents is None else ())
-    corpus = Corpus.shipped() if documents is None else Corpus.own(documents, namespace)
+    corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
     cache = cache_dir.expanduser()
     results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
     failed = False

@@ -146,7 +146,7 @@ def _send(
             progress(done, produced)
             if following is None and behind <= 0:
                 return produced
-            waited.moved(done)
+            waited.report(done)
             time.sleep(_POLL)
 
 
@@ -156,7 +156,7 @@ class _Waiting:
         self._last = -1
         self._since = time.monotonic()
 
-    def moved(self, position: int) -> None:
+    def report(self, position: int) -> None:
         if position != self._last:
             self._last, self._since = position, time.monotonic()
         elif time.monotonic() - self._since > self._timeout:
@@ -199,14 +199,14 @@ def ingest_with_bar(
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(printable(name), total=total)
 
-        def moved(done: int, produced: int) -> None:
+        def report(done: int, produced: int) -> None:
             nonlocal said
             if not console.is_terminal and time.monotonic() - said > _QUIET:
                 said = time.monotonic()
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, moved, timeout)
+        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, report, timeout)
 
 
 def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:

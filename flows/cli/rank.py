@@ -27,7 +27,7 @@ from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
-from schemas.event import json_object, validated
+from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
@@ -104,7 +104,7 @@ class PoolRanker:
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
-        return ReadPool(validated(CandidatePool, document), document, identity)
+        return ReadPool(validate(CandidatePool, document), document, identity)
 
     def rank(self, read: ReadPool) -> dict[str, Any]:
         """The result event of one pool. Raises InputError."""
@@ -134,7 +134,7 @@ class PoolRanker:
         outcome = Outcome()
         canonical = self._canonical(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
-        canonical = plan.settled(canonical)
+        canonical = plan.adapt(canonical)
         asked = Query(canonical, plan)
         _take_legs(asked, outcome, pool)
         found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]

@@ -27,7 +27,7 @@ from flows.assembly.delivery import connect
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
-from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, to_record
 from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
@@ -40,7 +40,7 @@ Moved = Callable[[int, int], None]
 _POLL: Final = 0.2
 
 
-def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]:
+def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[Letter | None]:
     """Each letter that is there when the first is asked for, once; None for a record that is none.
 
     `reader` is at the beginning of the topic. Raises DeliveryError.
@@ -49,7 +49,7 @@ def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]
 
     def tell(connect: Mapping[int, int]) -> None:
         read = sum(min(connect[number], end) - begins[number] for number, end in ends.items())
-        moved(read, sum(ends.values()) - sum(begins.values()))
+        report(read, sum(ends.values()) - sum(begins.values()))
 
     connect = dict(begins)
     while any(connect[number] < end for number, end in ends.items()):
@@ -185,7 +185,7 @@ def sendable(
             continue
         tally.matched += 1
         letter = original(letter)
-        record = replayed(letter, topics.queries, topics.documents)
+        record = to_record(letter, topics.queries, topics.documents)
         if isinstance(record, Skip):
             tally.skipped[record] += 1
         else:
@@ -257,8 +257,8 @@ def _age(seconds: float) -> str:
 @contextmanager
 def _open_dead_letters(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[Letter | None]]:
     """The dead letters that there are now, with a progress bar."""
-    with _progress_bar(console) as moved, closing(client.bounded_reader(topics.dead_letters)) as reader:
-        yield dead_letters(reader, moved)
+    with _progress_bar(console) as report, closing(client.bounded_reader(topics.dead_letters)) as reader:
+        yield dead_letters(reader, report)
 
 
 @contextmanager
@@ -270,13 +270,13 @@ def _progress_bar(console: Console) -> Iterator[Moved]:
     task = bar.add_task("read")
     began = time.monotonic()
 
-    def moved(read: int, every: int) -> None:
+    def report(read: int, every: int) -> None:
         bar.update(task, completed=read, total=every)
         if time.monotonic() - began > _PATIENCE:
             bar.start()
 
     try:
-        yield moved
+        yield report
     finally:
         bar.stop()
 

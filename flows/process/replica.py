@@ -68,7 +68,7 @@ class Replica:
         self._resources.register("consumer loop", loop.close)
         delivery.start()
         try:
-            with self._replication.calls.attended():
+            with self._replication.calls.attend():
                 yield self._flow
             loop.check()
             delivery.close()
@@ -118,7 +118,7 @@ def search_replica(
         clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         flow = search(search_assembly.parts(settings, clients, member, watermarks))
-        return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
+        return Replica(member, flow, resources.keep(), settings.delivery.watchdog, watermarks)
 
 
 def indexing_replica(
@@ -139,4 +139,4 @@ def indexing_replica(
         )
         clients.register(resources, member.calls, settings.qdrant)
         flow = indexing(indexing_assembly.parts(settings, clients, member))
-        return Replica(member, flow, resources.kept(), settings.delivery.watchdog)
+        return Replica(member, flow, resources.keep(), settings.delivery.watchdog)

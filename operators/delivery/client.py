@@ -60,7 +60,7 @@ class RecordRefused(Exception):
         self.refusal = refusal
 
 
-def refused(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
+def find_refusal(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
     """The refusal among records and the codes by which each failed; None if none was refused for itself.
 
     Of several refusals the first: the records of the others are refused again.
@@ -191,7 +191,7 @@ class Producer(Protocol):
 class TransactionalProducer(Protocol):
     """A producer in transactions, from its initialisation until it retires: see `fencing`. One thread calls it."""
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
 
     def deliver(

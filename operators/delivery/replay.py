@@ -118,7 +118,7 @@ class Skip(StrEnum):
     OTHER_TOPIC = "other_topic"
 
 
-def replayed(letter: Letter, queries: str, documents: str) -> PlainRecord | Skip:
+def to_record(letter: Letter, queries: str, documents: str) -> PlainRecord | Skip:
     """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
     topic = letter.place.topic
     if topic not in {queries, documents}:

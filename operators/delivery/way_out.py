@@ -76,7 +76,7 @@ class WayOut:
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
-        short = shortening.shortened(
+        short = shortening.shorten(
             event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor
         )
         if short is None:
@@ -108,7 +108,7 @@ class WayOut:
     def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
         match record.form:
             case Form.RESULT | Form.WATERMARK:
-                return self._give_up(record, refusal.kind, refusal.said(record.topic))
+                return self._give_up(record, refusal.kind, refusal.message(record.topic))
             case Form.REFUSAL:
                 return self._write_refusals(record.message, record.cause, record.trace)[1:]
             case Form.SHORT_REFUSAL:
@@ -119,7 +119,7 @@ class WayOut:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
 
     def _reduce(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
-        reason = refusal.said(letter.topic)
+        reason = refusal.message(letter.topic)
         why = (names.REFUSED, reason.encode())
         if letter.timestamp_ms is not None and not refusal.of_size:
             stamped = (names.TIMESTAMP, str(letter.timestamp_ms).encode())
@@ -166,7 +166,7 @@ class WayOut:
         document: Mapping[str, Any] = event
         if sent_by.envelope is not None:
             time = _time(message.timestamp)
-            headers, document = cloud_event.enveloped(sent_by.envelope, event, self.source, time, context)
+            headers, document = cloud_event.result_message(sent_by.envelope, event, self.source, time, context)
         whole = OutputRecord(
             message.origin,
             topic,
@@ -197,7 +197,7 @@ class WayOut:
             # The time of receiving is another one when the query is read again.
             stable = asked.own_clock or message.timestamp >= 0
             time = clock(asked.now) if stable else None
-            headers, document = cloud_event.enveloped(query.envelope, event, self.source, time, context)
+            headers, document = cloud_event.result_message(query.envelope, event, self.source, time, context)
         value = orjson.dumps(document)
         return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, message=message)
 
@@ -208,7 +208,7 @@ class WayOut:
 
     def _begin_trace(self, message: Message) -> Trace:
         """The trace of a message that could not be read as a query."""
-        headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
+        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.value))
         return self.signals.trace(message, headers, {})
 
 

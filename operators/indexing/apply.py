@@ -19,7 +19,7 @@ from operators.clients.embedders import Embedder
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
+from operators.indexing.document import DocumentInFlight, deletion, newest, not_newer, parts, point
 from operators.query.backend_answers import Embedding
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
@@ -58,16 +58,16 @@ async def until_answered(call: Callable[[], Awaitable[Outcome]]) -> Outcome:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def written(
+async def write_all(
     items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[None]]
 ) -> list[BackendError | None]:
     """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
 
-    async def answered(some: Sequence[Item]) -> list[None]:
+    async def write_some(some: Sequence[Item]) -> list[None]:
         await until_answered(lambda: call(some))
         return [None] * len(some)
 
-    return await bisect(items, answered, thorough=True)
+    return await bisect(items, write_some, thorough=True)
 
 
 class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
@@ -134,7 +134,7 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
                 outcomes[index] = embedding
 
         if needing:
-            for index, error in zip(needing, await written(needing, embed), strict=True):
+            for index, error in zip(needing, await write_all(needing, embed), strict=True):
                 outcomes[index] = error if error is not None else outcomes[index]
         return outcomes
 
@@ -177,22 +177,22 @@ class Writer(DocumentStage[None]):
                 counted = self._catalogue.of(collection).shards > 1
                 made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
                 points = list(map(made, batch))
-                held = self._held(collection, batch)
+                held = self._assign_target(collection, batch)
                 await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                held = self._held(collection, batch)
+                held = self._assign_target(collection, batch)
                 most = self._qdrant.limits_of(held).conditions
                 for part in parts(batch, most):
-                    await self._qdrant.delete(held, deleted(part), timeout=self._timeout)
+                    await self._qdrant.delete(held, deletion(part), timeout=self._timeout)
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:
-                    errors = await written(batch, write)
+                    errors = await write_all(batch, write)
                     refused.update(zip(map(id, batch), errors, strict=True))
         return [refused.get(id(document)) for document in documents]
 
-    def _held(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
+    def _assign_target(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
         held = self._catalogue.of(collection).name
         for document in batch:

@@ -130,7 +130,7 @@ def context_indexes() -> dict[str, "IndexSchema"]:
     return {GROUP: _keyword(), ORDER: order, NEIGHBOURS: _keyword(), LEFT: _keyword()}
 
 
-def wanted(settings: QdrantSettings) -> Wanted:
+def needs(settings: QdrantSettings) -> Wanted:
     """The needs of rankstream by collection; in another tool's, by its names, the fields that all queries filter by."""
     schemas = _schemas(settings).items()
     indexed = {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in schemas}
@@ -186,7 +186,7 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float,
         if writes:
             raise ConfigError(OTHERS)
         return Ensured([], settings.held)
-    needed = wanted(settings)
+    needed = needs(settings)
     surveyed = await survey(qdrant, settings, needed, timeout)
     for each in surveyed:
         if each.error is not None:

@@ -25,9 +25,9 @@ from operators.clients.qdrant.answers import Kept
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
-from operators.indexing.apply import DocumentStage, written
+from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight
-from operators.indexing.neighbourhood import Member, Window, joined, touched, windows
+from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER
 from schemas.errors import BackendError
@@ -81,7 +81,7 @@ class ContextWriter(DocumentStage[None]):
             async def settle(batch: Sequence[DocumentInFlight], held: str = held) -> None:
                 await self.settle(held, batch[0].collection, {document.point_id for document in batch})
 
-            errors = await written(there, settle)
+            errors = await write_all(there, settle)
             refused.update(zip(map(id, there), errors, strict=True))
         return [refused[id(document)] for document in documents]
 
@@ -110,7 +110,7 @@ class ContextWriter(DocumentStage[None]):
         found = windows([member for member in known.values() if member.place is None], self.settings)
         for group, orders in _places(known.values()).items():
             nearby = windows(await self._group(held, group, orders), self.settings)
-            found |= touched(nearby, ids)
+            found |= windows_of(nearby, ids)
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.place for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
@@ -121,7 +121,7 @@ class ContextWriter(DocumentStage[None]):
             id_: Context(
                 window,
                 tuple(tuple(vectors[each.id]) for each in window if each.id in vectors),
-                _left(naming.get(id_, {}), window, ids),
+                _find_left(naming.get(id_, {}), window, ids),
             )
             for id_, window in found.items()
         }
@@ -136,8 +136,8 @@ class ContextWriter(DocumentStage[None]):
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
             behind = {"must": [within, {"key": ORDER, "range": {"gte": rest[0]}}]}
             if reach:
-                found |= await self._ordered(held, before, "desc", reach)
-            page = await self._ordered(held, behind, "asc", limit)
+                found |= await self._read_ordered(held, before, "desc", reach)
+            page = await self._read_ordered(held, behind, "asc", limit)
             found |= page
             if len(page) < limit:
                 break
@@ -149,7 +149,7 @@ class ContextWriter(DocumentStage[None]):
             rest = left
         return list(found.values())
 
-    async def _ordered(self, held: str, where: Mapping[str, Any], direction: str, limit: int) -> dict[str, Member]:
+    async def _read_ordered(self, held: str, where: Mapping[str, Any], direction: str, limit: int) -> dict[str, Member]:
         order = {"key": ORDER, "direction": direction}
         page = await self.qdrant.scroll(held, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout)
         return {record.id: Member.of(record.id, record.payload) for record in page.records}
@@ -168,7 +168,7 @@ class ContextWriter(DocumentStage[None]):
                 return found
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
-        terms = self.catalogue.analyser(collection).document(joined(context.window))
+        terms = self.catalogue.analyser(collection).document(join_contents(context.window))
         vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
         held = {"indices": terms.indices, "values": terms.values}
         vectors[self.names.sparse_context] = held if terms.indices else None
@@ -184,7 +184,7 @@ def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
     return (total / length).astype(np.float32) if length > 0 else None
 
 
-def _left(payload: Mapping[str, Any], window: Window, ids: Collection[str]) -> tuple[str, ...]:
+def _find_left(payload: Mapping[str, Any], window: Window, ids: Collection[str]) -> tuple[str, ...]:
     """Which of these documents the point names that are not in its window any more."""
     named = {id_ for names in _NAMES for id_ in payload.get(names, ()) if id_ in ids}
     return tuple(sorted(named - {member.id for member in window}))

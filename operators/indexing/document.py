@@ -144,14 +144,14 @@ def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     }
 
 
-def deleted(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
+def deletion(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     """The filter that matches exactly the points to delete."""
     documents = list(documents)
     return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
 
 
 def parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
-    """The documents in parts whose filter `deleted` has at most that many conditions; None is no bound."""
+    """The documents in parts whose filter `deletion` has at most that many conditions; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
     return [documents[start : start + size] for start in range(0, len(documents), size)]

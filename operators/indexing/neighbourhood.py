@@ -63,7 +63,7 @@ def place(settings: ContextSettings, destination: str, namespace: str, fields: M
 
 def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:
     """The window of each document, by id; those with a place are of one group."""
-    placed = in_order([member for member in members if member.place is not None])
+    placed = sort_members([member for member in members if member.place is not None])
     found = {
         member.id: tuple(placed[max(0, index - settings.before) : index + settings.after + 1])
         for index, member in enumerate(placed)
@@ -71,17 +71,17 @@ def windows(members: Collection[Member], settings: ContextSettings) -> dict[str,
     return {**found, **{member.id: (member,) for member in members if member.place is None}}
 
 
-def touched(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
+def windows_of(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
     """The windows that any of these documents is in."""
     return {id_: window for id_, window in found.items() if any(member.id in ids for member in window)}
 
 
-def in_order(members: Collection[Member]) -> Sequence[Member]:
+def sort_members(members: Collection[Member]) -> Sequence[Member]:
     """Documents of one group in their order."""
     return sorted(members, key=_key)
 
 
-def joined(window: Window) -> str:
+def join_contents(window: Window) -> str:
     """The text of a context: the contents of its documents, in their order."""
     return "\n".join(member.content for member in window if member.content)
 

@@ -110,7 +110,7 @@ class FieldMap:
         if self.same:
             return payload
         rest = dict(payload)
-        named = {name: value for name, path in self.paths.items() if (value := _taken(rest, path)) is not None}
+        named = {name: value for name, path in self.paths.items() if (value := _pop(rest, path)) is not None}
         for name in _TIMES:
             if name in named:
                 named[name] = _time(named[name])
@@ -180,7 +180,7 @@ SAME: Final = FieldMap()
 """The map of a collection of rankstream's own."""
 
 
-def _taken(payload: dict[str, Any], path: str) -> Any:
+def _pop(payload: dict[str, Any], path: str) -> Any:
     """The value at a path, which is taken out of the payload; None if there is none. What it is in is copied before."""
     way, _, inner = path.partition("#")
     *parents, leaf = way.split(".")

@@ -57,7 +57,7 @@ def condition(wanted: AnyFilter) -> Condition:
             return {"key": field, "match": {"prefix": start}}
 
 
-def placed(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
+def on_index(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
     """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
 
     A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.
@@ -152,7 +152,7 @@ def asks(wanted: AnyFilter) -> list[frozenset[Ask]]:
             return [frozenset({Ask.PREFIX})]
 
 
-def unanswered(wanted: AnyFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
+def missing_indexes(wanted: AnyFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
     there = indexed.get(wanted.field, frozenset())
     for any_of in asks(wanted):

@@ -75,7 +75,7 @@ class Normaliser:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
         collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
-        query = plan.settled(query)
+        query = plan.adapt(query)
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")

@@ -15,7 +15,7 @@ from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
 from schemas.fields import rfc3339
-from schemas.pool import written
+from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
@@ -159,11 +159,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
         recorded["reranked_candidates"] = outcome.rerank_scores.read
     if outcome.vectors:
-        recorded["vectors"] = {own[id_]: written(vector) for id_, vector in outcome.vectors.items()}
+        recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
     return recorded
 
 
-def pooled(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+def reuse_pool(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """A pool as the answer to another query has it, `recorded` as it came: only text and vector stay the pool's."""
     searched = {name: value for name, value in pool["query"].items() if name in _SEARCHED}
     own = {name: value for name, value in recorded.items() if name not in _SEARCHED}

@@ -33,7 +33,7 @@ class Corpus:
     namespace: str = ""
 
 
-def counted(body: Mapping[str, Any]) -> Sequence[int]:
+def most_telling(body: Mapping[str, Any]) -> Sequence[int]:
     """The terms of a search that are counted: all, or COUNTED of them.
 
     These are the ones of the smallest ids, which are hashes: a sample without regard to what the words are, and the
@@ -43,7 +43,7 @@ def counted(body: Mapping[str, Any]) -> Sequence[int]:
     return indices if len(indices) <= COUNTED else sorted(indices)[:COUNTED]
 
 
-def weighed(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str, Any]:
+def weigh(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str, Any]:
     """A search by terms with each weighed by its rarity, and not by Qdrant's count of it.
 
     A term whose rarity isn't known has the mean of the others', which is what a sample says of it.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, unscored
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, list_candidates
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import min_max
 from operators.ranking.run import Run, number, stamp
@@ -29,7 +29,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
     found = in_tie_order(legs)
-    candidates = unscored(found)
+    candidates = list_candidates(found)
     offered = {leg.name: leg for leg in found}
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None

@@ -158,7 +158,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
         """True if the stage has something to do for the item; the others pass by."""
         return not item.answered
 
-    def wanted(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
+    def wants(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
         """True if the item may have a request; the others go on at once."""
         return True
 
@@ -215,28 +215,28 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         stage = self._stage
         out: Batch = []
-        asking: Batch = []
+        with_request: Batch = []
         unasked: Batch = []
         for items in batches:
             for item in items:
                 if not stage.takes(item):
                     if not stage.branch:
                         out.append(item)
-                elif stage.wanted(item):
-                    asking.append(item)
+                elif stage.wants(item):
+                    with_request.append(item)
                 else:
                     unasked.append(item)
-        if asking:
-            self._dispatcher.submit(asking)
+        if with_request:
+            self._dispatcher.submit(with_request)
         if unasked:
             out += run_step(stage.step, unasked, stage.on_unasked)
         if self._dispatcher.outstanding:
-            out += self._finished()
+            out += self._finish()
         return [out] if out or not stage.branch else [], self.RETAIN
 
     def on_eof(self) -> tuple[Iterable[Batch], bool]:
         """Drain what has finished: the source ends when no call is under way, or when the worker must not wait."""
-        out = self._finished()
+        out = self._finish()
         return [out] if out else [], self.RETAIN
 
     def snapshot(self) -> None:
@@ -246,7 +246,7 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
         """
         return
 
-    def _finished(self) -> Batch:
+    def _finish(self) -> Batch:
         finished = self._dispatcher.drain()
         return run_step(self._stage.step, finished, self._end, _item) if finished else []
 

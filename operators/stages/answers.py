@@ -77,7 +77,7 @@ class Answers:
             self._renew(generation)
         cache.watermark = watermark
         cache.generation = generation
-        bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
+        bucket = int(asked.now // self._clock_bucket) if _depends_on_time(query) else None
         retrieval = query.retrieval
         cache.scope = replace(
             cache.scope,
@@ -94,7 +94,7 @@ class Answers:
         if "exact" in query.asked.plan.profile.caches:
             cached = self._cache.lookup(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
-            if self._served(query, RetrievalStage.EXACT_CACHE, cached):
+            if self._try_serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
         leader = self._leaders.of(cache.key)
         if leader is not None and self._patient(leader, query):
@@ -115,7 +115,7 @@ class Answers:
         if cache.likeness is None:
             return query
         cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
-        self._served(query, RetrievalStage.SEMANTIC_CACHE, cached)
+        self._try_serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
 
@@ -129,7 +129,7 @@ class Answers:
         if key is None and cache.likeness is None:
             return
         scope = _kind(query) if cache.likeness is not None else None
-        written = _written(answer, query.asked.canonical.text)
+        written = _write(answer, query.asked.canonical.text)
         self._cache.put(key, scope, cache.likeness, written, self._clock())
 
     def finish(self, origin: Origin) -> list[InFlight]:
@@ -154,7 +154,7 @@ class Answers:
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
 
-    def _served(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
+    def _try_serve(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
         hit = cached is not None and self._serve(query, stage, cached)
         query.trace.looked_up(_CACHES[stage], hit, not hit)
         return hit
@@ -190,7 +190,7 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 """The fields of a result that every query has of its own."""
 
 
-def _timed(query: InFlight) -> bool:
+def _depends_on_time(query: InFlight) -> bool:
     asked = query.asked.canonical
     searched = asked.shape is Shape.SEARCH
     return searched and (query.asked.plan.recipe.timed or asked.reflections_only)
@@ -237,7 +237,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _written(answer: Answer, asked: str | None) -> bytes:
+def _write(answer: Answer, asked: str | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
     return bytes(memoryview(orjson.dumps((event, answer.page, asked))))

@@ -65,7 +65,7 @@ class SearchWriter:
         return isinstance(key, tuple) and key[0] in self.built
 
 
-def searched(item: Any) -> bool:
+def is_searched(item: Any) -> bool:
     """True if the item is a query whose searches are written, and so one that every leg passes on."""
     return isinstance(item, InFlight) and item.retrieval.searches is not None
 
@@ -80,7 +80,7 @@ def pass_by(step_id: str, up: Batches) -> Batches:
     """The branch of the items that no leg has anything to do for. It passes on empty batches, which wake `fuse`."""
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
-        return [(KEY, [item for _, items in batches for item in items if not searched(item)])]
+        return [(KEY, [item for _, items in batches for item in items if not is_searched(item)])]
 
     return op.flat_map_batch("step", up, process_batch)
 
@@ -136,10 +136,10 @@ class Leg(QueryStage[Search | Apart, Found]):
     @override
     def takes(self, item: Any) -> bool:
         # Not by `answered`: a query may be answered before all branches have seen it.
-        return searched(item)
+        return is_searched(item)
 
     @override
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         searches = item.retrieval.searches
         return searches is not None and (self.name, item.asked.collection) in searches
 
@@ -253,7 +253,7 @@ class Leg(QueryStage[Search | Apart, Found]):
             )
         except BackendError as error:
             return error
-        [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())
+        [found] = await self._search(collection, [search.finish(endings)], deadline - monotonic())
         return found._replace(warnings=(*found.warnings, _CUT)) if cut and isinstance(found, Found) else found
 
 

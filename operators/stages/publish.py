@@ -19,7 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, pooled, result, result_id
+from operators.query.result import clock, debug, page, pool, result, result_id, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
@@ -77,7 +77,7 @@ class Publisher:
         }
         recorded = asked.recorded
         if recorded is not None and (cache.cached is not None or not cache.leads):
-            own["pool"] = pooled(event["pool"], recorded)
+            own["pool"] = reuse_pool(event["pool"], recorded)
         if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
@@ -114,9 +114,9 @@ class Finaliser:
 
     def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
         """The records of a query or of a refused message."""
-        return self.dead(item) if isinstance(item, Rejected) else self.answered(item)
+        return self.dead(item) if isinstance(item, Rejected) else self.answer_records(item)
 
-    def answered(self, query: InFlight) -> list[OutputRecord]:
+    def answer_records(self, query: InFlight) -> list[OutputRecord]:
         """The records of an answered query and of its waiters; one whose result can't be written is refused."""
         waiters = self.answers.finish(query.message.origin)
         try:

@@ -44,7 +44,7 @@ class ContextSettings(Section):
         return self.order_by is not None
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
+    def _check_fields(self) -> Self:
         for key, name in (("order_by", self.order_by), ("group_by", self.group_by)):
             if name is not None and (not FIELD.fullmatch(name) or name.startswith("_")):
                 raise ValueError(f"{key}: {name}: no name of a field")
@@ -100,7 +100,7 @@ class CreateSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _confirmed(self) -> Self:
+    def _check_copies(self) -> Self:
         copies, confirmed = self.replication_factor, self.write_consistency_factor
         if copies is not None and confirmed is not None and confirmed > copies:
             raise ValueError("write_consistency_factor: more than replication_factor, so that no write would succeed")

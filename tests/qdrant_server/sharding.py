@@ -12,7 +12,7 @@ from typing import Any
 from operators.clients.qdrant_edge.conditions import read_id
 from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
 from operators.clients.qdrant_edge.engine import Route as Answering
-from operators.clients.qdrant_edge.refusals import malformed, reading
+from operators.clients.qdrant_edge.refusals import bad_request, reading
 from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
 from tests.qdrant_server.hash_ring import shard_of
@@ -152,7 +152,7 @@ class Sharded:
 
     async def _update(self, kind: str, body: Any) -> Any:
         if kind not in KINDS:
-            raise malformed(f"the engine has no update `{kind}`")
+            raise bad_request(f"the engine has no update `{kind}`")
         update = KINDS[kind]
         if len(self.shards) == 1:
             return await update(self.shards[0], body)

@@ -15,7 +15,7 @@ from flows.assembly.query import selects
 from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
-from flows.process.embedded import Embedded, configured, embedded
+from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -132,7 +132,7 @@ def run_flow(
         if settings is not None:
             known = {**settings.recipes, **{recipe.name: recipe for recipe in recipes}}
             asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
-            running = stack.enter_context(configured(asked, directory))
+            running = stack.enter_context(start_with_settings(asked, directory))
         else:
             assert directory is not None
             definitions = {recipe.name: recipe.definition for recipe in recipes}
@@ -140,7 +140,7 @@ def run_flow(
                 "recipes": definitions,
                 "profiles": {name: each.model_dump() for name, each in profiles.items()},
             }
-            running = stack.enter_context(embedded(directory, overrides))
+            running = stack.enter_context(start_embedded(directory, overrides))
         if documents is not None and directory is not None:
             index_once(running, documents.name, partial(read_jsonl, documents), directory, console)
         stack.enter_context(running.searching())

@@ -212,7 +212,7 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
     def weight(name: str) -> str:
         return constant(name, tensors[name])
 
-    def transposed(name: str) -> str:
+    def transpose(name: str) -> str:
         return constant(name, tensors[name].T)
 
     def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
@@ -231,7 +231,7 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
             constant(f"{name}.qkv.bias", np.concatenate([tensors[f"{p}.bias"] for p in projections])),
         ]
         context = node("Attention", [entry, *qkv, "mask"], f"{name}.context", domain=FUSED, num_heads=HEADS)
-        attended = node("MatMul", [context, transposed(f"{name}.attention.output.dense.weight")], f"{name}.attended")
+        attended = node("MatMul", [context, transpose(f"{name}.attention.output.dense.weight")], f"{name}.attended")
         middle = add_norm(
             attended,
             entry,
@@ -239,9 +239,9 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
             f"{name}.attention.output.dense.bias",
             f"{name}.middle",
         )
-        wide = node("MatMul", [middle, transposed(f"{name}.intermediate.dense.weight")], f"{name}.wide")
+        wide = node("MatMul", [middle, transpose(f"{name}.intermediate.dense.weight")], f"{name}.wide")
         active = node("BiasGelu", [wide, weight(f"{name}.intermediate.dense.bias")], f"{name}.active", domain=FUSED)
-        narrow = node("MatMul", [active, transposed(f"{name}.output.dense.weight")], f"{name}.narrow")
+        narrow = node("MatMul", [active, transpose(f"{name}.output.dense.weight")], f"{name}.narrow")
         return add_norm(narrow, middle, f"{name}.output.LayerNorm", f"{name}.output.dense.bias", output)
 
     node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)

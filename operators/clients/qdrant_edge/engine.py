@@ -17,7 +17,7 @@ import orjson
 from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperation
 
 from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_path, read_body, read_timeout, reading
+from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_path, read_body, read_timeout, reading
 from operators.clients.qdrant_edge.requests import (
     Read,
     read_count,
@@ -214,7 +214,7 @@ async def apply_update(collection: Collection, body: Any, read: Read) -> dict[st
     """Apply the operations that `read` makes of the body, one after the other."""
     with reading():
         if not isinstance(body, dict):
-            raise malformed("expected an object")
+            raise bad_request("expected an object")
         operations = await read(body, collection.schema)
     for operation in operations:
         await asyncio.sleep(0)

@@ -29,7 +29,7 @@ from qdrant_edge import (
 )
 
 from operators.clients.qdrant_edge.conditions import read_filter, read_id
-from operators.clients.qdrant_edge.refusals import malformed, out_of_range, wrong_input
+from operators.clients.qdrant_edge.refusals import bad_request, out_of_range, wrong_input
 from operators.clients.qdrant_edge.vectors import VectorSchema
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ async def read_upsert(body: Mapping[str, Any], schema: VectorSchema) -> list[Upd
 
 
 def _point(body: Mapping[str, Any], schema: VectorSchema) -> Point:
-    return Point(read_id(body["id"]), schema.stored(body["vector"]), body.get("payload") or {})
+    return Point(read_id(body["id"]), schema.of_point(body["vector"]), body.get("payload") or {})
 
 
 async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
@@ -205,7 +205,7 @@ async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOp
 
 async def read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
     """New vectors of points; those that it doesn't name stay."""
-    points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
+    points = [PointVectors(read_id(each["id"]), schema.of_point(each["vector"])) for each in body["points"]]
     return [UpdateOperation.update_vectors(points)]
 
 
@@ -236,7 +236,7 @@ KINDS: Mapping[str, Read] = {
 def read_of(kind: str) -> Read:
     """The reader of an update of a batch; raises Refusal for an unknown kind."""
     if kind not in KINDS:
-        raise malformed(f"the engine has no update `{kind}`")
+        raise bad_request(f"the engine has no update `{kind}`")
     return KINDS[kind]
 
 

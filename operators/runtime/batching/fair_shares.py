@@ -33,7 +33,7 @@ def fits(demands: Sequence[Demand], rate: float) -> bool:
     return True
 
 
-def needed(demands: Sequence[Demand]) -> float:
+def needed_rate(demands: Sequence[Demand]) -> float:
     """The smallest rate at which all demands are served in time; they are in the order of their times."""
     units, rate = 0.0, 0.0
     for demand in demands:
@@ -52,7 +52,7 @@ def max_min(needs: Sequence[float], rate: float) -> list[float]:
     return shares
 
 
-def parts(demands: Sequence[Demand], rate: float) -> list[float]:
+def shares_in_time(demands: Sequence[Demand], rate: float) -> list[float]:
     """Which part of each demand, from 0 to 1, a backend of that rate serves in time, in the order of their times.
 
     The parts never fall from one demand to the next.

@@ -44,7 +44,7 @@ def test_a_block_closes_what_it_does_not_keep() -> None:
             resources.register("loop", lambda: closed.append("loop"), ping=lambda: True)
             if fails:
                 raise ValueError
-            return resources.kept()
+            return resources.keep()
 
     try:
         made(fails=True)

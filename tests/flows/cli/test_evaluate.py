@@ -9,7 +9,7 @@ import pytest
 from flows.cli.evaluate.command import table
 from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
 from schemas.errors import ConfigError, DeadLetterClass, InputError
-from schemas.event import validated
+from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 
@@ -129,7 +129,7 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
         "rerank": False,
         "metadata": {},
     }
-    assert validated(QueryEvent, event).page_size == DEPTH
+    assert validate(QueryEvent, event).page_size == DEPTH
 
 
 def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
         ("a", {"": None}),
     ]
     for event in found:
-        validated(QueryEvent, event)
+        validate(QueryEvent, event)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.delivery.client import PlainRecord, RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
-from operators.delivery.replay import Letter, replayed
+from operators.delivery.replay import Letter, to_record
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Rejected
 from schemas import headers as names
@@ -142,6 +142,6 @@ def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
     read = Letter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
     assert read is not None
-    record = replayed(read, "other", "queries")
+    record = to_record(read, "other", "queries")
     assert isinstance(record, PlainRecord)
     assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", (("own", b"1"),))

@@ -20,7 +20,7 @@ class Scripted:
         self.delivered = 0
         self.closed = False
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """What the test says."""
         return self.reason
 

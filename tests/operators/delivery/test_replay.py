@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.delivery.client import PlainRecord
 from operators.delivery.output_record import OutputRecord as ProducerRecord
-from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, to_record
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
 from schemas import headers as names
@@ -70,7 +70,7 @@ def test_the_message_comes_back_byte_for_byte(
     rejected = Rejected(message(value, key=key, headers=own), DeadLetterClass.INVALID, "decode", "why")
     found = read(dead_letter(rejected, "dead-letters", trace_id))
     assert found is not None
-    assert replayed(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
+    assert to_record(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
 
 
 def test_a_letter_says_where_and_why() -> None:
@@ -91,7 +91,7 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
 
 def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
     """An old query would be expired at once; an old document must not become the newest."""
-    query, document = (replayed(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
+    query, document = (to_record(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
     assert isinstance(query, PlainRecord)
     assert isinstance(document, PlainRecord)
     assert (query.topic, query.timestamp_ms) == (QUERIES, None)
@@ -102,13 +102,13 @@ def test_what_has_no_payload_is_skipped() -> None:
     """A letter in place of a refused record, and one of a message without value."""
     refused = read(without_payload(output_record(7, value=b"x" * 100), "dead-letters"))
     assert refused is not None
-    assert replayed(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
-    assert replayed(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert to_record(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert to_record(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
 
 
 def test_what_came_from_elsewhere_is_skipped() -> None:
     """Only the configured topics are written to."""
-    assert replayed(letter("other"), QUERIES, DOCUMENTS) is Skip.OTHER_TOPIC
+    assert to_record(letter("other"), QUERIES, DOCUMENTS) is Skip.OTHER_TOPIC
 
 
 @pytest.mark.parametrize(

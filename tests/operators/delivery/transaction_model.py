@@ -173,7 +173,7 @@ class ModelProducer:
         self._sequence = 0
         self._epoch = network.ask(lambda: network.broker.init(name))
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """Why it may begin no further transaction."""
         return "a connection broke" if self._network.broken > self._broken else None
 

@@ -10,7 +10,7 @@ import httpx
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.collection import Ensured, ensure, wanted
+from operators.indexing.collection import Ensured, ensure, needs
 from operators.indexing.survey import Surveyed, survey
 from schemas.settings import QdrantSettings
 
@@ -64,7 +64,7 @@ class Server:
     def survey(self, **changes: Any) -> dict[str, Surveyed]:
         """What is found of the two collections, by their names."""
         settings = self.settings(**changes)
-        surveyed = self._asked(lambda client: survey(client, settings, wanted(settings), TIMEOUT))
+        surveyed = self._asked(lambda client: survey(client, settings, needs(settings), TIMEOUT))
         return {each.name: each for each in surveyed}
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from operators.indexing.neighbourhood import Member, Place, joined, place, touched, windows
+from operators.indexing.neighbourhood import Member, Place, join_contents, place, windows, windows_of
 from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
@@ -42,13 +42,13 @@ def test_a_document_without_a_place_is_alone() -> None:
 def test_a_document_touches_the_windows_that_it_is_in() -> None:
     """One in front of it, for that has one document behind it, and two behind it."""
     found = windows([member(id_, order) for order, id_ in enumerate("abcdefg")], TURNS)
-    assert sorted(touched(found, {"d"})) == ["c", "d", "e", "f"]
+    assert sorted(windows_of(found, {"d"})) == ["c", "d", "e", "f"]
 
 
 def test_a_context_is_the_contents_in_order() -> None:
     """Documents without text leave nothing behind."""
     window = (member("a", 1, "one"), member("b", 2), member("c", 3, "three"))
-    assert joined(window) == "one\nthree"
+    assert join_contents(window) == "one\nthree"
 
 
 @pytest.mark.parametrize(

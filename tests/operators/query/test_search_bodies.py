@@ -261,7 +261,7 @@ def test_endings_are_looked_up_within_what_the_query_sees() -> None:
     seen = bodies(query(subject="s", include_reflections=False))[KEYWORD]["filter"]
     assert where["must"][:-1] == seen["must"]
     assert where["must_not"] == seen["must_not"] == [REFLECTION]
-    finished = search.finished({ending: ["learning"]}).body
+    finished = search.finish({ending: ["learning"]}).body
     assert finished is not None
     phrase = {"key": "title", "match": {"phrase": "deep learning"}}
     assert finished["filter"] == {**seen, "must": [*seen["must"], phrase]}

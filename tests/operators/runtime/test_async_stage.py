@@ -326,12 +326,12 @@ class Once(DynamicSource[list[Item]]):
 class _Once(StatelessSourcePartition[list[Item]]):
     def __init__(self, source: Once) -> None:
         self._batches = [source.batch]
-        self._finished = source.finished
+        self._finish = source.finished
 
     def next_batch(self) -> list[list[Item]]:
         if self._batches:
             return [self._batches.pop()]
-        self._finished.wait()
+        self._finish.wait()
         raise StopIteration
 
 

@@ -105,7 +105,7 @@ def test_who_is_refused_is_answered_first() -> None:
 def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
     """Every collection's own orders and the configured ones are taken; any other is refused by name."""
     ordered = replace(
-        ADMIT, ordered=assembly.ordered(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}).qdrant)
+        ADMIT, ordered=assembly.ordering_fields(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}).qdrant)
     )
     asked = query(text=None, subject="s", order_by={"field": field})
     assert not ordered(asked).answered

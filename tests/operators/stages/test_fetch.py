@@ -61,7 +61,7 @@ def hits(ids: str, versions: Sequence[int]) -> Hits:
 
 def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
     """What the query asks for; then it has that."""
-    if not stage.wanted(asked):
+    if not stage.wants(asked):
         return []
     ids = stage.missing(asked)
     stage.on_result(asked, {id_: payloads[id_] for id_ in ids if id_ in payloads})
@@ -193,7 +193,7 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
             assert not isinstance(answer, BackendError)
             late = found(answer)
             asked += 1
-            if stage.wanted(late):
+            if stage.wants(late):
                 fetches += 1
                 [outcome] = await stage.call(BATCH_KEY, [stage.missing(late)], 30)
                 stage.on_answer(late, outcome)

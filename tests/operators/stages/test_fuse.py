@@ -54,8 +54,8 @@ def test_two_thousand_answers_are_as_they_were() -> None:
         join = Join(len(BUILT))
         for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
             stage = legs[name]
-            assert stage.wanted(each) == (name in case.asked)
-            item = stage.on_result(each, case.outcomes[name]) if stage.wanted(each) else stage.on_unasked(each)
+            assert stage.wants(each) == (name in case.asked)
+            item = stage.on_result(each, case.outcomes[name]) if stage.wants(each) else stage.on_unasked(each)
             out = joined(join, item)
             assert len(out) == (left == len(BUILT))
         digests.append(digest(case, out[0]))

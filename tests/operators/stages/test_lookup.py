@@ -243,6 +243,6 @@ def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known
     """Before, it is not known: a cursor of such an answer must not expire when the first watermark is read."""
     lookup = Lookup(answers(), Reader(reached), 1.0)
     waiting = asked(0)
-    assert not lookup.wanted(waiting)
+    assert not lookup.wants(waiting)
     lookup.on_unasked(waiting)
     assert waiting.cache.watermark == known

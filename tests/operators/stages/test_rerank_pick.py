@@ -50,13 +50,13 @@ class Scripted:
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
         self.longest = 0.0
-        self._given = given
+        self._names_given = given
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """The same for each."""
         self.requests += requests
         self.longest = max(self.longest, timeout)
-        return [self._given for _ in requests]
+        return [self._names_given for _ in requests]
 
     async def aclose(self) -> None:
         """Nothing to release."""

@@ -20,7 +20,7 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
-from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from operators.query.filters import ORDERING
 from schemas.document import TEXT
@@ -170,7 +170,7 @@ class Catalogue:
     def _countable(self, name: str, info: CollectionInfo) -> bool:
         if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
             return False
-        reason = uncounted(info)
+        reason = why_not_countable(info)
         if reason is not None and (name, reason) not in self._warned:
             self._warned.add((name, reason))
             log.warning(PER_SHARD, collection=name, reason=reason)

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.clients.qdrant.requests import Limits
-from operators.indexing.document import deleted, parts
+from operators.indexing.document import deletion, parts
 from operators.query.filters import count
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -78,6 +78,6 @@ def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> N
     documents = [document(id=str(number), op="delete") for number in range(10)]
     made = parts(documents, most)
     assert [each for part in made for each in part] == documents
-    assert all(count(deleted(part)) <= most for part in made)
+    assert all(count(deletion(part)) <= most for part in made)
     assert len(parts(documents, None)) == 1
     assert parts([], None) == []

@@ -31,7 +31,7 @@ def learnt(took: float, *, busy: bool = True, least: int | None = 2, divides: bo
     for _ in range(4):
         made.put(request("before", 1e9))
         made.take(0.0)
-        made.freed(UNITS, took)
+        made.on_call_end(UNITS, took)
     if busy:
         made.put(request("under way", 1e9))
         made.take(0.0)
