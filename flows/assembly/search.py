@@ -68,7 +68,7 @@ class Parts:
     finaliser: Finaliser
 
 
-def parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
+def search_parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
     """The parts of the search flow. Raises ConfigError."""
     _warn(settings)
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
@@ -76,7 +76,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     hides = settings.firewall.enabled
     catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides)
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
-    able = [catalogue.of(name) for name in settings.qdrant.held]
+    able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
     built = (*LEGS, *CONTEXT_LEGS) if context else LEGS
     if clients.embedder is not None:

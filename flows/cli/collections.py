@@ -71,7 +71,7 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
     found: dict[str, Any] = {
         "collection": surveyed.name,
         "exists": info is not None if surveyed.error is None else None,
-        "alias_of": surveyed.held if surveyed.held != surveyed.name else None,
+        "alias_of": surveyed.physical if surveyed.physical != surveyed.name else None,
         "owned_by": surveyed.owner,
         "error": str(surveyed.error) if surveyed.error is not None else None,
     }
@@ -91,7 +91,7 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
     }
 
 
-def lines(surveyed: "Surveyed") -> Iterator[str]:
+def describe_collection(surveyed: "Surveyed") -> Iterator[str]:
     """One collection for people."""
     info, lack = surveyed.info, surveyed.lack
     if info is None or lack is None:
@@ -107,8 +107,8 @@ def lines(surveyed: "Surveyed") -> Iterator[str]:
     }
     shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
     yield f"{surveyed.name}: {owners[surveyed.owner]}, {info.points} points, {shards}"
-    if surveyed.held != surveyed.name:
-        yield f"  alias of {surveyed.held}"
+    if surveyed.physical != surveyed.name:
+        yield f"  alias of {surveyed.physical}"
     for name, params in info.vectors.items():
         yield f"  vector {name or '(unnamed)'}: {_vector(params)}"
     for name, params in info.sparse_vectors.items():
@@ -140,7 +140,7 @@ def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
         if as_json:
             emit(record(each))
         else:
-            for line in lines(each):
+            for line in describe_collection(each):
                 say(out, line)
 
 

@@ -29,11 +29,11 @@ def config(config: Config = None, as_json: Json = False) -> None:
         for each in values:
             emit({"path": ".".join(map(str, each.path)), "value": each.value, "source": each.source})
         return
-    for line in lines(values):
+    for line in yaml_lines(values):
         say(out, line)
 
 
-def lines(values: Iterable[Value]) -> Iterator[str]:
+def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
     """The values as YAML that a configuration file may hold; secrets, which it may not, are comments."""
     open_sections: tuple[Any, ...] = ()
     for path, value, source, secret in values:

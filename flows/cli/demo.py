@@ -31,7 +31,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.ingestion import index_once, read_jsonl
-from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, say, show, stderr
+from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import start_embedded
@@ -249,7 +249,7 @@ def demo(
     results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
     failed = False
     for result, text in zip(results, queries, strict=False):
-        show(result, text, as_json)
+        print_result(result, text, as_json)
         if not as_json:
             hint_of_nothing(result, corpus.namespace or _DEFAULT, filtered=False)
         failed = failed or result["status"] in UNANSWERED

@@ -57,7 +57,7 @@ _SNIPPET: Final = 200
 _NAME_WIDTH: Final = 32
 
 
-def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+def print_result(result: dict[str, Any], text: str, as_json: bool) -> None:
     """Print one result event; a refusal is a line on standard error, too."""
     if as_json:
         emit(result)

@@ -14,7 +14,7 @@ from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
 from operators.delivery.client import BoundedReader, KafkaClient, PlainProducer, PlainRecord, RecordRefused
-from operators.delivery.replay import Letter
+from operators.delivery.replay import DeadLetter
 from schemas.errors import FatalDelivery
 from schemas.settings import Topics
 
@@ -136,8 +136,8 @@ class QueryClient:
 
     def _refusals(self) -> Iterator[dict[str, Any]]:
         for record in self._letters.poll(0.0):
-            letter = Letter.read(record.key, record.value, record.headers or (), 0)
-            if letter is not None and letter.place.topic == self._queries and letter.key is not None:
+            letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
+            if letter is not None and letter.position.topic == self._queries and letter.key is not None:
                 yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 
 

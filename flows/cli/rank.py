@@ -15,7 +15,7 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.query.backend_answers import RerankScores
-from operators.query.canonical import CanonicalQuery, Shape, canonical
+from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
@@ -132,7 +132,7 @@ class PoolRanker:
 
     def _rank(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
         outcome = Outcome()
-        canonical = self._canonical(event, pool)
+        canonical = self._canonicalise(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
         canonical = plan.adapt(canonical)
         asked = Query(canonical, plan)
@@ -177,10 +177,10 @@ class PoolRanker:
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
-    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
+    def _canonicalise(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
-        return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)
+        return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
 
 
 def _pool_of(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def search_replica(
         )
         clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
-        flow = search(search_assembly.parts(settings, clients, member, watermarks))
+        flow = search(search_assembly.search_parts(settings, clients, member, watermarks))
         return Replica(member, flow, resources.keep(), settings.delivery.watchdog, watermarks)
 
 
@@ -138,5 +138,5 @@ def indexing_replica(
             settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources, tells=False
         )
         clients.register(resources, member.calls, settings.qdrant)
-        flow = indexing(indexing_assembly.parts(settings, clients, member))
+        flow = indexing(indexing_assembly.indexing_parts(settings, clients, member))
         return Replica(member, flow, resources.keep(), settings.delivery.watchdog)

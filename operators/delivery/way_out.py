@@ -89,12 +89,12 @@ class WayOut:
         message = rejected.message
         trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
         trace.rejected(rejected.kind)
-        letter = dead_letter(rejected, self.dead_letters, trace.trace_id)
+        record = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
-        cause = letter.cause
-        if not self._fits(letter):
-            letter = without_payload(letter, self.dead_letters)
-        return self._with_refusal(replace(letter, trace=trace), message, cause)
+        cause = record.cause
+        if not self._fits(record):
+            record = without_payload(record, self.dead_letters)
+        return self._with_refusal(replace(record, trace=trace), message, cause)
 
     def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
         """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
@@ -118,38 +118,38 @@ class WayOut:
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
 
-    def _reduce(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
-        reason = refusal.message(letter.topic)
+    def _reduce(self, record: OutputRecord, refusal: Refusal) -> OutputRecord:
+        reason = refusal.message(record.topic)
         why = (names.REFUSED, reason.encode())
-        if letter.timestamp_ms is not None and not refusal.of_size:
-            stamped = (names.TIMESTAMP, str(letter.timestamp_ms).encode())
-            return replace(letter, timestamp_ms=None, headers=(*letter.headers, stamped, why))
-        if letter.key is None and not refusal.of_size:
-            return replace(letter, key=b"", headers=(*letter.headers, why))
-        return without_payload(letter, self.dead_letters, refusal.kind, reason)
+        if record.timestamp_ms is not None and not refusal.of_size:
+            stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
+            return replace(record, timestamp_ms=None, headers=(*record.headers, stamped, why))
+        if record.key is None and not refusal.of_size:
+            return replace(record, key=b"", headers=(*record.headers, why))
+        return without_payload(record, self.dead_letters, refusal.kind, reason)
 
     def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(kind)
-        letter = without_payload(record, self.dead_letters, kind, reason)
-        return self._with_refusal(letter, record.message, letter.cause)
+        record = without_payload(record, self.dead_letters, kind, reason)
+        return self._with_refusal(record, record.message, record.cause)
 
-    def _with_refusal(self, letter: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
+    def _with_refusal(self, record: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
         """The dead letter, behind the largest refusal that fits, if there is one."""
         if not self.tells or message is None:
-            return [letter]
+            return [record]
         try:
-            forms = self._write_refusals(message, cause, letter.trace)
+            forms = self._write_refusals(message, cause, record.trace)
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
-            return [letter]
+            return [record]
         refusal = next((form for form in forms if self._fits(form)), None)
         if refusal is not None:
-            return [refusal, letter]
-        if forms and letter.trace is not None:
-            letter.trace.send(self.dead_letters, DEAD_LETTER)
-        return [letter]
+            return [refusal, record]
+        if forms and record.trace is not None:
+            record.trace.send(self.dead_letters, DEAD_LETTER)
+        return [record]
 
     def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
         """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.

@@ -19,7 +19,7 @@ from operators.clients.embedders import Embedder
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing.document import DocumentInFlight, deletion, newest, not_newer, parts, point
+from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
 from operators.query.backend_answers import Embedding
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
@@ -177,14 +177,14 @@ class Writer(DocumentStage[None]):
                 counted = self._catalogue.of(collection).shards > 1
                 made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
                 points = list(map(made, batch))
-                held = self._assign_target(collection, batch)
-                await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
+                physical = self._assign_target(collection, batch)
+                await self._qdrant.upsert(physical, points, not_newer(batch), timeout=self._timeout)
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                held = self._assign_target(collection, batch)
-                most = self._qdrant.limits_of(held).conditions
-                for part in parts(batch, most):
-                    await self._qdrant.delete(held, deletion(part), timeout=self._timeout)
+                physical = self._assign_target(collection, batch)
+                most = self._qdrant.limits_of(physical).conditions
+                for part in chunks(batch, most):
+                    await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:
@@ -194,7 +194,7 @@ class Writer(DocumentStage[None]):
 
     def _assign_target(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
-        held = self._catalogue.of(collection).name
+        physical = self._catalogue.of(collection).name
         for document in batch:
-            document.held = held
-        return held
+            document.physical = physical
+        return physical

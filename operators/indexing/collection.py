@@ -138,10 +138,10 @@ def needs(settings: QdrantSettings) -> Wanted:
 
 
 def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
-    configured = {settings.place(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
+    configured = {settings.payload_path(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
     if not settings.of_another_tool:
         return configured | indexes() | (context_indexes() if settings.context.on else {})
-    return configured if settings.namespaces == "none" else configured | {settings.place(NAMESPACE): _tenant()}
+    return configured if settings.namespaces == "none" else configured | {settings.payload_path(NAMESPACE): _tenant()}
 
 
 def _tenant() -> models.KeywordIndexParams:
@@ -185,7 +185,7 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float,
     if settings.of_another_tool:
         if writes:
             raise ConfigError(OTHERS)
-        return Ensured([], settings.held)
+        return Ensured([], settings.physical)
     needed = needs(settings)
     surveyed = await survey(qdrant, settings, needed, timeout)
     for each in surveyed:

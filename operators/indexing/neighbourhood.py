@@ -23,7 +23,7 @@ from schemas.document import GROUP, ORDER
 from schemas.settings.qdrant import ContextSettings
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """The place of a document: the name of its group, and its value in the group's order."""
 
     group: str
@@ -35,14 +35,14 @@ class Member:
     """A document as its neighbours see it."""
 
     id: str
-    place: Place | None
+    position: Position | None
     content: str
 
     @classmethod
     def of(cls, id_: str, payload: Mapping[str, Any]) -> "Member":
         """The document of a point, by its payload in the index."""
         group, order = payload.get(GROUP), payload.get(ORDER)
-        placed = Place(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        placed = Position(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
         return cls(id_, placed, content(payload))
 
 
@@ -50,7 +50,7 @@ Window = tuple[Member, ...]
 """The documents that one context is made of, in their order."""
 
 
-def place(settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]) -> Place | None:
+def position(settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]) -> Position | None:
     """The place of a document with these payload fields; None if it has no group or no value in the order."""
     if settings.order_by is None:
         return None
@@ -58,17 +58,17 @@ def place(settings: ContextSettings, destination: str, namespace: str, fields: M
     group = _value(fields, settings.group_by) if settings.group_by is not None else True
     if order is None or not isinstance(group, str | int | float):
         return None
-    return Place(orjson.dumps([destination, namespace, *visibility(fields), group]).decode(), order)
+    return Position(orjson.dumps([destination, namespace, *visibility(fields), group]).decode(), order)
 
 
 def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:
     """The window of each document, by id; those with a place are of one group."""
-    placed = sort_members([member for member in members if member.place is not None])
+    placed = sort_members([member for member in members if member.position is not None])
     found = {
         member.id: tuple(placed[max(0, index - settings.before) : index + settings.after + 1])
         for index, member in enumerate(placed)
     }
-    return {**found, **{member.id: (member,) for member in members if member.place is None}}
+    return {**found, **{member.id: (member,) for member in members if member.position is None}}
 
 
 def windows_of(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
@@ -87,8 +87,8 @@ def join_contents(window: Window) -> str:
 
 
 def _key(member: Member) -> tuple[float, str]:
-    assert member.place is not None
-    return member.place.order, member.id
+    assert member.position is not None
+    return member.position.order, member.id
 
 
 def _value(fields: Mapping[str, Any], path: str) -> object:

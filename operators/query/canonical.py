@@ -75,7 +75,7 @@ class CanonicalQuery:
 _START: Final = After(None, 0)
 
 
-def canonical(
+def canonicalise(
     event: QueryEvent, source: str | None, destination: str, namespace: str, now: float, cursor: Cursor | None = None
 ) -> CanonicalQuery:
     """The event's canonical query; `destination`, `namespace` and `now` stand in for what it doesn't say."""

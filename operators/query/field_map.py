@@ -62,7 +62,7 @@ class FieldMap:
         """Our name of a field of the collection."""
         return next((name for name, mapped in self.paths.items() if mapped == path), path)
 
-    def indexed(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
+    def answerable(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
         """The questions that each field, by our name, answers: by its index, or since it is no field of the payload."""
         found = {name: answers(described) for name, described in indexes.items()}
         return found | dict.fromkeys(self._absent, frozenset(Ask))

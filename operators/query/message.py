@@ -72,7 +72,7 @@ class Rejected:
     field: str | None = None
 
     @property
-    def place(self) -> dict[str, str | int]:
+    def log_fields(self) -> dict[str, str | int]:
         """The message's place in Kafka, and the id of its trace if there is one: for logs."""
         origin = self.message.origin
         place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}

@@ -38,7 +38,7 @@ def records_to_ask(after: After, limit: int) -> int:
     return after.seen + limit + 1
 
 
-def cut(values: Sequence[OrderValue], asked: int) -> int | None:
+def unfinished_value(values: Sequence[OrderValue], asked: int) -> int | None:
     """The first of the records whose value others may have, too, if one of them is before the last; None without one.
 
     `asked` are the records that were asked for; the last is only there to tell whether there is another page.

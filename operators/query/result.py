@@ -19,7 +19,7 @@ from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
-Places = Mapping[str, Mapping[str, tuple[int, float]]]
+LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
@@ -83,7 +83,7 @@ def result(
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
-    places = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
+    leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
@@ -93,7 +93,7 @@ def result(
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
-        "results": [_hit(rank, candidate, places, outcome) for rank, candidate in ranks],
+        "results": [_hit(rank, candidate, leg_ranks, outcome) for rank, candidate in ranks],
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
@@ -185,7 +185,7 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
-def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> dict[str, Any]:
+def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -198,7 +198,7 @@ def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> d
         "score": candidate.score,
         "text": text,
         "payload": payload,
-        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
+        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]

@@ -116,7 +116,7 @@ class Searches:
             elif leg in {KEYWORD, KEYWORD_CONTEXT}:
                 searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == STRUCTURED:
-                searches[leg] = self._structured(query, {"filter": seen, **common})
+                searches[leg] = self._listing(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
@@ -169,7 +169,7 @@ class Searches:
         params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
         return {"query": terms, "using": using, "filter": seen, **common, **params}
 
-    def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
+    def _listing(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
@@ -186,12 +186,12 @@ class Searches:
 
     def _corpus(self, query: InFlight) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection."""
-        must = self._place(query) if self.idf_of_namespace else []
+        must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
             must += query.asked.access_filter.visible()
         return {"must": must} if must else None
 
-    def _place(self, query: InFlight) -> list[Condition]:
+    def _scope(self, query: InFlight) -> list[Condition]:
         return [
             _tenant(query),
             *self.destinations.conditions(query.asked.canonical.destination, query.asked.collection),
@@ -199,7 +199,7 @@ class Searches:
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.asked.canonical
-        must = self._place(query)
+        must = self._scope(query)
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed

@@ -93,11 +93,11 @@ def recency(ages: Sequence[float | None], half_life: float) -> Column:
 def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """By `created_at`, the undated last, then by the document's id. Source: own."""
 
-    def place(candidate: Candidate) -> tuple[float, str]:
+    def key(candidate: Candidate) -> tuple[float, str]:
         created = stamp(candidate.payload.get("created_at"))
         return (-created if created is not None else math.inf), candidate.document
 
-    return sorted(candidates, key=place)
+    return sorted(candidates, key=key)
 
 
 def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:

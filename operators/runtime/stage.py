@@ -42,7 +42,7 @@ class Rejection(Protocol):
     """A refused message. No stage but the last has anything to do for it."""
 
     @property
-    def place(self) -> Mapping[str, str | int]:
+    def log_fields(self) -> Mapping[str, str | int]:
         """The message's place in Kafka, and the id of its trace, for logs."""
         ...
 
@@ -105,7 +105,9 @@ def defect(name: str, source: Rejectable, error: Exception) -> Any:
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
     rejected = source.reject(name, DeadLetterClass.INTERNAL, type(error).__name__)
-    log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.place, where=where)
+    log.error(
+        "stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.log_fields, where=where
+    )
     return rejected
 
 

@@ -147,7 +147,7 @@ class Leg(QueryStage[Search | Apart, Found]):
     def ask(self, query: InFlight) -> tuple[BatchKey, Search | Apart]:
         assert query.retrieval.searches is not None
         collection = query.asked.collection
-        return self.place(collection, query.retrieval.searches[self.name, collection])
+        return self.request_of(collection, query.retrieval.searches[self.name, collection])
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -155,7 +155,7 @@ class Leg(QueryStage[Search | Apart, Found]):
         item.retrieval.legs_left -= 1
         return not item.retrieval.legs_left
 
-    def place(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
+    def request_of(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
         """The batch key and the request of a search in a collection."""
         if isinstance(search, Unfinished):
             return (self.name, collection, _APART), Apart(search, search.namespace)
@@ -268,10 +268,10 @@ def _join(search: Search, answers: Iterator[Hits | BackendError]) -> Found | Bac
     if search.rest is None:
         return Found(scored, warnings=search.warnings)
     known = set(scored.ids)
-    others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
-    ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
+    others = [index for index, id_ in enumerate(rest.ids) if id_ not in known]
+    ids, payloads = [rest.ids[index] for index in others], [rest.payloads[index] for index in others]
     room = search.rest["limit"]
     scores = scored.scores + [0.0] * len(ids)
-    versions = [*scored.versions, *(rest.versions[place] for place in others)] if rest.versions else []
+    versions = [*scored.versions, *(rest.versions[index] for index in others)] if rest.versions else []
     hits = Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room])
     return Found(hits, warnings=search.warnings)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operators.clients.qdrant_edge.conditions import read_id
+from operators.clients.qdrant_edge.conditions import parse_id
 from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
 from operators.clients.qdrant_edge.engine import Route as Answering
 from operators.clients.qdrant_edge.refusals import bad_request, reading
@@ -122,7 +122,7 @@ class Sharded:
                 return await self._scroll(body)
             case ("POST", "points"):
                 records = [record for shard in self.shards for record in await ask(shard, body)]
-                order = {str(read_id(each)): number for number, each in enumerate(body["ids"])}
+                order = {str(parse_id(each)): number for number, each in enumerate(body["ids"])}
                 return sorted(records, key=lambda record: order[str(record["id"])])
             case ("POST", "points/count"):
                 return {"count": sum([(await ask(shard, body))["count"] for shard in self.shards])}
@@ -161,7 +161,7 @@ class Sharded:
         parts: list[list[Any]] = [[] for _ in self.shards]
         with reading():
             for point in body["points"]:
-                identity = read_id(point["id"] if isinstance(point, dict) else point)
+                identity = parse_id(point["id"] if isinstance(point, dict) else point)
                 parts[shard_of(identity, len(self.shards))].append(point)
         results = [
             await update(shard, {**body, "points": part})

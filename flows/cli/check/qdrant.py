@@ -66,8 +66,8 @@ def findings(settings: Settings, surveyed: "Sequence[Surveyed]") -> Iterator[Fin
 def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator[Finding]:
     info = surveyed.info
     assert info is not None
-    alias = f", by its alias {surveyed.name}" if surveyed.held != surveyed.name else ""
-    yield Finding("ok", subject, f"the collection {surveyed.held} is there{alias}, with {info.points} points")
+    alias = f", by its alias {surveyed.name}" if surveyed.physical != surveyed.name else ""
+    yield Finding("ok", subject, f"the collection {surveyed.physical} is there{alias}, with {info.points} points")
     yield _owner(subject, surveyed)
     yield from _vectors(settings, subject, surveyed)
     yield from _indexes(subject, surveyed)

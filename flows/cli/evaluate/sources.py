@@ -163,7 +163,7 @@ class Given:
         )
 
 
-def show(parts: Iterable[RenderableType]) -> None:
+def print_report(parts: Iterable[RenderableType]) -> None:
     """Print the parts of a report."""
     for part in parts:
         out.print(part)

@@ -15,9 +15,9 @@ import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.evaluate.compare import Metric, means_table, moves, report, signs
+from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise
 from flows.cli.evaluate.evaluation import Judgements, variants
-from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from flows.process import logs
@@ -61,7 +61,7 @@ class Tuned:
 
     def report(self) -> dict[str, Any]:
         """As JSON."""
-        compared = report(self.comparison)
+        compared = summarise(self.comparison)
         return {
             "recipe": self.recipe.name,
             "values": dict(self.found.setting),
@@ -162,12 +162,12 @@ def tune(
             if as_json:
                 emit(tuned.report())
             else:
-                show(describe_tuned(tuned))
+                print_report(describe_tuned(tuned))
     if write is not None:
         write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
         say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
     if not as_json:
-        show([source.note])
+        print_report([source.note])
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:

@@ -55,7 +55,7 @@ async def _look_up_ordered(
         found = _tied_by_id(await lookup.first_page({**rest, "limit": wanted}))
         values = [_value(record) for record in found]
         whole = page_size == wanted
-        start = paging.cut(values, page_size) if whole else _last_value(values, page_size)
+        start = paging.unfinished_value(values, page_size) if whole else _last_value(values, page_size)
         records += found[:start]
         if start is None:
             return records

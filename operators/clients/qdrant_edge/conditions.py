@@ -38,7 +38,7 @@ UINT64_MAX = 2**64 - 1
 CLAUSES = frozenset({"must", "should", "must_not", "min_should"})
 
 
-def read_id(value: object) -> PointId:
+def parse_id(value: object) -> PointId:
     """A point's id, an unsigned integer or a UUID; raises Refusal for anything else."""
     if type(value) is int and 0 <= value <= UINT64_MAX:
         return value
@@ -79,7 +79,7 @@ def _condition(body: Any) -> ConditionType:
         case {"key": str(key)}:
             return _field(key, body)
         case {"has_id": list(ids)}:
-            return HasIdCondition({read_id(each) for each in ids})
+            return HasIdCondition({parse_id(each) for each in ids})
         case {"is_empty": {"key": str(key)}}:
             return IsEmptyCondition(key)
         case {"is_null": {"key": str(key)}}:

@@ -70,7 +70,7 @@ def unmade(settings: KafkaSettings, error: KafkaError) -> str:
 
 
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
+def naming_failures(what: str) -> Iterator[None]:
     """Raise RetriableDelivery, naming what was asked for, if the broker doesn't tell."""
     try:
         yield

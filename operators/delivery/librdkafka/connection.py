@@ -66,7 +66,7 @@ def failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
 
 
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
+def naming_failures(what: str) -> Iterator[None]:
     """Raise RetriableDelivery or FatalDelivery, naming what was asked for, if the broker doesn't tell."""
     try:
         yield
@@ -124,7 +124,7 @@ def _log_error(error: KafkaError) -> None:
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
     """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
-    with asking(f"metadata of {topic}"):
+    with naming_failures(f"metadata of {topic}"):
         known = consumer.list_topics(topic, timeout=timeout).topics[topic]
     return set(known.partitions) if known.error is None else set()
 

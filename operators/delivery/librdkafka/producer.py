@@ -12,11 +12,11 @@ from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     Connections,
-    asking,
     connection,
     error_of,
     failure,
     log,
+    naming_failures,
     offsets,
 )
 from operators.delivery.tracker import Commit
@@ -204,7 +204,7 @@ class LibrdkafkaProducer(_Sending):
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
         what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
-        with asking(what):
+        with naming_failures(what):
             self._send(records)
             self._producer.flush()
         if (refusal := self._refusal()) is not None:

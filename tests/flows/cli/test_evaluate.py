@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.command import table
+from flows.cli.evaluate.command import figures_table
 from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
@@ -207,7 +207,7 @@ def test_a_row_a_way() -> None:
         Row("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
         Row("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
     ]
-    shown = table(rows)
+    shown = figures_table(rows)
     assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]
     assert [list(column.cells) for column in shown.columns] == [
         ["hybrid", "rrf"],

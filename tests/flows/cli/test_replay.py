@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from flows.cli.main import command_line
 from flows.cli.output import Terminal
-from flows.cli.replay import Tally, moment, table
+from flows.cli.replay import Tally, moment, rehearsal_table
 from operators.delivery.error_codes import Refusal
 from operators.delivery.replay import Position, Skip
 from schemas.errors import DeadLetterClass
@@ -57,7 +57,7 @@ def test_messages_are_text() -> None:
     row = {"class": "[red]x", "stage": "s", "place": "q:0:1", "age_s": -5.0, "bytes": 3, "message": "[bold]m"}
     console = Terminal(width=100)
     with console.capture() as captured:
-        console.print(table([row]))
+        console.print(rehearsal_table([row]))
     assert "[red]x" in captured.get()
     assert "[bold]m" in captured.get()
     assert "0 s" in captured.get()
@@ -78,7 +78,7 @@ def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -
     }
     console = Terminal(width=80)
     with console.capture() as captured:
-        console.print(table([row]))
+        console.print(rehearsal_table([row]))
     assert max(map(len, captured.get().splitlines())) <= 80
     assert all(part in captured.get() for part in (age, "1048576", "schema_version: 2"))
 

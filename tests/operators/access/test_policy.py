@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.access.policy import Asked, identify, judge
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import Denial, DenialCode
-from schemas.settings.policies import TIERS, Denied, FirewallSettings, IdentitySettings, SourcePolicy
+from schemas.settings.policies import TIERS, Deny, FirewallSettings, IdentitySettings, SourcePolicy
 
 ASKED = Asked("web", "docs", "notes", "acme", "read", "deep")
 OFF = FirewallSettings()
@@ -166,7 +166,7 @@ def test_a_collection_must_be_named_where_there_is_a_list() -> None:
         DenialCode.DESTINATION_NOT_ALLOWED,
         "no collection is named, and this source must name one",
     )
-    assert judge(SourcePolicy(deny=Denied(collections=["notes"])), OFF, unnamed) is None
+    assert judge(SourcePolicy(deny=Deny(collections=["notes"])), OFF, unnamed) is None
 
 
 # Clearance

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.delivery.client import PlainRecord, RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
-from operators.delivery.replay import Letter, to_record
+from operators.delivery.replay import DeadLetter, to_record
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Rejected
 from schemas import headers as names
@@ -140,7 +140,7 @@ def test_a_refused_result_is_told_with_its_dead_letter() -> None:
 def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     """A document's timestamp may be its version: it isn't the dead letter's, where that one had to be another."""
     *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
-    read = Letter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
+    read = DeadLetter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
     assert read is not None
     record = to_record(read, "other", "queries")
     assert isinstance(record, PlainRecord)

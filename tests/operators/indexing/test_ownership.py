@@ -74,7 +74,7 @@ def test_an_alias_is_judged_by_its_collection(server: Server) -> None:
     server.put("aliases", {"actions": [action]}, method="POST")
     places = {"default": "docs"}
     found = server.survey(destinations=places)["docs"]
-    assert (found.held, found.foreign) == ("plain", True)
+    assert (found.physical, found.foreign) == ("plain", True)
     assert server.survey(destinations=places, owned=["docs"])["docs"].owner == "configuration"
 
 

@@ -32,7 +32,7 @@ FORMULAS: set[Callable[..., Any]] = {
     ),
     *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, temporal.proximity),
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
-    *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
+    *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
     *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare),
     *(halves.halves, search.exhaustive, search.coordinate_search),

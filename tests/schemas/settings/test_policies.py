@@ -11,7 +11,7 @@ from schemas.recipes.fusion import DecayTier
 from schemas.settings import Between
 from schemas.settings.policies import (
     TIERS,
-    Denied,
+    Deny,
     FirewallSettings,
     IdentitySettings,
     PolicySettings,
@@ -24,7 +24,7 @@ POLICIES = st.builds(
     SourcePolicy,
     read=st.booleans(),
     **dict.fromkeys(("destinations", "namespaces", "allowed_profiles", "retrieval_modes", "blocked_labels"), NAMES),
-    deny=st.builds(Denied, destinations=NAMES, profiles=NAMES),
+    deny=st.builds(Deny, destinations=NAMES, profiles=NAMES),
     clearance=st.sampled_from([None, "public", "restricted", "own"]),
     overrides=st.sampled_from([None, {}, {"score.alpha": {"min": 0.5}}]),
     decay=st.sampled_from([None, DecayTier(), DecayTier(enabled=True, half_life_days=3)]),

@@ -86,7 +86,7 @@ class Catalogue:
 
     async def read(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
-        collections = self._settings.held
+        collections = self._settings.physical
         aliases, described = await asyncio.gather(
             self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
         )
@@ -145,7 +145,7 @@ class Catalogue:
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            indexed=fields.answerable(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
             orders=_orders(indexes) if self._settings.of_another_tool else None,

@@ -57,7 +57,7 @@ def why_not_countable(info: CollectionInfo) -> str | None:
     return None
 
 
-class Counting(Protocol):
+class CountingClient(Protocol):
     """The part of the Qdrant client that is needed."""
 
     async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
@@ -76,7 +76,7 @@ class _Counted(NamedTuple):
 class TermIdf:
     """Weighs searches by the rarity of their terms; `clock` gives seconds."""
 
-    def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, client: CountingClient, *, clock: Clock = time.monotonic) -> None:
         self._client = client
         self._counts: Counts[_Counted, int] = Counts(
             self._count, CACHED, "no count of the query's terms in time", clock

@@ -80,7 +80,7 @@ class Searched:
             each.cache.watermark = watermark
             search = searches(each)[KEYWORD, "documents"]
             assert isinstance(search, Search)
-            asked.append(leg.place(self.collection, search))
+            asked.append(leg.request_of(self.collection, search))
         # As the stage makes calls: all that go together in one, and one for each of the others.
         together = [search for _, search in asked if isinstance(search, Search)]
         batches: Calls = [((KEYWORD, self.collection), together)] if together else []

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.clients.qdrant.requests import Limits
-from operators.indexing.document import deletion, parts
+from operators.indexing.document import chunks, deletion
 from operators.query.filters import count
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -76,8 +76,8 @@ def test_a_collection_that_is_not_strict_has_no_limits() -> None:
 def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
     """Each part's filter is within the bound, and each document is in one part."""
     documents = [document(id=str(number), op="delete") for number in range(10)]
-    made = parts(documents, most)
+    made = chunks(documents, most)
     assert [each for part in made for each in part] == documents
     assert all(count(deletion(part)) <= most for part in made)
-    assert len(parts(documents, None)) == 1
-    assert parts([], None) == []
+    assert len(chunks(documents, None)) == 1
+    assert chunks([], None) == []
