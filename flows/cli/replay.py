@@ -7,7 +7,7 @@ Rules
 - A message that its dead letter doesn't hold is read where it came from, for as long as it is there.
 - Each record is acknowledged by all in-sync replicas before the next is sent: what was sent is known at any moment.
 - A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
-- Of a dead_letter's payload nothing is printed but its size.
+- Of a dead letter's payload nothing is printed but its size.
 """
 
 import time

@@ -132,8 +132,8 @@ class WayOut:
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(kind)
-        record = without_payload(record, self.dead_letters, kind, reason)
-        return self._with_refusal(record, record.message, record.cause)
+        last_form = without_payload(record, self.dead_letters, kind, reason)
+        return self._with_refusal(last_form, record.message, last_form.cause)
 
     def _with_refusal(self, record: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
         """The dead letter, behind the largest refusal that fits, if there is one."""

@@ -1,4 +1,4 @@
-"""What a collection of the stand-in was created with: what the engine gets of it, what its description shows of it."""
+"""The settings of the stand-in's collections: what the engine gets of them, what their description shows of them."""
 
 from collections.abc import Mapping
 from typing import Any

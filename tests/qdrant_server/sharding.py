@@ -40,7 +40,7 @@ class Sharded:
 
     @property
     def settings(self) -> Body:
-        """What the collection was created with, and what was patched since."""
+        """The collection's settings: those at its creation, and those patched since."""
         created = self.shards[0].created
         settings: Body = created.get("settings", created)
         return settings

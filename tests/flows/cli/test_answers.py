@@ -46,7 +46,7 @@ RESULT: dict[str, Any] = {
 
 
 def printed(content: Any) -> str:
-    """What a terminal of 80 columns shows."""
+    """The output on a terminal of 80 columns."""
     file = io.StringIO()
     Terminal(file=file, width=80, color_system=None).print(content)
     return file.getvalue()
@@ -54,7 +54,7 @@ def printed(content: Any) -> str:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
-    """What goes to standard output and standard error, 80 columns wide."""
+    """The output on standard output and standard error, 80 columns wide."""
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(answers, "out", Terminal(file=out, width=80, color_system=None))
     monkeypatch.setattr(answers, "stderr", Terminal(file=err, width=80, color_system=None))

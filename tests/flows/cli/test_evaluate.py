@@ -15,7 +15,7 @@ from schemas.recipes import SHIPPED, Recipe
 
 
 def names(found: list[Variant]) -> list[str]:
-    """What the ways are called."""
+    """The names of the ways."""
     return [variant.name for variant in found]
 
 
@@ -133,7 +133,7 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
 
 
 def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
-    """What a query file has beside the query travels with it; blank lines are nothing; the order is the file's."""
+    """A query file's further fields travel with the query; blank lines are nothing; the order is the file's."""
     lines = [
         {"query_id": "b", "text": "x", "category": 2, "tags": ["t"]},
         b"",

@@ -59,7 +59,7 @@ def tame(text: str) -> str:
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """What was printed, tame."""
+    """The printed text, tame."""
 
     return lambda: tame("".join(capsys.readouterr()))
 
@@ -174,7 +174,7 @@ def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
 
 
 def test_replay_shows_dead_letters(shown: Shown) -> None:
-    """What headers say of class, stage and place, what is wrong, and what was too large."""
+    """Headers of class, stage and place, of what is wrong, and of what was too large."""
     quoted = dict.fromkeys(("class", "stage", "place", "message"), EVIL)
     output.out.print(replay.rehearsal_table([{**quoted, "age_s": 0.0, "bytes": 2}]))
     for line in replay.Tally(refused={Position(EVIL, 0, 1): EVIL}).lines("sent"):

@@ -42,7 +42,7 @@ def test_an_unknown_class_is_answered_with_those_there_are() -> None:
 
 @given(st.floats(0, 1e11))
 def test_unix_seconds_are_read_as_they_are_written(seconds: float) -> None:
-    """What a dry run prints as a timestamp can be given back."""
+    """A timestamp that a dry run prints can be given back."""
     assert moment(repr(seconds)) == seconds
 
 
@@ -53,7 +53,7 @@ def test_an_rfc_3339_time_is_read() -> None:
 
 
 def test_messages_are_text() -> None:
-    """What a message quotes is neither markup nor obeyed by the terminal."""
+    """A message's quotes are neither markup nor obeyed by the terminal."""
     row = {"class": "[red]x", "stage": "s", "place": "q:0:1", "age_s": -5.0, "bytes": 3, "message": "[bold]m"}
     console = Terminal(width=100)
     with console.capture() as captured:

@@ -44,7 +44,7 @@ def letter_of(record: OutputRecord) -> OutputRecord:
 
 
 def counts(lines: Lines) -> list[int]:
-    """How many dead letters each line stands for."""
+    """The number of dead letters that each line stands for."""
     return [line["count"] for line in lines]
 
 
@@ -205,7 +205,7 @@ def test_what_was_dropped_is_not_told() -> None:
 
 
 def test_what_is_left_is_told_at_the_end() -> None:
-    """When delivery closes, the dead letters of the last minute are counted; those that a topic refused are, too."""
+    """The dead letters of the last minute are counted when delivery closes; those that a topic refused are, too."""
     ledger, records = read(5)
     with capture_logs() as lines:
         with delivering(ScriptedProducer(refusing(4)), ledger) as (delivery, _):

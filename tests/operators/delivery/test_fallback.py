@@ -53,7 +53,7 @@ def test_a_compacted_topic_gets_an_empty_key() -> None:
 
 
 def test_a_refused_payload_is_left_out() -> None:
-    """What is refused in every form with a payload is a dead letter that leads to the message."""
+    """A record that is refused in every form with a payload is a dead letter that leads to the message."""
     *_, taken = forms(letter(key=None), lambda each: each.value is None, Refusal.POLICY_VIOLATION)
     why = dict(taken.headers)
     assert (why[names.TOPIC], why[names.OFFSET]) == (b"queries", b"0")
@@ -86,7 +86,7 @@ def test_a_record_without_a_form_of_its_own_becomes_a_dead_letter() -> None:
 
 @given(st.sampled_from(Refusal), st.none() | st.binary(max_size=3), st.none() | st.binary(max_size=3), st.booleans())
 def test_the_forms_end(refusal: Refusal, key: bytes | None, value: bytes | None, stamped: bool) -> None:
-    """Where none is taken, the process ends by an error that names the topic and the code."""
+    """The process ends if no form is taken, by an error that names the topic and the code."""
     with pytest.raises(FatalDelivery, match=f"dead-letters refuses a dead letter without payload: {refusal.name}"):
         forms(letter(key, value, STAMP if stamped else None), lambda _: False, refusal)
 

@@ -1,4 +1,4 @@
-"""What the broker says of a consumer group: its members, whether it may be read, and how far behind it is."""
+"""The broker's description of a consumer group: its members, whether it may be read, and how far behind it is."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -54,7 +54,7 @@ def test_the_lag_of_a_topic_that_is_not_there_is_not_known(make: Make, settings:
 
 
 def rule(group_id: str, operation: Any, permission: Any) -> ACL:
-    """Whether everybody may do this with a group."""
+    """True if everybody may do this with a group."""
     return ACL("User:*", "*", operation, permission, ResourcePattern(ResourceType.GROUP, group_id))
 
 

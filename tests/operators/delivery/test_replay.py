@@ -166,7 +166,7 @@ def test_each_filter_alone(wanted: Filter, expected: bool) -> None:
 
 @given(st.builds(Origin, st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True), *[st.integers(0, 2**40)] * 3))
 def test_a_place_is_read_as_it_is_written(of: Origin) -> None:
-    """What a dry run prints can be given back to `--offset`."""
+    """The output of a dry run can be given back to `--offset`."""
     place = Position(of.topic, of.partition, of.offset)
     assert Position.parse(str(place)) == place
 

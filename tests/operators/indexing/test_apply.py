@@ -105,7 +105,7 @@ def test_a_refused_key_makes_no_dead_letter(status: int) -> None:
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refusal_is_not_tried_again(status: int) -> None:
-    """What was refused as a request would be refused again."""
+    """A request that was refused would be refused again."""
     calls = []
 
     async def call() -> None:
@@ -158,7 +158,7 @@ def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_defect_of_ours_is_no_fault_of_the_document(stage: DocumentStage[Any]) -> None:
-    """What failed by our own defect is a dead letter of class `internal`."""
+    """A failure by our own defect is a dead letter of class `internal`."""
     with pytest.raises(InputError) as caught:
         stage.on_result(document(), BackendBadResponse("a defect of ours"))
     assert caught.value.kind is DeadLetterClass.INTERNAL

@@ -1,4 +1,4 @@
-"""What a collection lacks: every parameter of an index and of a vector counts, and what does more is enough."""
+"""The needs of a collection: every parameter of an index and of a vector counts, and what does more is enough."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def _described(schema: Schema) -> dict[str, Any]:
 
 
 def found(made: Lack) -> tuple[str, bool]:
-    """What differs, and whether all of it is mild."""
+    """The differences, and True if all of them are mild."""
     return describe(made.differences), all(each.mild for each in made.differences)
 
 
@@ -113,7 +113,7 @@ def test_an_index_that_is_slower_is_mild(field: str, there: Schema, difference: 
     ],
 )
 def test_an_index_that_does_more_is_enough(field: str, there: Schema) -> None:
-    """What is left out of a description has Qdrant's default, and where an index is stored is not asked."""
+    """A description's missing field has Qdrant's default, and where an index is stored is not asked."""
     assert lack(WANTED, info({field: there})).differences == []
 
 

@@ -1,4 +1,4 @@
-"""Whose collection it is: what is not rankstream's own is only read, and what is made is made whole or not at all."""
+"""The owner of a collection: another's is only read, and rankstream's own is made whole or not at all."""
 
 from collections.abc import Iterator
 from dataclasses import replace

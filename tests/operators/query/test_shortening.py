@@ -82,7 +82,7 @@ def test_the_longest_form_that_fits(count: int, size: int, changes: dict[str, An
     [("ok", "partial"), ("unranked", "partial"), ("partial", "partial"), ("failed", "failed"), ("denied", "denied")],
 )
 def test_a_status_is_partial_unless_it_says_more(status: str, then: str) -> None:
-    """What lost a part of its results is partial; what failed, expired or is denied stays so."""
+    """A result that lost a part is partial; one that failed, expired or is denied stays so."""
     short = shorten(event(1, status=status), lambda _: True, cursor)
     assert short is not None
     assert short["status"] == then

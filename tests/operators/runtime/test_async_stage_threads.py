@@ -13,7 +13,7 @@ from tests.operators.runtime.test_async_stage import looping
 
 @dataclass(frozen=True)
 class Number:
-    """What flows."""
+    """An item."""
 
     number: int
     answered: bool = False

@@ -28,7 +28,7 @@ async def here() -> str:
 
 
 def waited(calls: EventLoopThread) -> int:
-    """How many waits it takes until one says that the event was set."""
+    """The number of waits until one says that the event was set."""
     until = time.monotonic() + PATIENCE
     count = 1
     while not calls.wakeup.wait():
@@ -38,7 +38,7 @@ def waited(calls: EventLoopThread) -> int:
 
 
 def test_calls_run_where_it_is_attended(calls: EventLoopThread) -> None:
-    """What another thread has it run ends while the worker waits; before and behind it runs on a thread of its own."""
+    """The loop's work from another thread ends while the worker waits; before and behind it runs on its own thread."""
     assert calls.run(here(), PATIENCE) == "calls"
     ran: list[str] = []
 

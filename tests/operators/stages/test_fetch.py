@@ -60,7 +60,7 @@ def hits(ids: str, versions: Sequence[int]) -> Hits:
 
 
 def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
-    """What the query asks for; then it has that."""
+    """The payloads that the query asks for; then it has them."""
     if not stage.wants(asked):
         return []
     ids = stage.missing(asked)
@@ -103,7 +103,7 @@ def test_hits_without_versions_are_fetched() -> None:
 
 
 def test_a_deleted_document_is_no_candidate_beside_cached_ones() -> None:
-    """What is cached stays, and what the fetch doesn't find is gone."""
+    """A cached payload stays, and one that the fetch doesn't find is gone."""
     stage = fetching()
     fetched(stage, found(hits("a", [1])), PAYLOADS)
     asked = found(hits("ab", [1, 2]))

@@ -152,7 +152,7 @@ def test_a_late_leg_holds_nobody_beyond_its_deadline() -> None:
 
 
 def test_a_leg_that_is_not_built_is_skipped() -> None:
-    """Where no collection had contexts at the start their legs have no branch; the query says so, and does not wait."""
+    """Context legs have no branch if no collection had contexts at the start; the query says so, and does not wait."""
     asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, dense_context=True)
     written = SearchWriter(SEARCHES, frozenset(LEGS))(asked)

@@ -28,7 +28,7 @@ def finaliser() -> Finaliser:
 
 
 def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecord]]:
-    """What batches become through the engine."""
+    """The records of batches through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
     up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
@@ -129,7 +129,7 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
 
 
 def test_a_kept_answer_is_the_next_querys() -> None:
-    """What was answered is served again at the same watermark, and says from where; at another it is computed anew."""
+    """A cached answer is served again at the same watermark, and says from where; at another it is computed again."""
     to = finaliser()
     (first,) = events(to.answer_records(led(to, 0)))
     again = to.answers.look_up(query(1), ("0:7",))

@@ -99,7 +99,7 @@ def test_without_the_vectors_the_order_before_stays() -> None:
 
 
 def test_with_the_vectors_the_order_is_another() -> None:
-    """What is like the best candidate comes before what is not."""
+    """A candidate like the best one comes before one that is not."""
     given = asked(ids=IDS[:3])
     vectors = {IDS[0]: [1, 0], IDS[1]: [-1, 0.1], IDS[2]: [1, 0.1]}
     arrays = {id_: np.array(vector, np.float16) for id_, vector in vectors.items()}

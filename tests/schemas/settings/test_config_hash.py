@@ -139,7 +139,7 @@ BESIDE = {
     "kafka.sasl.client_secret_file": sasl(**CLIENT),
     "kafka.sasl.scope": sasl(**CLIENT, client_secret_file="/s"),
 }
-"""What must be set beside a setting that can't be set alone."""
+"""The settings that must be set together with one that can't be set alone."""
 
 
 def changed(path: str, value: object) -> Settings:

@@ -32,7 +32,7 @@ POLICIES = st.builds(
 
 
 def refusal(section: type[SourcePolicy | IdentitySettings | FirewallSettings | PolicySettings], **values: Any) -> str:
-    """What is said about a section with these values."""
+    """The message about a section with these values."""
     with pytest.raises(ValidationError) as caught:
         section.model_validate(values)
     return str(caught.value)
@@ -102,7 +102,7 @@ def test_a_mistake_is_never_a_policy_that_allows_all(values: dict[str, Any]) -> 
     ],
 )
 def test_an_identity_is_whole(values: dict[str, Any], said: str) -> None:
-    """What the way of knowing a source needs must be there, and nothing that it doesn't use."""
+    """A way of knowing a source has all that it needs, and nothing that it doesn't use."""
     assert said in refusal(IdentitySettings, **values)
 
 

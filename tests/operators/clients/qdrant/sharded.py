@@ -67,7 +67,7 @@ class Searched:
         assert await writer.call("documents", made, TIMEOUT) == [None] * len(made)
 
     async def ask(self, *texts: str, watermark: tuple[str, ...] | None = None, **event: Any) -> list[Any]:
-        """What the keyword leg finds, in one batch: each a Ranking, or the error."""
+        """The keyword leg's answers, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
         leg = Leg(KEYWORD, self.qdrant, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)

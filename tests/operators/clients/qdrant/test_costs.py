@@ -185,7 +185,7 @@ def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched
 
 
 def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
-    """Where a collection gives one record at a time, a lookup that needs more is refused, and says why."""
+    """A lookup that needs more than one record is refused by a collection that gives one at a time, with the reason."""
     searched, transport = wide
 
     async def scenario() -> None:

@@ -35,7 +35,7 @@ class Recorder(httpx.AsyncBaseTransport):
 
 
 def asked(collection: str) -> Recorder:
-    """What a client asks that has read what `docs` is: five searches, five points."""
+    """The requests of a client that has read what `docs` is: five searches, five points."""
     recorder = Recorder()
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""What a cross-encoder's JSON must be to become scores."""
+"""The form of a cross-encoder's JSON that becomes scores."""
 
 import math
 from typing import Any
@@ -69,7 +69,7 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
     "entries", [None, {}, "ab", 1, [None], [[0, 0.5]], [{"index": 0}], [{"score": 0.5}], [{"index": 0, "s": 1}]]
 )
 def test_other_shapes_are_a_bad_response(entries: object) -> None:
-    """What isn't a list of entries with both fields is BackendBadResponse."""
+    """An answer that isn't a list of entries with both fields is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
         read_scores(entries, "score", 2, backend="backend")
 
@@ -78,7 +78,7 @@ def test_other_shapes_are_a_bad_response(entries: object) -> None:
     ("answer", "held"), [({"data": [1]}, [1]), ({"results": [1]}, None), ([1], None), (None, None), ("data", None)]
 )
 def test_only_an_object_holds_something(answer: object, held: object) -> None:
-    """What an answer holds under a name is None unless the answer is an object that has it."""
+    """The value under a name is None unless the answer is an object that has it."""
     assert member(answer, "data") == held
 
 

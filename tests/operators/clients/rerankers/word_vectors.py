@@ -48,7 +48,7 @@ class WordVectors:
 
 
 def embedding(text: str) -> Embedding:
-    """What WordVectors makes of a text."""
+    """The vectors of WordVectors for a text."""
     token_ids = tuple(map(int, text.split()))
     return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(token_ids)], token_ids)
 

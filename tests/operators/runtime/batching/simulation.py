@@ -33,7 +33,7 @@ class Call:
 
     @property
     def units(self) -> int:
-        """What it carries."""
+        """The number of its units."""
         return sum(each.stop - each.start for each in self.slices)
 
 
@@ -55,7 +55,7 @@ class Simulation:
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def run(self, arrivals: Iterable[Arrival]) -> dict[Arrival, int]:
-        """How many units of each were answered in time, from the first on."""
+        """The number of units of each that were answered in time, from the first on."""
         for each in arrivals:
             self._at(each.at, partial(self._come, each))
         while self._events:

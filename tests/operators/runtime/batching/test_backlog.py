@@ -69,7 +69,7 @@ def request(name: str, deadline: float = math.inf, units: int = 1) -> One:
 
 
 def names(slices: Sequence[Slice[str, str]]) -> list[str]:
-    """Whose units a call holds."""
+    """The tenants whose units a call holds."""
     return [slice_.request.query for slice_ in slices]
 
 
