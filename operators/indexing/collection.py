@@ -247,6 +247,6 @@ def remedy(collection: str, difference: Difference) -> str:
         return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
     path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"
     own = indexes() | context_indexes()
-    configured = "" if difference.field in own else "Correct qdrant.indexes, or make the index anew: "
+    configured = "" if difference.field in own else "Correct qdrant.indexes, or make the index again: "
     first = "delete" if configured else "Delete"
     return f"{configured}{first} it (DELETE {path}), then run rankstream collections --add-indexes."

@@ -178,7 +178,7 @@ class Answers:
         known = cache.watermark is not None and cursor.state is not None
         if known and cursor.state != state(cache.scope):
             raise InputError(
-                DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
+                DeadLetterClass.CURSOR_EXPIRED, "cursor: index or configuration has changed since; ask without it"
             )
         if not known or not cache.watermark:
             query.outcome.warnings.append(
