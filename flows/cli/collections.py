@@ -1,4 +1,4 @@
-"""`rankstream collections` and `rankstream topics`: what there is and what it lacks; made when it is asked for."""
+"""`rankstream collections` and `rankstream topics`: print what exists and its gaps; create missing parts on demand."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final

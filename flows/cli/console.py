@@ -41,7 +41,7 @@ _DISCARDED: Final = 16 * MAX_BODY
 """Bytes of a body that is too large which are read all the same: many clients send all before they read the answer."""
 
 _OWN: Final = frozenset({"same-origin", "none"})
-"""Sec-Fetch-Site of what the page itself asks, and of an address that the user typed."""
+"""Sec-Fetch-Site of the page's own requests, and of an address that the user typed."""
 
 _JSON: Final = "application/json"
 _HTML: Final = "text/html; charset=utf-8"
@@ -177,7 +177,7 @@ class _Handler(BoundedHandler):
     sys_version = ""
 
     def do_GET(self) -> None:  # noqa: N802  the name is the library's
-        """The page, or what a search can name."""
+        """The page, or the names that a search can have."""
         # The fragment of a link, which holds a search, is not sent: only the page can leave it unasked.
         linked = self.server.linked if self._crossing() and self.path == "/" else None
         refused = self._refuse_other_host() or linked or self._foreign_site()
@@ -211,7 +211,7 @@ class _Handler(BoundedHandler):
         return Reply.error(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {wanted} is expected")
 
     def _foreign(self) -> Reply | None:
-        """The refusal of what a page of another site may send."""
+        """The refusal of a request that a page of another site may send."""
         if refused := self._foreign_site():
             return refused
         origins = self.headers.get_all("origin", [])
@@ -254,7 +254,7 @@ class _Handler(BoundedHandler):
         self.wfile.write(reply.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Answer what is no request, too, under the same headers."""
+        """Answer an invalid request under the same headers, too."""
         self._answer(Reply.error(code, message or HTTPStatus(code).phrase))
 
 
@@ -287,7 +287,7 @@ def console(
 
 
 def choices(settings: Settings) -> dict[str, Any]:
-    """The recipes and profiles that a search may name, and what is searched if it names nothing."""
+    """The recipes and profiles that a search may name, and the default search."""
     return {
         "recipes": sorted(settings.recipes),
         "profiles": {name: profile.recipe for name, profile in settings.profiles.items()},

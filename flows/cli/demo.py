@@ -122,7 +122,7 @@ class _Corpus:
                     self._add_member(f"{name}.{attribute}", inner, module, "method")
 
     def _add(self, name: str, thing: object, module: str, kind: str) -> bool:
-        """Say whether `thing` was seen for the first time, having added what it says."""
+        """True if `thing` is seen for the first time; its text is then added."""
         thing = getattr(thing, "__func__", thing)
         if id(thing) in self._seen:
             return False

@@ -95,7 +95,7 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def ingest(
     client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: OnProgress, timeout: float
 ) -> Ingested:
-    """Produce the documents, keyed by id, and return what became of them, once the client's group has committed all.
+    """Produce the documents, keyed by id, and return their outcome once the client's group has committed all.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
@@ -185,7 +185,7 @@ def ingest_with_bar(
     console: Console,
     timeout: float,
 ) -> Ingested:
-    """Feed documents with a progress bar on a terminal, else with a line now and then; what became of them.
+    """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
 
     Raises FatalDelivery if nothing happens to them for `timeout` seconds.
     """

@@ -19,7 +19,7 @@ from schemas.errors import FatalDelivery
 from schemas.settings import Topics
 
 MAX_UNANSWERED: Final = 64
-"""Queries sent and not yet answered: a broker that drops what is unread must not be given too much."""
+"""Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
 
 _POLL: Final = 0.02
 _ENDS_TIMEOUT: Final = 10.0

@@ -158,7 +158,7 @@ class PoolRanker:
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
-        """Rank on by what the recorded scores say, if the query's plan asks a model."""
+        """Run the second phase with the recorded scores, if the query's plan asks a model."""
         plan, scores = asked.plan, pool.rerank
         picked = plan.picks(asked.canonical)
         read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))

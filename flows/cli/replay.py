@@ -2,10 +2,11 @@
 
 Rules
 -----
-- It ends, and doesn't replay what it causes: the topic is read once, from its beginning to the end that it has at the
-  start, and in no group.
+- It ends, and doesn't replay the dead letters that it causes: the topic is read once, from its beginning to the end
+  that it has at the start, and in no group.
 - A message that its dead letter doesn't hold is read where it came from, for as long as it is there.
-- Each record is acknowledged by all in-sync replicas before the next is sent: what was sent is known at any moment.
+- Each record is acknowledged by all in-sync replicas before the next is sent: so the sent records are known at any
+  moment.
 - A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
 - Of a dead letter's payload nothing is printed but its size.
 """
@@ -176,7 +177,7 @@ def moment(text: str) -> float:
 def sendable(
     letters: Iterable[DeadLetter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
 ) -> Iterator[tuple[DeadLetter, PlainRecord]]:
-    """The wanted letters that can be replayed, with what they become; the others are tallied."""
+    """The wanted dead letters that can be replayed, each with its record; the others are tallied."""
     for dead_letter in letters:
         if dead_letter is None:
             tally.foreign += 1

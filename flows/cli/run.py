@@ -80,7 +80,7 @@ def index(
 
 
 def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
-    """Print what became of the documents; for people, the first of those that were rejected."""
+    """Print the outcome of the documents; for people, with the first rejected ones."""
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))

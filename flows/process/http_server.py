@@ -3,7 +3,7 @@
 - A request has a total time to arrive, and a size: a client that sends a byte now and then is no better than a silent
   one.
 - It serves MOST connections at a time, each on a thread. One more takes the place of the oldest, which is closed:
-  whoever asks at once is answered, while others fill all places with requests that never become whole.
+  a client that sends its request at once is answered, even while others fill all slots with incomplete requests.
 """
 
 import io

@@ -2,9 +2,9 @@
 
 Rules
 -----
-- `stop`: reading ends, what is in flight is finished and committed, the member leaves its group, `run` returns.
-- A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads again
-  what was not committed.
+- `stop`: reading ends, queries in flight are finished and committed, the member leaves its group, `run` returns.
+- A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads the
+  uncommitted messages again.
 """
 
 import time

@@ -33,8 +33,8 @@ _PR_SET_PDEATHSIG: Final = 1
 def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: int, drain_timeout: float) -> int:
     """Run `rankstream` with `arguments` as `count` replicas until a signal, or until one cannot run; the exit code.
 
-    Each has a stable name of its own, `name` and its index, so that its successor can end what it left open, and the
-    health port `port` plus its index.
+    Each has a stable name of its own, `name` and its index, so that its successor can end its open transactions, and
+    the health port `port` plus its index.
     """
     replicas = _Replicas(arguments, name, port)
     supervision = Supervision(count, drain_timeout + _AFTER_DRAIN)

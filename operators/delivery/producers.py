@@ -117,5 +117,5 @@ class AcknowledgedProducer:
         self._consumer.commit(commits, group)
 
     def close(self) -> None:
-        """Release the producer's connections; what is under way is lost."""
+        """Release the producer's connections; requests under way are lost."""
         self._producer.close()

@@ -43,7 +43,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter: the original message, its timestamp in ms, its place, and what was wrong with it."""
+    """A dead letter: the original message, its timestamp in ms, its position, and the error."""
 
     position: Position
     kind: str

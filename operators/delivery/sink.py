@@ -5,7 +5,7 @@ Rules
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
-  to LONGEST: what a transaction costs is the same for one record as for many.
+  to LONGEST: a transaction costs the same for one record as for many.
 - Each try asks the ledger again what may be committed: records of epochs that have ended are dropped.
 - All records of a message are delivered together, always.
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are

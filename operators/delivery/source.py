@@ -306,7 +306,7 @@ class ConsumerLoop:
 
 
 class Lag:
-    """Tells the metrics the lag, by what the client last heard of the partitions' ends. For the consumer's thread."""
+    """Reports the lag to the metrics, from the partitions' ends as last heard. For the consumer's thread."""
 
     def __init__(self, consumer: Consumer, ledger: Ledger, metrics: FlowMetrics) -> None:
         self._consumer = consumer

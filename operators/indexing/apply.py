@@ -1,8 +1,8 @@
 """Embed and apply: documents are embedded and written in the order in which they were read.
 
-Both stages make one call at a time, so that what is applied is always a prefix and the watermark only grows. A backend
-that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses becomes
-a dead letter alone.
+Both stages make one call at a time. So the applied documents are always a prefix, and the watermark only grows. A
+backend that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses
+becomes a dead letter alone.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ async def until_answered(call: Callable[[], Awaitable[Outcome]]) -> Outcome:
 async def write_all(
     items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[None]]
 ) -> list[BackendError | None]:
-    """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
+    """Call until the backend answers; bisect a refused batch. The error of each refused item, None for the others."""
 
     async def write_some(some: Sequence[Item]) -> list[None]:
         await until_answered(lambda: call(some))
@@ -94,7 +94,7 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
         return item
 
     def on_answer(self, document: DocumentInFlight, answer: Outcome) -> None:
-        """Take over what the backend answered."""
+        """Apply the backend's answer to the document."""
 
 
 class DocumentEmbedder(DocumentStage[Embedding | None]):
@@ -140,7 +140,7 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
 
 
 class Writer(DocumentStage[None]):
-    """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there.
+    """Writes documents to Qdrant: of each point the newest event, and never over a newer version.
 
     The terms of a collection are made by that collection's analyser.
     """

@@ -157,7 +157,7 @@ def _datetime() -> models.DatetimeIndexParams:
 
 
 def _text() -> models.TextIndexParams:
-    """Words as they are, in lower case, whatever the language: an expression means what it says."""
+    """Words as they are, in lower case, whatever the language: an expression is taken literally."""
     return models.TextIndexParams(
         type=models.TextIndexType.TEXT,
         tokenizer=models.TokenizerType.WORD,

@@ -1,7 +1,7 @@
 """Context: each document is indexed a second time together with its neighbours, once the document itself is written.
 
-A context is made of what the index holds of a document's window, never of events in flight, so that the order of events
-doesn't matter. What is promised:
+A context is made from the index's copy of a document's window, never from events in flight. So the order of events
+doesn't matter. Promises:
 - Once every event is applied, each context is that of the documents in the index, whatever the order of the events, and
   however many replicas applied them at the same time.
 - A document passes on, and so is in the watermark, only when the contexts that it changes are written.
@@ -54,7 +54,7 @@ class Context:
 
 @dataclass(frozen=True)
 class ContextWriter(DocumentStage[None]):
-    """Writes the contexts that documents change; `settings` say what is in them."""
+    """Writes the contexts that documents change; `settings` choose the neighbours."""
 
     qdrant: QdrantClient
     names: Vectors
@@ -161,7 +161,7 @@ class ContextWriter(DocumentStage[None]):
         return {record.id: Member.of(record.id, record.payload) for record in page.records}
 
     async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        """The points that name any of these documents, by id, with what a member needs."""
+        """The points that name any of these documents, by id, with the fields that a member needs."""
         where = {"should": [{"key": names, "match": {"any": sorted(ids)}} for names in _NAMES]}
         found: dict[str, Mapping[str, Any]] = {}
         offset: str | None = None

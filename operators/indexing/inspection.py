@@ -1,9 +1,9 @@
-"""Inspection: what a collection lacks, of what rankstream needs of it. Nothing here asks or changes anything.
+"""Inspection: the needs of rankstream that a collection lacks. Nothing here asks or changes anything.
 
 Rules
 -----
 - An index may do more than is needed of it. One that does less is a difference, and so is one that makes other terms.
-- What Qdrant leaves out of a description has Qdrant's default.
+- A field that Qdrant leaves out of a description has Qdrant's default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _CAPABILITIES: Final[Mapping[str, Mapping[str, bool]]] = {
     "integer": {"lookup": True, "range": True},
     "text": {"phrase_matching": False},
 }
-"""Type of an index -> what it can do if it is told to, and whether it does so by default."""
+"""Type of an index -> its options, and whether each is on by default."""
 
 _ANALYSIS: Final[Mapping[str, Any]] = {
     "tokenizer": "word",
@@ -143,7 +143,7 @@ def parse_schema(index: Mapping[str, Any]) -> Schema:
 
 
 def format_schema(schema: Schema) -> str:
-    """A schema in one line: `text, tokenizer word, lowercase`; what is off or not set is left out."""
+    """A schema in one line: `text, tokenizer word, lowercase`; options that are off or not set are left out."""
     options = ((name, value) for name, value in schema.items() if name != "type" and value not in (None, False))
     return ", ".join([str(schema["type"]), *(name if value is True else f"{name} {value}" for name, value in options)])
 

@@ -24,7 +24,7 @@ from schemas.settings.qdrant import ContextSettings
 
 
 class Position(NamedTuple):
-    """The place of a document: the name of its group, and its value in the group's order."""
+    """The position of a document: the name of its group, and its value in the group's order."""
 
     group: str
     order: float
@@ -51,7 +51,7 @@ Window = tuple[Member, ...]
 
 
 def position(settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]) -> Position | None:
-    """The place of a document with these payload fields; None if it has no group or no value in the order."""
+    """The position of a document with these payload fields; None if it has no group or no value in the order."""
     if settings.order_by is None:
         return None
     order = _order(_value(fields, settings.order_by))
@@ -99,7 +99,7 @@ def _value(fields: Mapping[str, Any], path: str) -> object:
 
 
 def _order(value: object) -> float | None:
-    """A number as it is, a time in Unix seconds; None for what is neither."""
+    """A number as it is, a time in Unix seconds; None for any other value."""
     if isinstance(value, bool):
         return None
     if not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Suitability: what the vectors of a collection must be, what becomes of searches where they differ, and what to do.
+"""Suitability: the needs of searches from a collection's vectors, the effect of each difference, and its remedy.
 
 `rankstream check` prints it, the search flow logs it, and readiness depends on it, all of them in these words.
 """

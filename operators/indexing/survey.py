@@ -1,4 +1,4 @@
-"""The survey: what Qdrant says that each configured collection is, whose it is, and what it lacks."""
+"""The survey: the description of each configured collection by Qdrant, its owner, and its gaps."""
 
 import asyncio
 from collections.abc import Mapping

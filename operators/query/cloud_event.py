@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 over Kafka: what a query's envelope says, and its result in an envelope of the same kind.
+"""CloudEvents 1.0 over Kafka: a query's envelope, and its result in an envelope of the same kind.
 
 Rules
 -----

@@ -1,4 +1,4 @@
-"""Recipes: which one a query is ranked by, with what it may change of it."""
+"""Plans: the recipe of each query, with the query's overrides."""
 
 import json
 from collections import OrderedDict
@@ -44,7 +44,7 @@ class RankingPlan:
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
     def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
-        """The query as this plan answers it: a recipe that needs no legs ranks what others only look up."""
+        """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search."""
         ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
         return replace(asked, shape=Shape.SEARCH) if ranked else asked
 
@@ -97,7 +97,7 @@ class Planner:
         policy: SourcePolicy = _ANYBODY,
         recipe: Recipe | None = None,
     ) -> RankingPlan:
-        """The query's plan, by `recipe` if one is given; what is doubtful goes into the warnings.
+        """The query's plan, by `recipe` if one is given; doubts go into the warnings.
 
         Raises InputError `invalid` for a recipe that isn't configured, and an override that isn't allowed or possible.
         """

@@ -78,7 +78,7 @@ def result(
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
+    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source.
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan

@@ -53,7 +53,7 @@ class Search:
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
-    `warnings` are said of what it finds.
+    `warnings` belong to its hits.
     """
 
     body: Mapping[str, Any] | None
@@ -224,7 +224,7 @@ def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
 def legs(query: InFlight) -> tuple[str, ...]:
     """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest.
 
-    A query with nothing for any of them, which nothing was lost of, has those of the recipe that need nothing.
+    A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
     """
     asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
     if asked.shape is not Shape.SEARCH:

@@ -14,10 +14,10 @@ STAGE = "result"
 def shorten(
     event: Mapping[str, Any], fits: Callable[[Event], bool], cursor: Callable[[int], str | None]
 ) -> Event | None:
-    """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't.
+    """The longest form of the event that fits, with a note of the missing parts; None if even the shortest doesn't.
 
-    `cursor` gives that of the page after a number of its results; after none it is None, since a client would
-    ask for ever.
+    `cursor` gives the cursor of the page after a number of results. Without any result there is none: a client would
+    ask for the same page for ever.
     """
     whole = len(event["results"])
     unrecorded = _short(event)

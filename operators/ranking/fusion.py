@@ -18,7 +18,7 @@ Weights = Mapping[str, float]
 
 
 def truncate(ranked: list[T], limit: int) -> list[T]:
-    """The first `limit` of what is ranked; all if it is 0 or less."""
+    """The first `limit` of the ranked items; all if it is 0 or less."""
     return ranked[:limit] if limit > 0 else ranked
 
 

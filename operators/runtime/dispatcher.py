@@ -13,8 +13,8 @@ Rules
   request.
 - A divided request ends with the units before the first that is late, not sent or failed, if its batching policy makes
   an outcome of these; otherwise with the error.
-- An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `request` raises
+- An outcome is a value: the call's result for that request, or a BackendError. Any other exception of a call is a
+  defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. An exception of `request`
   for an item is that item's defect.
 """
 

@@ -1,7 +1,7 @@
 """Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item.
 
-A batch is the list of what goes through the flow together. It may be empty: the source sends one when calls have
-finished, so that each stage can pass on what it has. An item that is answered, or rejected, passes by the stages
+A batch is the list of items that go through the flow together. It may be empty: the source sends one when calls have
+finished, so that each stage can pass on its finished items. An item that is answered, or rejected, passes by the stages
 behind: the last one writes its record.
 
 All batches have one key: a worker has one state for each stateful operator, and no batch is divided. The first step of
@@ -81,7 +81,7 @@ def run_step(
 ) -> Batch:
     """Apply a step to each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
 
-    `source` gives what is rejected, by default the item itself.
+    `source` gives the message to reject, by default the item itself.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
@@ -237,7 +237,7 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
         return [out] if out or not stage.branch else [], self.RETAIN
 
     def on_eof(self) -> tuple[Iterable[Batch], bool]:
-        """Drain what has finished: the source ends when no call is under way, or when the worker must not wait."""
+        """Drain the finished items: the source ends when no call is under way, or when the worker must not wait."""
         out = self._finish()
         return [out] if out else [], self.RETAIN
 

@@ -2,12 +2,13 @@
 
 Rules
 -----
-- An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
+- An answer is served only if it was computed at the namespace's present watermark. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.
 - A query that is identical to one under way, at the same watermark, waits for that one's answer if the leader has about
-  as much time left: with much less the answer would lose what the query would not, with more it would come too late.
-- When a watermark has gone back, a new generation begins, and everything that was answered before is forgotten: the
+  as much time left: with much less the answer would lose parts that the query would not, with more it would come too
+  late.
+- When a watermark has gone back, a new generation begins, and all earlier answers are forgotten: the
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
 - A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
@@ -108,7 +109,7 @@ class Answers:
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
-        """Answer the query by what was answered to a paraphrase of it."""
+        """Answer the query with the cached answer to a paraphrase of it, if there is one."""
         cache = query.cache
         query.started = time.monotonic()
         cache.likeness = _likeness(query) if cache.key is not None else None
@@ -149,7 +150,7 @@ class Answers:
         self._leaders = Coalescer()
 
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """True if the leader has about the query's time: what it loses to its deadline is lost to both."""
+        """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's."""
         now = self._clock()
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left

@@ -58,7 +58,7 @@ def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
 
 
 class Join(StatefulBatchLogic[Batch, Batch, None]):
-    """Joins the items of so many legs. Its state is the queries for which a leg is still missing."""
+    """Joins the items of all built legs. Its state is the queries for which a leg is still missing."""
 
     def __init__(self, legs: int) -> None:
         self._legs = legs
@@ -79,7 +79,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
         return [[*out, *failed, *run_step("fuse", found, fuse_legs)]], self.RETAIN
 
     def snapshot(self) -> None:
-        """Keep nothing: what is missing here was read again from Kafka by the next owner of its partition."""
+        """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
         return
 
     def _count(self, query: InFlight) -> bool:
@@ -174,7 +174,7 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
 
 
 def fuse_legs(query: InFlight) -> InFlight:
-    """Rank what the legs found."""
+    """Rank the legs' hits."""
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]

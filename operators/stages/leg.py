@@ -1,10 +1,10 @@
 """Legs: the searches of many queries, one batch request a leg and collection. Each leg is a branch of the flow.
 
-Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
+Only ids, scores and the payload fields that ranking reads are asked for; `fetch` gets the rest for the survivors. A leg
 that fails leaves the others.
 
 - The searches of a query are written once, before the branches part. That also decides which items pass all legs by.
-- Each leg gives one item for every query with searches, whatever became of its own: asked, not wanted, failed or late.
+- Each leg gives one item for every query with searches, whether it was asked, not wanted, failed or late.
   All branches share the query. A leg notes only what it found, so nothing depends on the order in which legs come; the
   stage `fuse` does the rest when all are there.
 
@@ -233,7 +233,7 @@ class Leg(QueryStage[Search | Apart, Found]):
         return [_join(search, answers) for search in searches]
 
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
-        """Have what is not known counted, then search."""
+        """Count the terms of unknown rarity, then search."""
         if isinstance(search, Search):
             [found] = await self._search(collection, [search], timeout)
             return found

@@ -38,7 +38,7 @@ class Watermarks(Protocol):
 
     @property
     def behind(self) -> bool:
-        """True if the last try to read the topic failed: what is known may be of any age."""
+        """True if the last try to read the topic failed: the known watermarks may be of any age."""
         ...
 
     def of(self, collection: str, namespace: str) -> Watermark:
@@ -47,7 +47,7 @@ class Watermarks(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of times that a watermark went back: it may then become what it was for other documents."""
+        """The number of times that a watermark went back: it may then come to an old value for new documents."""
         ...
 
 

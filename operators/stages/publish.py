@@ -36,7 +36,7 @@ class Publisher:
     cursors: CursorCodec
 
     def answer(self, query: InFlight) -> Answer:
-        """The query's answer, whole; `own` adds what is one query's own."""
+        """The query's whole answer; `own` adds the fields of one query."""
         retrieval = query.retrieval
         origin = query.message.origin
         asked, outcome = query.asked, query.outcome
@@ -65,7 +65,7 @@ class Publisher:
         return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer.page))
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
-        """The answer with what is this query's own, whichever query it was computed for."""
+        """The answer with this query's own fields, whichever query it was computed for."""
         asked, cache = query.asked.canonical, query.cache
         event = answer.event
         own = {
@@ -133,7 +133,7 @@ class Finaliser:
         return [record for each in (query, *waiters) for record in self._write(each, answer)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
-        """The refusals of a message and of the queries that followed it: what is identical fails alike."""
+        """The refusals of a message and of its waiters, which are identical queries and fail alike."""
         waiters = self.answers.finish(rejected.message.origin)
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
         return self._refuse((rejected, *alike))

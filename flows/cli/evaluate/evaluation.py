@@ -1,4 +1,4 @@
-"""Evaluation: documents indexed embedded, queries through the real flow, figures for what came back."""
+"""Evaluation: documents indexed embedded, queries through the real flow, figures of their results."""
 
 import contextlib
 import tempfile
@@ -115,7 +115,7 @@ def run_flow(
     """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
-    the documents for the next time. `deep`: what is reranked at all is reranked to the last candidate. Raises
+    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises
     ConfigError, InputError, DeliveryError and BackendError.
     """
     profiles = settings.profiles if settings is not None else PROFILES
@@ -216,7 +216,7 @@ def make_row(
     judged: Judgements,
     runs: Path | None,
 ) -> Row:
-    """The figures of what was ranked in one way: query -> documents and their scores, best first."""
+    """The figures of one way of ranking: query -> documents and their scores, best first."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
         with (runs / f"{name}.run").open("w", encoding="utf-8") as out:

@@ -72,7 +72,7 @@ Recipes = Annotated[
 IndexDir = Annotated[Path | None, typer.Option("--index", help="Directory for the index. Default: a temporary one.")]
 
 _UNANSWERED: Final = 8
-"""Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""
+"""Queries under way while pools are recorded: pools are large, and an embedded broker drops what it can't hold."""
 
 
 @dataclass(frozen=True)

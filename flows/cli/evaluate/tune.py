@@ -46,9 +46,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned recipe: what was found on the tuning half, and what recipe and tuned recipe reach on the other.
+    """A tuned recipe: the setting found on the tuning half, and the figures of both recipes on the other half.
 
-    `own` is what the recipe reached on the tuning half; `reranked` counts the pools of both that hold rerank scores.
+    `own` is the untuned recipe's figure on the tuning half; `reranked` counts the pools of both that hold rerank
+    scores.
     """
 
     recipe: Recipe
@@ -173,7 +174,7 @@ def tune(
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     """The dimensions of this recipe; of two with one path, the one with listed values.
 
-    Raises RecipeError for what the recipe can't have.
+    Raises RecipeError for a parameter that the recipe can't have.
     """
     found: dict[str, Dimension] = {}
     for each in wanted:
@@ -216,7 +217,8 @@ def tune_recipe(
     """The setting with the best metric on the tuning half, judged on the other.
 
     If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
-    called for each setting. Raises ConfigError for what the recipe can't have, and for fewer queries than halves.
+    called for each setting. Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than
+    halves.
     """
     graded = relevant(judged)
     read = {each.pool.query.query_id: _with_fingerprints(each) for each in pools if each.pool.query.query_id in graded}

@@ -76,14 +76,14 @@ class MiniLM:
     async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
         """Embed `texts` in their order, computed in the worker thread, first come first served.
 
-        Raises BackendTimeout if that takes longer than `timeout` seconds; what has not begun by then is never computed.
+        Raises BackendTimeout if that takes longer than `timeout` seconds; texts not begun by then are never computed.
         Raises BackendUnavailable after `aclose`.
         """
         wanted = tuple(texts)
         return await self._worker.run(lambda _: self.encode(wanted), timeout=timeout)
 
     async def aclose(self) -> None:
-        """Let the worker thread finish the texts it has begun, and end it; what is queued is cancelled."""
+        """Let the worker thread finish the texts it has begun, and end it; cancel the queued ones."""
         await self._worker.aclose()
 
     def encode(self, texts: Sequence[str]) -> list[Embedding]:

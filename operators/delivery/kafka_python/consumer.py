@@ -28,7 +28,7 @@ _UNSTABLE_OFFSETS: Final = _UnstableOffsets()
 
 
 def quieten() -> None:
-    """Have kafka-python log no error while offsets are unstable, which is what a reader of them waits for."""
+    """Have kafka-python log no error while offsets are unstable: their reader waits until they are stable."""
     logging.getLogger("kafka.coordinator.consumer").addFilter(_UNSTABLE_OFFSETS)
 
 
@@ -47,7 +47,7 @@ class _Listener(ConsumerRebalanceListener):
 
 
 class KafkaPythonConsumer:
-    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+    """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings, dialect: Dialect) -> None:
         self._consumer = kafka.KafkaConsumer(

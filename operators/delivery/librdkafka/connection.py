@@ -17,7 +17,7 @@ from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 CALL_TIMEOUT: Final = 3.0
-"""Seconds for what a broker answers at once."""
+"""Seconds for a request that a broker answers immediately."""
 
 _ALL: Final = 100_000
 
@@ -60,14 +60,14 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 
 def failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
-    """The error that names what was asked for, and why it wasn't had."""
+    """The error of a request, with its name and the reason."""
     kind = FatalDelivery if error.fatal() else RetriableDelivery
     return kind(f"{what}: {error.name()}")
 
 
 @contextlib.contextmanager
 def naming_failures(what: str) -> Iterator[None]:
-    """Raise RetriableDelivery or FatalDelivery, naming what was asked for, if the broker doesn't tell."""
+    """Raise RetriableDelivery or FatalDelivery with the name of the request if it fails."""
     try:
         yield
     except KafkaException as error:

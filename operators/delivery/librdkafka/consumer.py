@@ -44,7 +44,7 @@ class _Commit:
 
 
 class LibrdkafkaConsumer:
-    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+    """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = Consumer(

@@ -101,7 +101,7 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
-    """All words, phrases and prefixes of an expression, also what it excludes."""
+    """All words, phrases and prefixes of an expression, excluded ones, too."""
     parts = _operands(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression

@@ -20,7 +20,7 @@ Columns = tuple[str, ...]
 
 
 class Malformed(Exception):
-    """The text isn't what the syntax allows; the message says why and quotes nothing."""
+    """The text breaks the syntax; the message gives the reason and quotes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
