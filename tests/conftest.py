@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 
 
 CONTRACT: Final = ("tests/operators/", "tests/flows/assembly/", "tests/schemas/")
-"""What the Kafka clients promise is tested here, with each of them. Other tests are of flows and commands."""
+"""The promises of the Kafka clients are tested here, with each of them. Other tests are of flows and commands."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,7 +73,7 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def broker_tools() -> None:
-    """What a real broker needs; its tests skip where it is missing, and fail on CI (environment CI)."""
+    """The needs of a real broker; its tests skip where they are missing, and fail on CI (environment CI)."""
     if lacking := missing_tools():
         missing(f"a real broker needs {' and '.join(lacking)}")
 

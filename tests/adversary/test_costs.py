@@ -62,7 +62,7 @@ class Counted(NamedTuple):
 def counting(patch: pytest.MonkeyPatch) -> Counted:
     """Count the problems that are put into words, and the names that are compared with others."""
     calls = Counted([], [])
-    compare, word = difflib.get_close_matches, wording.worded
+    compare, word = difflib.get_close_matches, wording.explain_problem
 
     def compared(*given: Any, **named: Any) -> Any:
         calls.compared.append(given)

@@ -29,14 +29,14 @@ LINK_LATENCY: Final = 0.05
 _SECOND_ANSWERS: Final = 1.5
 """Seconds to wait for them."""
 _BROKEN: Final = REPOSITORY / ".cache" / "faults"
-"""Where the logs of a row that is broken are kept."""
+"""The directory of the logs of a row that is broken."""
 _NAMES: Final = "abcdefgh"
 _QDRANT_MS, _RERANK_MS, _EMBED_MS = 10, 30, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a scenario with one client; `breaches` is empty if it kept its promise and the law."""
+    """The outcome of a scenario with one client; `breaches` is empty if it kept its promise and the law."""
 
     scenario: str
     kind: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def held(self) -> bool:
-        """Whether nothing was broken."""
+        """True if nothing was broken."""
         return not self.breaches
 
     def as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Row:
 
 
 class Surroundings:
-    """What scenarios share: stub backends, and two brokers that none of them hurts, one behind an interceptor."""
+    """The servers that scenarios share: stub backends, and two unharmed brokers, one behind an interceptor."""
 
     def __init__(self, stubs: Stubs, stack: contextlib.ExitStack, transactions: int | None) -> None:
         self._stubs = stubs

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def around(broker_tools: None) -> Iterator[Surroundings]:
-    """What the scenarios share."""
+    """The shared servers of the scenarios."""
     with surroundings() as shared:
         yield shared
 

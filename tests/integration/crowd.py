@@ -35,7 +35,7 @@ class Run:
     firewall: Policy
 
     def policy(self, query: Asked) -> Policy:
-        """Whose name no policy has gets the default one."""
+        """A source whose name no policy has gets the default one."""
         default: Policy = self.sources[""]
         return self.sources.get(query.source, default) if query.source is not None else default
 
@@ -48,7 +48,7 @@ class Run:
         return self.world.conversation.by_place[query.computed_at]
 
     def followed(self, query: Asked) -> bool:
-        """Whether it was given the answer to another query, and not from a cache."""
+        """True if it was given the answer to another query, and not from a cache."""
         return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
 
 

@@ -1,4 +1,4 @@
-"""What is acknowledged is in every answer to a query produced afterwards, from whatever cache it comes.
+"""An acknowledged document is in every answer to a query produced afterwards, from whatever cache it comes.
 
 Acknowledged is a document whose watermark was read as committed. Two indexing flows share the documents, and other
 queries fill the caches all the while.
@@ -50,7 +50,7 @@ class BatchKey:
         return event
 
     def queries(self, marker: str = "") -> list[Asked]:
-        """What exact and semantic caches, lookups and followers answer; each query is one of few."""
+        """Answers of exact and semantic caches, lookups and followers; each query is one of few."""
         fixed = {"vector": VECTOR, "text": "common"}
         by_price = {"filters": [{"field": "price", "op": "eq", "value": 1}]}
         longer = self._draw.choice((2.0, 3.0, 5.0))

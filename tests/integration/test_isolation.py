@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", params=[True, False], ids=["firewall on", "firewall off"])
 def run(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """What the crowd asked, and was answered."""
+    """The crowd's queries and their answers."""
     with asking(broker, tmp_path_factory.mktemp("isolation"), firewall=request.param) as asked:
         yield asked
 
@@ -40,7 +40,7 @@ def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
 
 
 def test_a_recorded_pool_holds_nothing_forbidden_either(run: Run) -> None:
-    """What a recorded pool shows of documents is what its query may see."""
+    """A recorded pool shows no documents but those that its query may see."""
     seen = 0
     for query in run.asked:
         for leg in query.answer.get("pool", {}).get("legs", []):
@@ -66,7 +66,7 @@ def test_who_is_refused_is_refused_by_the_first_reason(run: Run) -> None:
 
 
 def test_no_answer_crosses_a_scope(run: Run) -> None:
-    """Who is given another's answer asked the same, text and vector apart where it is the semantic cache's."""
+    """A query that is given another's answer asked the same, text and vector apart where it is the semantic cache's."""
     for query in run.asked:
         if not query.answer or run.origin(query) is query:
             continue
@@ -94,7 +94,7 @@ def test_what_is_a_querys_own_is_its_own(run: Run) -> None:
 
 
 def _continues(query: Asked) -> bool:
-    """Whether its cursor is from an answer to this very query."""
+    """True if its cursor is from an answer to this very query."""
     first = query.given
     if first is None or query.forged or permitted.order(query) != permitted.order(first):
         return False

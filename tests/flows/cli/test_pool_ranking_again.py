@@ -51,7 +51,7 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
 
 
 def test_a_given_recipe_ranks_what_was_overridden_for_another() -> None:
-    """What a query changed of its own recipe's stages is no error of another recipe that lacks them."""
+    """A query's overrides of its own recipe's stages are no error of another recipe that lacks them."""
     overrides = {"weighted": {"graph_weight": 1.0}}
     result = ranked(pool(recipe="signals", overrides=overrides), by("rrf"))
     assert result["provenance"]["recipe_hash"] == SHIPPED["rrf"].hash
@@ -133,7 +133,7 @@ DECODER = decoder(planner=Planner(PROFILES, payloads.RECIPES))
 
 
 def in_json(payload: Mapping[str, Any], own: str) -> dict[str, Any]:
-    """What can be written of a payload, with an own id that no other has."""
+    """The writable part of a payload, with an own id that no other has."""
     written: dict[str, Any] = {"id": own}
     for name, value in payload.items():
         try:
@@ -282,6 +282,6 @@ def test_any_json_is_a_result_or_an_input_error(document: Any, recipe: str | Non
 
 @pytest.mark.parametrize("line", [b"", b"\xff", b"{", b"[]", b"NaN", b'{"query": {}, "query": {}}', b"[" * 500])
 def test_any_bytes_are_an_input_error(line: bytes) -> None:
-    """What is no JSON object is an error of the line, too."""
+    """A line that is no JSON object is an error of the line, too."""
     with pytest.raises(InputError):
         by(None)(line)

@@ -50,7 +50,7 @@ class Command:
         return {line["replica"]: line["pid"] for line in self.said("replica started")}
 
     def ready(self, index: int) -> bool:
-        """Whether that replica is in its group."""
+        """True if that replica is in its group."""
         return Flow(self.process, self.port + index, self.log).ready()
 
     def wait_ready(self) -> None:
@@ -84,7 +84,7 @@ def command(config: dict[str, Any], directory: Path, port: int) -> Iterator[Comm
 
 
 def alive(pid: int) -> bool:
-    """Whether a process has this number."""
+    """True if a process has this number."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 0)
         return True

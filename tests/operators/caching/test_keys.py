@@ -138,7 +138,7 @@ def by_value(scope: Scope, text: str | None, vector: Sequence[float] | None) -> 
 
 
 def spread(key: Key) -> bool:
-    """Whether what stands at the end of one text may stand at the beginning of the next."""
+    """True if texts with the same letters and another border between them have one key."""
     scope, *_ = sample()
     return key(replace(scope, profile="a", namespace="bc"), None, None) == key(
         replace(scope, profile="ab", namespace="c"), None, None
@@ -146,7 +146,7 @@ def spread(key: Key) -> bool:
 
 
 def test_texts_side_by_side_stay_apart() -> None:
-    """What moves from the end of one field to the beginning of the next makes another key."""
+    """A text that moves from the end of one field to the beginning of the next makes another key."""
     assert not any(spread(key) for key, counts in KINDS.values() if "profile" in counts)
     assert spread(side_by_side)
 

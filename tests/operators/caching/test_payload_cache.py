@@ -69,7 +69,7 @@ def test_what_was_kept_again_is_there_once() -> None:
 
 
 def test_the_longest_unused_leave_first() -> None:
-    """What is asked for stays."""
+    """An entry that is asked for stays."""
     cache = PayloadCache(8 * 1024, TTL)
     known = []
     for number in range(50):
@@ -138,7 +138,7 @@ class Racing(RuleBasedStateMachine):
 
     @rule(reads=st.booleans())
     def search(self, *, reads: bool) -> None:
-        """What is there is seen, by a recipe that reads fingerprints or by another."""
+        """A cached payload is seen, by a recipe that reads fingerprints or by another."""
         self.searches.append(
             _Search(
                 {

@@ -46,10 +46,10 @@ def told() -> dict[int, tuple[str, str]]:
 
 CODES: Final = told()
 COORDINATED: Final = (-1, 12, 14, 15, 16, 22, 25, 27, 29, 30, 42, 47, 48, 49, 51, 53, 82, 90, 120)
-"""What a coordinator may answer, or might be thought to."""
+"""The codes that a coordinator may answer, or might be thought to."""
 
 GIVEN_UP: Final = {("librdkafka", Api.PRODUCE, 45), ("librdkafka", Api.TXN_OFFSET_COMMIT, 49)}
-"""What is fatal for a client alone."""
+"""The codes that are fatal for one client alone."""
 
 
 def test_the_page_has_every_code() -> None:
@@ -168,7 +168,7 @@ def acknowledged(make: Make, settings: KafkaSettings, hosted: tuple[Broker, Inte
 
 
 def does(outcome: OutputRecord | BaseException) -> str:
-    """What the flow did, in the page's words."""
+    """The flow's reaction, in the page's words."""
     if isinstance(outcome, FatalDelivery):
         return END
     assert isinstance(outcome, OutputRecord)

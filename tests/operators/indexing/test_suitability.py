@@ -1,4 +1,4 @@
-"""What the vectors of a collection keep searches from: in words that name what is there, and whether a search works."""
+"""The misfits of a collection's vectors: in words that name what is there, and whether a search works."""
 
 from typing import Any
 

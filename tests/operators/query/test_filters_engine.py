@@ -86,7 +86,7 @@ def filters(kind: str | None) -> st.SearchStrategy[AnyFilter]:
 
 
 def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
-    """Whether the payload passes the filter, read plainly."""
+    """True if the payload passes the filter, read plainly."""
     value: Any = payload
     for name in wanted.field.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -111,17 +111,17 @@ def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
 
 
 def number(value: object) -> bool:
-    """Whether this is a number, which a boolean isn't."""
+    """True if this is a number, which a boolean isn't."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def listed(value: object, values: list[Any]) -> bool:
-    """Whether this is one of the values, type and all."""
+    """True if this is one of the values, type and all."""
     return any(type(value) is type(each) and value == each for each in values)
 
 
 def equal(value: Any, wanted: Any) -> bool:
-    """Whether this is the value: numbers as doubles, but integers that doubles can't tell apart as integers."""
+    """True if this is the value: numbers as doubles, but integers that doubles can't tell apart as integers."""
     if not number(wanted):
         return listed(value, [wanted])
     if isinstance(wanted, int) and abs(wanted) >= 2**53:
@@ -130,7 +130,7 @@ def equal(value: Any, wanted: Any) -> bool:
 
 
 def within(value: float, bounds: dict[str, float]) -> bool:
-    """Whether the value is within all bounds."""
+    """True if the value is within all bounds."""
     checks = {"gt": float.__gt__, "gte": float.__ge__, "lt": float.__lt__, "lte": float.__le__}
     return all(checks[name](value, bound) for name, bound in bounds.items())
 

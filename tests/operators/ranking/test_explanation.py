@@ -40,7 +40,7 @@ def test_recomputing_gives_the_score(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["signals", "graph", "hybrid"])
 def test_recomputing_gives_the_score_of_reflections_alone(name: str) -> None:
-    """Where only reflections are asked for, their explanations give the scores, whatever the recipe."""
+    """The explanations of reflections give the scores if only these are asked for, whatever the recipe."""
     for seed in SEEDS:
         random = Random(seed)
         asked = facts(random, explain=True, reflections_only=True)

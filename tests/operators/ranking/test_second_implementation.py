@@ -82,7 +82,7 @@ def test_score_fusion_agrees() -> None:
 
 
 def some_question(chance: random.Random) -> naive_recipes.Asked:
-    """What a query asks for and changes of a recipe; a model's word on some of the candidates, or on none."""
+    """A query's wishes and changes of a recipe; a model's word on some of the candidates, or on none."""
     said = {id_: chance.choice([0.5, chance.uniform(-9, 9)]) for id_ in IDS if chance.random() < 0.97}
     return naive_recipes.Asked(
         NOW,

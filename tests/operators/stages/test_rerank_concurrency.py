@@ -106,7 +106,7 @@ class Reported(list[int]):
     """The calls in flight, whenever their number changed."""
 
     def began(self, units: int, waited: float) -> None:
-        """What it carries is the batching policy's, and of no interest here."""
+        """The call's content is the batching policy's, and of no interest here."""
 
     def under_way(self, calls: int) -> None:
         """Note it."""
@@ -231,7 +231,7 @@ def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:
 
 
 def mixed(server: Erratic) -> bool:
-    """Whether some request held two namespaces' documents."""
+    """True if some request held two namespaces' documents."""
     return any(len({text.split()[0] for _, text in pairs}) > 1 for pairs in server.calls)
 
 

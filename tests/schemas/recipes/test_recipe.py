@@ -1,4 +1,4 @@
-"""What a recipe may be made of, and its hash."""
+"""The parts of a recipe, and its hash."""
 
 import random
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def test_parameters_are_a_mapping(parameters: Any) -> None:
 
 @pytest.mark.parametrize("definition", [None, 1, "score", [], ["score"], [("stages", ["score"])]])
 def test_a_definition_is_a_mapping(definition: object) -> None:
-    """What is no mapping is refused by the recipe's name."""
+    """A value that is no mapping is refused by the recipe's name."""
     assert refusal(definition).startswith("mine: ")
 
 
@@ -201,7 +201,7 @@ def test_stages_their_order_and_max_distance_are_in_the_hash() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_definition_is_the_recipe(name: str) -> None:
-    """What a recipe says it is made of makes the same recipe, also after a query changed it."""
+    """A recipe's description of itself makes the same recipe, also after a query changed it."""
     for recipe in (SHIPPED[name], SHIPPED[name].overridden({"max_distance": 0.5})):
         assert Recipe.parse(name, recipe.definition).hash == recipe.hash
 

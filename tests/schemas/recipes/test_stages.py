@@ -88,7 +88,7 @@ def test_a_number_may_not_be_null(stage: str, parameter: str) -> None:
 
 @pytest.mark.parametrize(("stage", "parameter"), NULLABLE)
 def test_null_says_nothing(stage: str, parameter: str) -> None:
-    """Where a default depends on the query or on another parameter, null is that default."""
+    """Null is the default if a default depends on the query or on another parameter."""
     assert parameters_of(stage)[parameter] is None
     assert read(stage, parameter, None) is None
 
@@ -115,7 +115,7 @@ def test_each_choice_is_allowed(stage: str, parameter: str) -> None:
 @pytest.mark.parametrize("value", ["nothing", "", "1", 2, True, False, 0.5, math.nan, [], {}], ids=repr)
 @pytest.mark.parametrize(("stage", "parameter"), CHOICES)
 def test_nothing_else_is_a_choice(stage: str, parameter: str, value: Any) -> None:
-    """What isn't in the list is refused, with stage, parameter, the list and the value."""
+    """A value that isn't in the list is refused, with stage, parameter, the list and the value."""
     said = refusal(stage, parameter, value)
     assert said.startswith(f"{stage}.{parameter}: ")
     assert all(repr(choice) in said for choice in CHOICES[stage, parameter] if choice is not None)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
-from schemas.settings.policies import Denied
+from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
 
@@ -62,7 +62,7 @@ CHANGED = {
     "policies.default.decay": {"half_life_days": 3.0},
     "policies.default.clearance": "internal",
     **{f"policies.default.{name}": ["other"] for name in LISTS},
-    **{f"policies.default.deny.{name}": ["other"] for name in Denied.model_fields},
+    **{f"policies.default.deny.{name}": ["other"] for name in Deny.model_fields},
     "policies.default.destinations": ["default"],
     "policies.default.reply_to": ["results"],
     "policies.default.deny.destinations": ["default"],
@@ -151,7 +151,7 @@ BESIDE = {
     "kafka.sasl.client_secret_file": sasl(**CLIENT),
     "kafka.sasl.scope": sasl(**CLIENT, client_secret_file="/s"),
 }
-"""What must be set beside a setting that can't be set alone."""
+"""The settings that must be set together with one that can't be set alone."""
 
 
 def changed(path: str, value: object) -> Settings:

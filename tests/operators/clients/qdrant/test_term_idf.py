@@ -56,7 +56,7 @@ class Pair:
             await each.write(events)
 
     def counted(self) -> int:
-        """How many counts were asked for; they are forgotten."""
+        """The number of counts that were asked for; they are forgotten."""
         number = sum(request.url.path.endswith("/count") for request in self.transport.requests)
         self.transport.requests.clear()
         return number
@@ -73,7 +73,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def close(found: Ranking, expected: Ranking) -> bool:
-    """Whether the same documents are found, with the same scores."""
+    """True if the same documents are found, with the same scores."""
     return found == {name: pytest.approx(score, abs=1e-4) for name, score in expected.items()}
 
 

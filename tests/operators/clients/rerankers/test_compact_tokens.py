@@ -43,7 +43,7 @@ DATATYPES: tuple[Datatype, ...] = ("turbo4", "float16")
 DEPTH = 10
 DOCUMENTS = 300
 QUANTUM = 0.02
-"""How far a score may be from that of 16 bits; scores lie within -1 and 1."""
+"""The distance of a score from that of 16 bits; scores lie within -1 and 1."""
 
 
 async def ranked(directory: Path, minilm: MiniLM) -> dict[str, list[Scores]]:

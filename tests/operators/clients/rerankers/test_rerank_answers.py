@@ -1,4 +1,4 @@
-"""What a cross-encoder's answer must be, dialect by dialect: one wrong thing in it, and all of it is rejected."""
+"""The form of a cross-encoder's answer, dialect by dialect: one wrong thing in it, and all of it is rejected."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What holds for every text and every expression."""
+"""The properties of every text and every expression."""
 
 from time import process_time
 

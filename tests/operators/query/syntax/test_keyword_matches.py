@@ -1,4 +1,4 @@
-"""What expressions match, on the engine: what SQLite's FTS5 matches, and what the keyword leg finds."""
+"""The matches of expressions, on the engine: those of SQLite's FTS5, and those of the keyword leg."""
 
 import random
 import re
