@@ -183,7 +183,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     assert len(run.asked) >= ROUNDS * QUERIES
     share = ROUNDS * QUERIES / 10_000
     # What is answered from where depends on the machine's pace, too: a tenth or so of what it usually is.
-    least = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}
+    least: dict[str, float] = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}
     least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "cursor_expired": 5}
     least |= {"destination_not_allowed": 30, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
     # What is alike among those before grows with them, too.
