@@ -14,11 +14,12 @@ from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random,
 from tests.integration.conversation import HEADER, Asked, Conversation
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.tiers import sized
 
 SEED = 20
 SOURCES = 12
 DOCUMENTS = 25
-ROUNDS = 22
+ROUNDS = sized(12, nightly=22)
 QUERIES = 480
 CHANGES = 8
 

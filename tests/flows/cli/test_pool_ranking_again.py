@@ -30,6 +30,7 @@ from tests.operators.ranking.recompute import recompute
 from tests.operators.samples import decoder, message
 from tests.operators.stages.test_publish import published
 from tests.operators.stages.test_rerank_pick import Scripted
+from tests.tiers import sized
 
 # Recipes and verdicts
 
@@ -184,7 +185,7 @@ def same(query: InFlight) -> None:
 @pytest.mark.parametrize("recipe", payloads.RECIPES)
 def test_a_recorded_pool_ranks_as_it_did(recipe: str) -> None:
     """Whatever the legs held and the reranker said, offline the same recipe gives the same results and scores."""
-    for seed in range(20):
+    for seed in range(sized(7, nightly=20)):
         random = Random(seed)
         same(answered(random, recipe, 1.0))
         same(answered(random, recipe, 1.0, rerank=False, limit=3))
@@ -266,7 +267,7 @@ lines = mostly(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=sized(100, nightly=400))
 @given(lines, st.sampled_from([None, *SHIPPED]))
 def test_any_json_is_a_result_or_an_input_error(document: Any, recipe: str | None) -> None:
     """Whatever stands on a line, it is a result that holds to the contract, or an error of the line's own."""

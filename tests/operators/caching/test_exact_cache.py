@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.caching.answer_cache import OVERHEAD, ExactCache
 from operators.caching.semantic_cache import LARGEST
+from tests.tiers import sized
 
 ROOM = LARGEST * (OVERHEAD + 10)
 """For eight answers of nine bytes under keys of one."""
@@ -182,4 +183,4 @@ def size(entries: Sequence[Entry]) -> int:
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=40, stateful_step_count=40)
+TestAnyOrder.settings = settings(max_examples=sized(40, nightly=400), stateful_step_count=40)

@@ -117,13 +117,13 @@ def test_each_input_counts_where_it_must(kind: str) -> None:
     assert moving(key) == counts
 
 
-@pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_leaves_an_input_out_is_found(kind: str, name: str) -> None:
+def test_a_key_that_leaves_an_input_out_is_found(kind: str) -> None:
     """Whichever it is, the same check reports it."""
     key, counts = KINDS[kind]
-    assert blurred(without(key, name)) == (set(INPUTS) - counts) | {name}
-    assert moving(without(key, name)) == counts - {name}
+    for name in INPUTS:
+        assert blurred(without(key, name)) == (set(INPUTS) - counts) | {name}
+        assert moving(without(key, name)) == counts - {name}
 
 
 def side_by_side(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from operators.caching import bounded, payload_cache
 from operators.caching.payload_cache import TTL, Making, PayloadCache, Seen
 from schemas.document import CONTENT
+from tests.tiers import sized
 
 MIB = 1024 * 1024
 DOCUMENTS = ("documents", 0)
@@ -169,4 +170,4 @@ class Racing(RuleBasedStateMachine):
 
 
 TestRacing = Racing.TestCase
-TestRacing.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestRacing.settings = settings(max_examples=sized(80, nightly=1000), stateful_step_count=40, deadline=None)

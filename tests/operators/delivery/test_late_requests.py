@@ -168,7 +168,7 @@ def test_a_replacement_waits_for_a_broker_that_is_away(deliveries: Deliveries, w
     wire.switch(mode)
     delivery = threading.Thread(target=deliveries.deliver)
     delivery.start()
-    deliveries.reader.poll_for(10)
+    deliveries.reader.poll_for(5)
     assert deliveries.delivered == [b"1"]
     wire.switch("pass")
     deliveries.reader.until(lambda: not delivery.is_alive())

@@ -18,6 +18,7 @@ from schemas.fields import unix_seconds
 from schemas.filters import AnyFilter, Filter
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +165,7 @@ async def found(client: QdrantClient, collection: str, documents: list[dict[str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=sized(20, nightly=100))
 @given(data=st.data())
 def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | None, data: st.DataObject) -> None:
     """For random payloads and filters the engine finds the documents that pass when read one by one, and no others."""

@@ -15,8 +15,9 @@ from schemas.result import Explained
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, cosine, explained, facts, pool
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, rank, recipe, structured, vector
 from tests.operators.ranking.recompute import recompute
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 
 
 def assert_accounted(ranked: Ranked) -> None:

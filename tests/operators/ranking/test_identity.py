@@ -10,8 +10,9 @@ from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, by_model, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 OFF = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 FUSIONS: list[Any] = ["score", "linear", "rrf", "dbsf", "weighted", "vector", {"decay": {"enabled": True}}]
 

@@ -15,8 +15,9 @@ from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.odd import ago
 from tests.operators.ranking.payloads import RECIPES, facts, judged, pool, said
 from tests.operators.ranking.pools import NOW, ids, keyword, near, rank, recipe, scores, vector
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 THREE_WEEKS = TemporalExpression(21, 5)
 
 

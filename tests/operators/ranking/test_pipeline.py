@@ -33,8 +33,9 @@ from tests.operators.ranking.payloads import (
 )
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 ON = {"enabled": True}
 
 

@@ -29,10 +29,11 @@ from tests.operators.ranking.random_pools import (
     some_text,
     some_weights,
 )
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
-POOLS = 10_000
+POOLS = sized(3_000, nightly=10_000)
 
 
 def agree(ours: Sequence[Candidate], theirs: naive.Pairs, limit: int, least: float = 1e-300) -> None:

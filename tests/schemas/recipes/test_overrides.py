@@ -10,6 +10,7 @@ from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import others, stages
+from tests.tiers import sized
 
 
 def of(*listed: Any, **more: Any) -> Recipe:
@@ -187,7 +188,7 @@ overrides = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=800)
+@settings(max_examples=sized(200, nightly=800))
 @given(st.sampled_from(list(SHIPPED)), overrides)
 def test_any_overrides_are_a_recipe_or_an_error(name: str, overrides: Any) -> None:
     """Whatever a query says, there is a recipe of the same stages, or a RecipeError."""

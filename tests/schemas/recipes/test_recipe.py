@@ -15,6 +15,7 @@ from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import DISTANCE
 from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import others, stages
+from tests.tiers import sized
 
 
 def of(*listed: Any, **more: Any) -> Recipe:
@@ -241,7 +242,7 @@ definitions = json | st.fixed_dictionaries({}, optional={"stages": json | listed
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@settings(max_examples=sized(300, nightly=1500))
 @given(definitions)
 def test_any_definition_is_a_recipe_or_an_error(definition: Any) -> None:
     """Whatever JSON value is given, there is a recipe that can be hashed and asked, or a RecipeError."""
