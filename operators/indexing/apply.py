@@ -130,7 +130,8 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
 
         async def embed(indices: Sequence[int]) -> None:
             texts = [documents[index].event.content for index in indices]
-            for index, embedding in zip(indices, await embedder.embed(texts, timeout=self._timeout), strict=True):
+            embeddings = await embedder.embed(texts, purpose="document", timeout=self._timeout)
+            for index, embedding in zip(indices, embeddings, strict=True):
                 outcomes[index] = embedding
 
         if needing:

@@ -110,7 +110,7 @@ def _servers(settings: Settings) -> Mapping[str, str | None]:
     embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
     return {
         "qdrant": settings.qdrant.url,
-        "embedder": embedder.url if embedder.kind not in {"none", "minilm"} else None,
+        "embedder": embedder.url if embedder.served else None,
         "reranker": rerank.url if rerank.served else None,
         "chat": chat.url if chat.kind != "none" else None,
     }
