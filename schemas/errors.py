@@ -121,10 +121,16 @@ class BackendError(RankstreamError):
 
     The message is for logs and for the operator's dead letters, never for results. It names the backend and the
     symptom, and no secret; only Qdrant's own words, of what it refuses, may quote a value of a request.
-    `status` is the HTTP status, if there was one.
+    `status` is the HTTP status, if there was one. `retry_after` are the seconds after which the backend asks to be
+    called again, if it does. `serves_others`: a control request was answered, so this one is at fault; None: there was
+    none. `quoted` is
+    the server's explanation, which may hold a text of the request: it is for dead letters of documents alone.
     """
 
     reason: Reason
+    retry_after: float = 0.0
+    serves_others: bool | None = None
+    quoted: str = ""
 
     def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)

@@ -114,6 +114,8 @@ def _kind(key: Schema, definitions: Schema) -> str:
         return " or ".join(_kind(each, definitions) for each in key["anyOf"])
     if "$ref" in key:
         inner = _resolved(key, definitions)
+        if "properties" not in inner:
+            return "any value"
         return f"map of {', '.join(map(code, inner['properties']))}"
     if "enum" in key:
         return " or ".join(code(each) for each in key["enum"])

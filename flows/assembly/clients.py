@@ -1,19 +1,24 @@
 """The clients of the backends, made of the settings; nothing here connects."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol, Self
 
+import httpx
+
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
+from operators.clients.chat.parameters import CHAT
 from operators.clients.embedders import Embedder
 from operators.clients.embedders.bi_encoders import APIS, BiEncoder
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.transport import MIB, Endpoint, http_transport
+from operators.clients.http.dialect import MODEL, Dialect
+from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.minilm import MiniLM
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
@@ -29,6 +34,7 @@ from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
 from schemas.settings.section import Backend as Section
+from schemas.settings.section import ModelServer
 
 ANTHROPIC_VERSION = "2023-06-01"
 
@@ -106,7 +112,7 @@ class Clients:
         chat = chat_model(settings.chat, metrics)
 
         def reranking_server(section: RerankSettings) -> Backend:
-            return _server("reranker", section, section.url, _bearer(_key("rerank", section)), metrics)
+            return _server("reranker", section, section.url, _key_header("rerank", section), metrics)
 
         reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
         return cls(client, embeds, reranks, chat)
@@ -158,15 +164,57 @@ def _key(name: str, section: Section) -> str | None:
         raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
 
 
-def _bearer(key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
+def _key_header(name: str, section: Section, header: str = "authorization") -> dict[str, str]:
+    """The header of the API key, if there is one; without a name of its own it is a bearer's."""
+    key = _key(name, section)
+    header = section.api_key_header or header
+    return {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
 
 
-def _server(name: str, section: Section, url: str | None, headers: Mapping[str, str], metrics: FlowMetrics) -> Backend:
+def transport(name: str, section: Section, url: str, max_connections: int = 64) -> httpx.AsyncBaseTransport:
+    """Connections to the section's server: by the proxy of the environment, and trusting the section's authorities.
+
+    Raises ConfigError for a file that can't be read.
+    """
+    verify: ssl.SSLContext | bool = True
+    if section.tls.ca is not None:
+        try:
+            verify = ssl.create_default_context(cafile=str(section.tls.ca.expanduser()))
+        except OSError as error:
+            raise ConfigError(f"{name}.tls.ca: {section.tls.ca}: {error.strerror or error}") from error
+    keep_alive, proxy = section.keep_alive, proxy_for(url)
+    return http_transport(max_connections=max_connections, keep_alive=keep_alive, verify=verify, proxy=proxy)
+
+
+def _headers(name: str, section: Section, key: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return {**key, **section.all_headers()}
+    except OSError as error:
+        raise ConfigError(f"{name}.header_files: {error.filename}: {error.strerror}") from error
+
+
+def _server(
+    name: str,
+    section: ModelServer,
+    url: str | None,
+    headers: Mapping[str, str],
+    metrics: FlowMetrics,
+    dialect: Dialect = MODEL,
+) -> Backend:
     assert url is not None
     # The stages bound the calls.
-    transport = http_transport(max_connections=0, keep_alive=section.keep_alive)
-    return resilient(Endpoint(name, url, transport, headers), metrics=metrics.backend(name))
+    pooled = transport(name, section, url, max_connections=0)
+    endpoint = Endpoint(
+        name,
+        url,
+        pooled,
+        _headers(name, section, headers),
+        dialect=dialect,
+        path=section.request_path,
+        query=section.query,
+        body=section.body,
+    )
+    return resilient(endpoint, metrics=metrics.backend(name))
 
 
 def field_map(settings: Settings) -> FieldMap:
@@ -180,13 +228,12 @@ def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetric
     """The client of the server at `url`, or of the engine in this process."""
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
-        transport = EngineTransport(engine())
-        endpoint = Endpoint("qdrant", "http://engine", transport, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
+        embedded = EngineTransport(engine())
+        endpoint = Endpoint("qdrant", "http://engine", embedded, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
         # The engine holds the interpreter while it writes: small writes let the searches in between.
         return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT, fields=fields)
-    key = _key("qdrant", section)
-    headers = {"api-key": key} if key else {}
-    pooled = http_transport(keep_alive=section.keep_alive)
+    headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
+    pooled = transport("qdrant", section, section.url)
     endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
     return QdrantClient(resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
@@ -198,7 +245,7 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
         return None
     if section.kind == "minilm":
         return minilm()
-    server = _server("embedder", section, section.url, _bearer(_key("embedder", section)), metrics)
+    server = _server("embedder", section, section.url, _key_header("embedder", section), metrics)
     return BiEncoder(
         server,
         section.model,
@@ -210,14 +257,20 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
     )
 
 
-def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
+def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
-    key = _key("chat", settings)
-    if settings.kind == "openai":
-        server = _server("chat", settings, settings.url, _bearer(key), metrics)
-        return OpenAIChat(server, settings.model, max_tokens=settings.max_tokens)
-    headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    server = _server("chat", settings, settings.url, headers, metrics)
-    return AnthropicChat(server, settings.model, max_tokens=settings.max_tokens)
+    made: type[HttpChat] = OpenAIChat
+    headers = _key_header("chat", settings)
+    if settings.kind == "anthropic":
+        made = AnthropicChat
+        headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
+    server = _server("chat", settings, settings.url, headers, metrics, CHAT)
+    return made(
+        server,
+        settings.model,
+        max_tokens=settings.max_tokens,
+        structured=settings.structured,
+        parameters=settings.parameters,
+    )

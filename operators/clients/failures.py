@@ -1,24 +1,15 @@
-"""Failures of backends: circuit breaker, retry budget, bisection of refused requests, and the log of outages.
+"""Failures of backends: whose fault a failure is, bisection of refused requests, and the log of outages.
 
-Breaker, RetryBudget and Outages are pure state machines: they make no call and read no clock. Times are seconds of one
-monotonic clock.
+Fault
+-----
+A server tells the request's fault from its own by the status, but not every server does: one text that it cannot digest
+may be a 500, or an answer with nulls for numbers. So a failure is of one of three kinds:
 
-Breaker
--------
-- Closed, every call gets a permit. OPENS_AFTER failures in a row, in the order in which calls end, open it.
-- Open, it refuses for REST seconds. The first call after that gets a permit as the probe; others are refused until the
-  probe's end. Its success closes the breaker, its failure opens it for another REST seconds.
-- A probe that ends without either gives its permit back: the next call is the probe, at once.
-- Calls are judged by the state they began in: the end of one that began before the last opening, or before the last
-  closing, changes nothing, for it tells of a backend as it was.
-
-Retry budget
-------------
-- The budget is a bucket of retries. It begins full; a request's first try puts in 0.2 of a retry, a retry takes 1.
-- It holds at most 0.2 of a retry for each active request, those begun and not ended, and has room for 3 at the least.
-- An excess over that is lost: at the time it is put in, or when requests end.
-
-So among n requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
+- refused: by its status, or by Qdrant's words. The request is at fault, unless the backend refuses a control request,
+  too: then its configuration is, and to divide the request would not help.
+- doubtful: an answer that is wrong, or a status that says nothing else. A *control request* tells: a small one, of the
+  same form, that a backend in order answers. If it is answered, the request is at fault; otherwise the backend is.
+- anything else, such as a lost connection, an overload or a wrong key: the backend or its configuration is at fault.
 
 Outages
 -------
@@ -34,26 +25,20 @@ Outages
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NewType, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
 from operators.runtime.batching.policy import divided
-from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.errors import BackendError, BackendTimeout, Reason
 
 log = structlog.stdlib.get_logger(__name__)
-
-OPENS_AFTER: Final = 5
-"""Failures in a row that open a breaker."""
-
-REST: Final = 0.25
-"""Seconds before a backend that failed is probed."""
 
 REFUSALS: Final = frozenset({400, 413, 422})
 """Statuses that refuse one request for its content: the backend is alive."""
 
-FEWEST: Final = 5
-"""A refused request of fewer items is not divided, where calls are dear: it would cost over 1.2 calls an item."""
+_OUTAGES: Final = frozenset({429, 502, 503, 504})
+"""Statuses of 4xx and 5xx of which the backend is at fault for sure."""
 
 _FEW: Final = 6
 
@@ -63,10 +48,6 @@ INTERVAL: Final = 60.0
 KINDS: Final = 64
 """Most kinds of failure that are distinguished."""
 
-# Counted in fifths of a retry, what a first try puts in, so that every sum is exact.
-_RETRY: Final = 5
-_RESERVE: Final = 3 * _RETRY
-
 _AT_DEADLINE: Final = 0.05
 """Share of its time that a call cancelled for being late may have left: timers don't keep to the instant."""
 
@@ -75,13 +56,23 @@ _NUMBER: Final = re.compile(r"\d+")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-Permit = NewType("Permit", int)
-"""The leave to make one call."""
+
+def refused_by_status(error: BackendError) -> bool:
+    """True if the backend said that it refuses the request for its content."""
+    return error.reason is Reason.REFUSED or (error.reason is Reason.BAD_RESPONSE and error.status in REFUSALS)
 
 
 def refuses(error: BackendError) -> bool:
-    """True if the backend refused one request for its content."""
-    return error.reason is Reason.REFUSED or (error.reason is Reason.BAD_RESPONSE and error.status in REFUSALS)
+    """True if the request is at fault: by a control request, or else by what the backend said."""
+    return refused_by_status(error) if error.serves_others is None else error.serves_others
+
+
+def doubtful(error: BackendError) -> bool:
+    """True if only a control request can tell whether the request or the backend is at fault."""
+    if refused_by_status(error) or isinstance(error, BackendTimeout) or error.status in _OUTAGES:
+        return False
+    # Without a status an answer came that is wrong, or none.
+    return error.reason is Reason.BAD_RESPONSE or (error.status is not None and error.reason is Reason.UNAVAILABLE)
 
 
 def at_deadline(waited: float, given: float) -> bool:
@@ -89,100 +80,17 @@ def at_deadline(waited: float, given: float) -> bool:
     return waited >= (1 - _AT_DEADLINE) * given
 
 
-class Breaker:
-    """The circuit breaker of one backend, closed at first."""
-
-    __slots__ = ("_failures", "_generation", "_opened", "_probing")
-
-    def __init__(self) -> None:
-        # A permit is the generation it was given in. Every change of state begins another, which voids the old ones.
-        self._generation = 0
-        self._failures = 0
-        self._opened: float | None = None
-        self._probing = False
-
-    @property
-    def closed(self) -> bool:
-        """True while every call gets a permit."""
-        return self._opened is None
-
-    def admit(self, now: float) -> Permit | None:
-        """Return a permit for one call, or None if there must be none now."""
-        if self._opened is not None:
-            if self._probing or now - self._opened < REST:
-                return None
-            self._enter(opened=self._opened, probing=True)
-        return Permit(self._generation)
-
-    def succeed(self, permit: Permit) -> None:
-        """The call of `permit` showed that the backend works."""
-        if permit != self._generation:
-            return
-        self._failures = 0
-        if self._probing:
-            self._enter(opened=None, probing=False)
-
-    def fail(self, permit: Permit, now: float) -> None:
-        """The call of `permit` failed, and that was the backend's fault."""
-        if permit != self._generation:
-            return
-        self._failures += 1
-        if self._probing or self._failures == OPENS_AFTER:
-            self._enter(opened=now, probing=False)
-
-    def give_back(self, permit: Permit) -> None:
-        """The call of `permit` ended and says nothing of the backend; no effect after `succeed` or `fail`."""
-        if permit == self._generation and self._probing:
-            self._enter(opened=self._opened, probing=False)
-
-    def _enter(self, *, opened: float | None, probing: bool) -> None:
-        self._generation += 1
-        self._opened = opened
-        self._probing = probing
-
-
-class RetryBudget:
-    """Bounds the retries of one backend, so that they never multiply an overload."""
-
-    __slots__ = ("_active", "_fifths")
-
-    def __init__(self) -> None:
-        self._active = 0
-        self._fifths = _RESERVE
-
-    def begin(self) -> None:
-        """A request makes its first try."""
-        self._active += 1
-        self._fifths = min(self._fifths + 1, self._room)
-
-    def end(self) -> None:
-        """A request that has begun is over, with any outcome."""
-        self._active -= 1
-        self._fifths = min(self._fifths, self._room)
-
-    def take(self) -> bool:
-        """Take one retry; False if there is none."""
-        if self._fifths < _RETRY:
-            return False
-        self._fifths -= _RETRY
-        return True
-
-    @property
-    def _room(self) -> int:
-        return max(_RESERVE, self._active)
-
-
 async def bisect(
     items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, thorough: bool = False
 ) -> list[Answer | BackendError]:
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
-    At most one call more than there are items, and a single one for fewer than FEWEST: what is refused after that fails
-    together. Raises BackendError if the first call fails and its items are not divided.
+    At most one call more than there are items: what is refused after that fails together. Raises BackendError if the
+    first call fails and its items are not divided.
 
     `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised.
     """
-    left = len(items) if len(items) >= FEWEST else 0
+    left = len(items)
     answers: list[Answer | BackendError] = []
     # One after the other: the first call was given one slot at the backend.
     waiting = [items] if items else []
@@ -192,7 +100,7 @@ async def bisect(
         try:
             answers += await call(batch)
         except BackendError as error:
-            if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
+            if refuses(error):
                 halves = divided(batch) if thorough else divided(batch, singly=min(left, _FEW), most=left)
             if not halves and batch is items and not thorough:
                 raise

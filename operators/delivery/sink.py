@@ -104,7 +104,7 @@ class Delivery:
         return time.monotonic() - began if began is not None else 0.0
 
     def failing_for(self) -> float:
-        """Seconds since the first of the tries that failed after the last transaction that was committed; else 0."""
+        """Seconds since the first of the tries that failed after the last one that committed all there was; else 0."""
         since = self._failing
         return time.monotonic() - since if since is not None else 0.0
 
@@ -174,6 +174,8 @@ class Delivery:
                 self._abandon(transaction.dropped)
                 answers = [*transaction.records, *transaction.waiting]
             if not transaction.records:
+                # What failed is another replica's now.
+                self._failing = None
                 return list(transaction.waiting)
             began = self._began = time.monotonic()
             committed = False

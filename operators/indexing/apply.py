@@ -3,6 +3,11 @@
 Both stages make one call at a time, so that what is applied is always a prefix and the watermark only grows. A backend
 that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses becomes
 a dead letter alone.
+
+An embedder may fail for one text with any error, and go on to fail for it. So after a failure it is asked for a control
+text. If it embeds that, the failed call is divided, down to the one document that fails alone; that document is refused
+once it has failed as often as ENOUGH says, each time with the control text answered after it. If the control text
+fails, too, the embedder is waited for. A document that fails among n costs about 2 log n calls, and as many controls.
 """
 
 import asyncio
@@ -15,15 +20,17 @@ from typing import Final, TypeVar
 import structlog
 from typing_extensions import override
 
+from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Embedder
-from operators.clients.failures import REFUSALS, Kind, Outages, bisect
+from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
+from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
 from operators.query.backend_answers import Embedding
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
-from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError
+from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason
 from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
@@ -34,37 +41,79 @@ Outcome = TypeVar("Outcome")
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
 
+_OVERLOADS: Final = frozenset({429, 503})
+"""Statuses that say nothing of a document: calls for others may have found room."""
+
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
 
 
-async def until_answered(call: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    """Call until the backend answers, waiting ever longer in between. Raises BackendBadResponse for a refusal.
+ENOUGH: Final = {"refused": 2, "doubtful": 3, "silent": 6}
+"""Failures of a single document after which it is refused, by their kind.
+
+An answer says more than silence: a time-out and a broken connection have many causes.
+"""
+
+
+async def until_answered(
+    call: Callable[[], Awaitable[Outcome]],
+    *,
+    alone: bool = True,
+    control: Callable[[], Awaitable[object]] | None = None,
+) -> Outcome:
+    """Call until the backend answers, waiting ever longer in between. Raises BackendError for a refusal.
 
     A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too, with a warning for
-    each kind of failure, at most once a minute.
+    each kind of failure, at most once a minute. With a `control` call, every failure that it doesn't share is a
+    refusal: at once of a call for several documents, of one that is `alone` after ENOUGH of them.
     """
     pause = 0.1
+    failures = 0
     outages = Outages()
     while True:
         try:
             return await call()
         except BackendError as error:
-            if isinstance(error, BackendBadResponse) and error.status in REFUSALS:
+            refused = isinstance(error, BackendBadResponse) and error.status in REFUSALS
+            if refused and control is None:
                 raise
+            kind = "refused" if refused else _kind(error)
+            if control is not None and kind is not None and await _serves_others(error, control):
+                failures += 1
+                if not alone or failures >= ENOUGH[kind]:
+                    error.serves_others = True
+                    raise
             if failed := outages.failed(Kind(None, error.reason, str(error)), time.monotonic()):
                 log.warning("backend call failed", reason=str(error), failed=failed, retry_in_s=pause)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(max(pause, min(error.retry_after, LONGEST_REST)))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+def _kind(error: BackendError) -> str | None:
+    """The kind of a failure that may be a document's fault; None if it can't be."""
+    if error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in _OVERLOADS:
+        return None
+    return "doubtful" if doubtful(error) else "silent"
+
+
+async def _serves_others(error: BackendError, control: Callable[[], Awaitable[object]]) -> bool:
+    if error.serves_others is None:
+        try:
+            await control()
+        except BackendError:
+            return False
+    return error.serves_others is not False
+
+
 async def written(
-    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[None]]
+    items: Sequence[Item],
+    call: Callable[[Sequence[Item]], Awaitable[None]],
+    control: Callable[[], Awaitable[object]] | None = None,
 ) -> list[BackendError | None]:
     """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
 
     async def answered(some: Sequence[Item]) -> list[None]:
-        await until_answered(lambda: call(some))
+        await until_answered(lambda: call(some), alone=len(some) == 1, control=control)
         return [None] * len(some)
 
     return await bisect(items, answered, thorough=True)
@@ -88,8 +137,9 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
     def on_result(self, item: DocumentInFlight, outcome: Outcome | BackendError) -> DocumentInFlight:
         if isinstance(outcome, BackendError):
             # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
-            refused = isinstance(outcome, BackendBadResponse) and outcome.status is not None
-            raise InputError(DeadLetterClass.INVALID if refused else DeadLetterClass.INTERNAL, f"refused: {outcome}")
+            status = isinstance(outcome, BackendBadResponse) and outcome.status is not None
+            kind = DeadLetterClass.INVALID if status or outcome.serves_others else DeadLetterClass.INTERNAL
+            raise InputError(kind, f"refused: {outcome}" + (f": {outcome.quoted}" if outcome.quoted else ""))
         self.on_answer(item, outcome)
         return item
 
@@ -134,8 +184,11 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
             for index, embedding in zip(indices, embeddings, strict=True):
                 outcomes[index] = embedding
 
+        async def control() -> None:
+            await embedder.embed([CONTROL], purpose="document", timeout=self._timeout)
+
         if needing:
-            for index, error in zip(needing, await written(needing, embed), strict=True):
+            for index, error in zip(needing, await written(needing, embed, control), strict=True):
                 outcomes[index] = error if error is not None else outcomes[index]
         return outcomes
 

@@ -11,6 +11,9 @@ until a reading equals what was written last. A change between reading and writi
 reading, or made by an event that is applied later, which writes the same contexts in its turn. Each point names the
 documents of its context, and those that left it when it was made, so the contexts that a deleted or moved document was
 in are found by every reading, also by that of a successor after a crash.
+
+A context is written only to the version and group of the document that it was read for: a request that comes late, even
+from an indexer that has ended, never gives a document that is shown the words of neighbours that are hidden.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,11 +32,11 @@ from operators.indexing.apply import DocumentStage, written
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.neighbourhood import Member, Window, joined, touched, windows
 from operators.runtime.dispatcher import BatchKey
-from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER
+from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
 from schemas.errors import BackendError
 from schemas.settings.qdrant import ContextSettings, Vectors
 
-_FIELDS: Final = (*COLUMNS, GROUP, ORDER)
+_FIELDS: Final = (*COLUMNS, GROUP, ORDER, VERSION)
 _NAMES: Final = (NEIGHBOURS, LEFT)
 _PAGE: Final = 256
 
@@ -172,7 +175,19 @@ class ContextWriter(DocumentStage[None]):
         vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
         held = {"indices": terms.indices, "values": terms.values}
         vectors[self.names.sparse_context] = held if terms.indices else None
-        return Change(id_, vectors, {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)})
+        named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
+        own = next(member for member in context.window if member.id == id_)
+        return Change(id_, vectors, named, _unchanged(own))
+
+
+def _unchanged(member: Member) -> list[Mapping[str, Any]]:
+    """The conditions by which a document is still the one that was read, for the same sources."""
+    same: list[Mapping[str, Any]] = []
+    if member.version is not None:
+        same.append({"key": VERSION, "match": {"value": member.version}})
+    if member.place is not None:
+        same.append({"key": GROUP, "match": {"value": member.place.group}})
+    return same
 
 
 def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:

@@ -19,7 +19,7 @@ import orjson
 from operators.access.firewall import visibility
 from operators.ranking.content import content
 from operators.ranking.run import stamp
-from schemas.document import GROUP, ORDER
+from schemas.document import GROUP, ORDER, VERSION
 from schemas.settings.qdrant import ContextSettings
 
 
@@ -32,18 +32,20 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A document as its neighbours see it."""
+    """A document as its neighbours see it; `version` is None where the index has none of it."""
 
     id: str
     place: Place | None
     content: str
+    version: int | None = None
 
     @classmethod
     def of(cls, id_: str, payload: Mapping[str, Any]) -> "Member":
         """The document of a point, by its payload in the index."""
         group, order = payload.get(GROUP), payload.get(ORDER)
         placed = Place(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
-        return cls(id_, placed, content(payload))
+        version = payload.get(VERSION)
+        return cls(id_, placed, content(payload), version if isinstance(version, int) else None)
 
 
 Window = tuple[Member, ...]

@@ -33,19 +33,32 @@ Scores = Mapping[str, float]
 """Point id -> relevance, higher is better. A candidate left out was judged irrelevant."""
 
 
-class PartialScores(dict[str, float]):
+class SomeScores(dict[str, float]):
+    """Scores of candidates of which `refused`, point ids, have none: the reranker cannot read their texts."""
+
+    def __init__(self, scores: Scores, refused: frozenset[str]) -> None:
+        super().__init__(scores)
+        self.refused = refused
+
+
+class PartialScores(SomeScores):
     """Scores of which those of `unread`, a point id, and of the candidates behind it are `lost`."""
 
-    def __init__(self, scores: Scores, unread: str, lost: BackendError) -> None:
-        super().__init__(scores)
+    def __init__(self, scores: Scores, unread: str, lost: BackendError, refused: frozenset[str] = frozenset()) -> None:
+        super().__init__(scores, refused)
         self.unread = unread
         self.lost = lost
+
+
+def refused_of(scores: Scores) -> frozenset[str]:
+    """The point ids of the candidates whose texts the reranker cannot read."""
+    return scores.refused if isinstance(scores, SomeScores) else frozenset()
 
 
 class RerankScores(NamedTuple):
     """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
 
-    It was not asked about those of the candidates that are `unscored`.
+    It has no scores of those of the candidates that are `unscored`: it was not asked about them, or cannot read them.
     """
 
     model: str

@@ -4,8 +4,8 @@ Of the candidates that the plan has reranked, those whose score is cached are no
 them, one candidate or none need no call. Candidates that the reranker could not read in time follow behind those that
 it read, and the loss is noted in the query; a query of which it read none is ranked without. A reranker that reads
 texts gets no blank one, for many refuse the whole call: its candidate has no score, and follows behind those that have
-one. What the scores do to the order is the stage `rank`'s; a chat model's selection, which ends the recipe, is done
-here.
+one. So does the candidate whose text the reranker refuses. What the scores do to the order is the stage `rank`'s; a
+chat model's selection, which ends the recipe, is done here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from typing_extensions import override
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
-from operators.query.backend_answers import PartialScores, RerankScores, Scores
+from operators.query.backend_answers import PartialScores, RerankScores, Scores, SomeScores, refused_of
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
@@ -139,7 +139,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.cache is not None:
             for request, outcome in zip(requests, outcomes, strict=True):
                 if not isinstance(outcome, BackendError):
-                    self.cache.put(request.namespace, request.query, request.documents, outcome)
+                    refused, documents = refused_of(outcome), request.documents
+                    if refused:
+                        documents = {id_: text for id_, text in documents.items() if id_ not in refused}
+                    self.cache.put(request.namespace, request.query, documents, outcome)
         return outcomes
 
     def on_result(self, query: InFlight, outcome: Scores | BackendError) -> InFlight:
@@ -153,8 +156,10 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return query
         if isinstance(outcome, PartialScores):
             read = self._read(query, outcome)
-            if read - len(self._blank(query, read)) < LEAST or not outcome:
+            if read - len(self._unscored(query, read, outcome)) < LEAST or not outcome:
                 outcome = outcome.lost
+        elif isinstance(outcome, SomeScores) and len(outcome) < LEAST:
+            outcome = BackendBadResponse(f"{self.reranker.model}: it refused {len(outcome.refused)} documents")
         elif outcome == {} and not self.compares:
             outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")
         return super().on_result(query, outcome)
@@ -169,7 +174,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             self._keep(query, answer)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
         scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
-        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, self._blank(query, read))
+        unscored = self._unscored(query, read, answer)
+        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, unscored)
         if self.picking and picking is not None:
             result.pick(picking)
 
@@ -209,7 +215,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
         text, top = query.asked.canonical.text, self.top(query)
-        if self.verdicts is None or text is None:
+        # A text that was refused may be read another time.
+        if self.verdicts is None or text is None or refused_of(outcome):
             return
         documents = self._documents(query, text, top)
         if self.compares or len(outcome) < len(documents):
@@ -223,10 +230,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return texts
         return {id_: written for id_, written in texts.items() if not is_blank(written)}
 
-    def _blank(self, query: InFlight, read: int) -> frozenset[str]:
-        """Those of the first candidates that are not sent."""
-        first = [each.id for each in query.outcome.candidates[:read]]
-        return frozenset(first).difference(self._documents(query, query.asked.canonical.text or "", read))
+    def _unscored(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
+        """Those of the first candidates that are not sent, and those that the reranker refused."""
+        first = frozenset(each.id for each in query.outcome.candidates[:read])
+        sent = self._documents(query, query.asked.canonical.text or "", read).keys()
+        return (first - sent) | (first & refused_of(outcome))
 
     def _room(self, text: str) -> int | None:
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)

@@ -1,15 +1,16 @@
 """Sections `embedder`, `rerank` and `chat`: the models that the flows call."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from schemas.settings.section import Backend, Concurrency, Count, Seconds, Url
+from schemas.settings.section import Concurrency, Count, ModelServer, Seconds, Url
 
 
-class EmbedderSettings(Backend):
+class EmbedderSettings(ModelServer):
     """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
     kind: Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"] = Field(
@@ -104,7 +105,7 @@ _INPUT_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
 """By kind and purpose."""
 
 
-class RerankSettings(Backend):
+class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
     kind: Literal[
@@ -263,7 +264,7 @@ _CALLS: Final[Mapping[str, int]] = {
 }
 
 
-class ChatSettings(Backend):
+class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
     kind: Literal["openai", "anthropic", "none"] = Field(
@@ -271,7 +272,20 @@ class ChatSettings(Backend):
     )
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
     model: str = Field(default="", description="Model name that the server is asked for.")
-    max_tokens: Count = Field(default=1024, description="Most tokens of an answer; an order that is cut is rejected.")
+    max_tokens: Count = Field(
+        default=1024,
+        description="Most tokens of an answer, a model's thoughts included; an order that is cut is rejected.",
+    )
+    structured: Literal["none", "json_schema", "tool"] = Field(
+        default="none",
+        description="Structured output, for servers that have it: by a JSON schema (response_format; output_config), or"
+        " by a tool that the model must call; none: the answer is read as a text.",
+    )
+    parameters: dict[str, Any] = Field(
+        default={},
+        description="Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as"
+        " temperature: null.",
+    )
     timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
@@ -280,3 +294,18 @@ class ChatSettings(Backend):
         if self.kind != "none" and (self.url is None or not self.model):
             raise ValueError(f"{self.kind} needs url and model")
         return self
+
+    @field_validator("parameters")
+    @classmethod
+    def _sets_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        if set_elsewhere := sorted(_NO_PARAMETERS & parameters.keys()):
+            raise ValueError(f"{', '.join(set_elsewhere)}: no parameters that can be set here")
+        try:
+            json.dumps(parameters, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError("the values must be JSON") from None
+        return parameters
+
+
+_NO_PARAMETERS: Final = frozenset({"model", "messages", "system", "stream", "max_tokens"})
+"""Set by other keys, or by no one."""

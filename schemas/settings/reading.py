@@ -140,6 +140,10 @@ _ISSUER: Final = ("kafka", "sasl", "token_url")
 """A URL that may have a query, in which a key may be."""
 
 
+_MASKED: Final = frozenset({"headers", "query"})
+"""Mappings of a backend's section whose values may be keys."""
+
+
 class Value(NamedTuple):
     """One value. `source` is `default`, `file`, or the name of the variable that set it."""
 
@@ -160,7 +164,7 @@ def effective(file: Path | None) -> list[Value]:
     found = []
     for path, value in _leaves(dumped, ()):
         is_query = path == _ISSUER and value is not None and "?" in value
-        secret = path[-1] in hidden or is_query
+        secret = path[-1] in hidden or is_query or (len(path) > 2 and path[1] in _MASKED)
         if secret and value is not None:
             value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
         found.append(Value(path, value, _source(path, document, variables), secret))

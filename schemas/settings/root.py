@@ -1,7 +1,7 @@
 """The whole configuration, its small sections, and the hash of every value that can change an answer."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -14,7 +14,7 @@ from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, Seconds, Secret, Section
+from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -201,8 +201,8 @@ class Settings(BaseSettings):
                 **self._indexed(),
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": self.rerank.model_dump(mode="json", include=_JUDGING),
-                "chat": self.chat.model_dump(mode="json", include={"kind", "model", "max_tokens"}),
+                "rerank": _model(self.rerank, _JUDGING),
+                "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),
@@ -222,7 +222,7 @@ class Settings(BaseSettings):
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
             "embedder": {
-                **self.embedder.model_dump(mode="json", include={"kind", "model"}),
+                **_model(self.embedder, {"kind", "model"}),
                 **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
                 **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
             },
@@ -245,6 +245,12 @@ _JUDGING: Final = {
     *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
     *("prompts", "instruction", "query_template", "document_template"),
 }
+
+
+def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:
+    """The values of a model's section that can change an answer. Without a `body` its hash is that of 0.2.0."""
+    values: dict[str, Any] = section.model_dump(mode="json", include=set(judging))
+    return {**values, "body": section.body} if section.body else values
 
 
 def _hash(content: Mapping[str, Any]) -> str:

@@ -2,9 +2,9 @@
 
 import errno
 from pathlib import Path
-from typing import Annotated, Self, get_args
+from typing import Annotated, Final, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -60,19 +60,81 @@ class Section(BaseModel):
         return getattr(self, name) is not None and getattr(self, f"{name}_file") is not None
 
 
+class BackendTls(Section):
+    """Trust in a backend's certificate."""
+
+    ca: Path | None = Field(
+        default=None,
+        description="PEM file of the authorities that may have signed the server's certificate; null: the system's, or"
+        " those of the variable SSL_CERT_FILE.",
+    )
+
+
+def _as_header(name: str) -> str:
+    if name.lower() in _OURS:
+        raise ValueError("a header that rankstream sets itself")
+    return name.lower()
+
+
+_OURS: Final = frozenset({"host", "content-type", "content-length", "accept", "accept-encoding", "transfer-encoding"})
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$"), AfterValidator(_as_header)]
+HeaderValue = Annotated[str, Field(pattern=r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$")]
+
+
 class Backend(Section):
     """The section of a backend that may require an API key."""
 
+    url: Url | None = Field(default=None, description="Address of the server.")
     api_key: Secret = None
     api_key_file: Path | None = Field(default=None, description="File that holds the API key; null: see `api_key`.")
+    api_key_header: HeaderName | None = Field(
+        default=None, description="Header of the API key, such as api-key for Azure; null: the header of the kind."
+    )
+    headers: dict[HeaderName, HeaderValue] = Field(
+        default={}, description="Further headers of each request. `rankstream config` does not show their values."
+    )
+    header_files: dict[HeaderName, Path] = Field(
+        default={}, description="Further headers of each request, whose values are read from files."
+    )
     keep_alive: Seconds = Field(
         default=3.0,
         description="Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5).",
     )
+    tls: BackendTls = BackendTls()
 
     def key(self) -> str | None:
         """The API key, read from its file if one is configured. Raises OSError if the file can't be read."""
         return self.secret("api_key")
+
+    def all_headers(self) -> dict[str, str]:
+        """The further headers, those of files among them. Raises OSError if a file can't be read."""
+        return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
+
+
+def _not_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if wrong := sorted(body.keys() & _TEXTS):
+        raise ValueError(f"{', '.join(wrong)}: a field that rankstream sets itself")
+    return body
+
+
+_TEXTS: Final = frozenset(
+    {"documents", "input", "inputs", "messages", "passages", "query", "text_1", "text_2", "texts"}
+)
+
+
+class ModelServer(Backend):
+    """The section of a model behind a server, whose requests may need more than others of its kind."""
+
+    request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = Field(
+        default=None, description="Path of requests below `url`, such as /v1/rerank; null: the path of the kind."
+    )
+    query: dict[str, str] = Field(
+        default={}, description="Query parameters of each request, such as api-version. Their values are not shown."
+    )
+    body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(
+        default={}, description="Further fields of each request's body; an object is merged into one of the same name."
+    )
 
 
 def read_secret(path: Path) -> str:

@@ -30,7 +30,7 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
     """The search flow before backends that answer at once."""
     with (
         stub_backends() as stubs,
-        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant}}) as running,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant, "timeout": 20}}) as running,
     ):
         running.settings["embedder"] = {"kind": "openai", "url": stubs.embed, "timeout": 20}
         running.settings["limits"] = {"timeout": 60}

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,18 @@ class Flow:
             status: int = answer.status
             return status == 200
         return False
+
+    def unready(self) -> set[str]:
+        """The checks by which the health port says that it is not ready; none where it answers otherwise."""
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).close()
+        except urllib.error.HTTPError as answer:
+            with answer:
+                checks: dict[str, bool] = json.load(answer)["checks"]
+            return {name for name, holds in checks.items() if answer.status == 503 and not holds}
+        except OSError:
+            pass
+        return set()
 
     def wait_ready(self) -> Self:
         """Return once it has joined its group; fails with its log if it ends before."""

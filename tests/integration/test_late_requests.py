@@ -1,4 +1,4 @@
-"""Both flows when a request of a transaction comes late, on a real broker behind an interceptor."""
+"""Both flows when a request of a transaction comes late, or always fails, on a real broker behind an interceptor."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -94,3 +94,23 @@ def test_a_flow_that_is_fenced_says_by_what(deployment: Deployment) -> None:
     name = f"{deployment.settings['kafka']['group_id']}-same"
     assert f"another process with the transactional id {name} has started" in first.log.read_text()
     assert_each_once(deployment, deployment.output_records(21))
+
+
+@pytest.mark.parametrize(
+    ("api", "code"), [(Api.PRODUCE, 19), (Api.ADD_PARTITIONS_TO_TXN, 51), (Api.TXN_OFFSET_COMMIT, 15)]
+)
+def test_a_flow_whose_transactions_always_fail_is_not_ready(
+    deployment: Deployment, wire: tuple[Broker, Interceptor], api: Api, code: int
+) -> None:
+    """It lives, `/readyz` names the check alone, and once a transaction ends, it is ready and all is answered."""
+    deployment.settings["kafka"]["transaction_timeout"] = 3
+    flow = deployment.start()
+    wire[1].order(*(Order(Fate.ANSWERED, api, code=code) for _ in range(10_000)))
+    deployment.ask([{"query_id": "1", "text": "blue lantern"}])
+    wait_until(lambda: flow.unready() or flow.process.poll() is not None)
+    assert flow.process.poll() is None, flow.log.read_text()
+    assert flow.unready() == {"transactions"}
+    wire[1].order()
+    wait_until(flow.ready)
+    assert flow.terminate() == 0
+    assert_each_once(deployment, deployment.output_records(1))

@@ -12,7 +12,7 @@ import pytest
 
 from bench import random_bert
 from flows.cli.rank import PoolRanker
-from operators.clients.failures import OPENS_AFTER
+from operators.clients.admission import OPENS_AFTER
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.candidates import FRAME

@@ -10,7 +10,7 @@ from flows.assembly.clients import InProcess
 from flows.cli.check import Section, show
 from flows.cli.check.kafka import kafka
 from flows.cli.check.qdrant import qdrant
-from flows.cli.check.servers import clock, embedder, reranker
+from flows.cli.check.servers import chat, clock, embedder, reranker
 from flows.cli.output import Config, Json
 from flows.process import logs
 from schemas.settings import load
@@ -23,6 +23,7 @@ class Part(StrEnum):
     QDRANT = "qdrant"
     EMBEDDER = "embedder"
     RERANKER = "reranker"
+    CHAT = "chat"
     CLOCK = "clock"
 
 
@@ -31,6 +32,7 @@ SECTIONS: Final[Mapping[Part, Section]] = {
     Part.QDRANT: qdrant,
     Part.EMBEDDER: embedder,
     Part.RERANKER: reranker,
+    Part.CHAT: chat,
     Part.CLOCK: clock,
 }
 
@@ -42,7 +44,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check Kafka, Qdrant's collections, the embedder, the reranker and the clocks. Exit code 1 if there is an error.
+    """Check Kafka, Qdrant's collections, the models and the clocks. Exit code 1 if there is an error.
 
     Each line is ok, a warning or an error, and says what to do. Nothing is changed.
     """

@@ -1,23 +1,34 @@
-"""The findings of `rankstream check` about servers: one real call to embedder and reranker, and the clocks of all."""
+"""The findings of `rankstream check` about servers: one real call to each model, and the clocks of all."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
+from operators.clients.chat.completions import Unanswered
+from operators.clients.chat.parameters import Changes, RequestRefused
 from operators.clients.http.clock import Ahead, ahead
-from operators.clients.http.transport import http_transport
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
+from operators.clients.rerankers.listwise import FORM, Orderer, write_prompt
+from operators.clients.rerankers.orders import read_order
 from schemas.errors import BackendError, ConfigError, Reason
-from schemas.settings import Settings
+from schemas.settings import ChatSettings, Settings
+from schemas.settings.section import Backend as Section
+from schemas.texts import printable
 
 _TIMEOUT: Final = 10.0
 _TEXT: Final = "a question"
+_DOCUMENTS: Final = {"0": "an answer", "1": "something else"}
+_LONGEST: Final = 60.0
+"""Seconds that a chat model may think."""
+_QUOTED: Final = 300
 _FITTING: Final = "Correct qdrant.dimension, or the section {}."
 
 
@@ -35,9 +46,88 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     section = settings.rerank
     if section.kind in {"none", "late_interaction"}:
         yield Finding("ok", "reranker", f"{section.kind}: no server is needed")
+    elif section.kind == "chat":
+        yield Finding("ok", "reranker", "the chat model reranks (--part chat)")
     else:
         name = f"{section.kind} {section.model}".strip()
         yield _call("reranker", name, partial(_score, settings, in_process))
+
+
+def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+    """The findings about the chat model: it must put two texts in order, in the form that it is asked for."""
+    section = settings.chat
+    if section.kind == "none":
+        yield Finding("ok", "chat", "none is configured")
+        return
+    try:
+        yield from asyncio.run(_order(section, in_process))
+    except ConfigError as error:
+        yield Finding("error", "chat", str(error), "Correct the section chat.")
+    except BackendError as error:
+        yield Finding("error", "chat", *_unanswered(error))
+
+
+async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
+    model = clients.chat_model(section, in_process.metrics("check"))
+    assert model is not None
+    prompt = write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", ""))
+    started = time.monotonic()
+    try:
+        answer = await model.complete(Orderer.system, prompt, timeout=max(section.timeout, _LONGEST), form=FORM)
+    finally:
+        await model.aclose()
+    took = time.monotonic() - started
+    read_order(answer.text, len(_DOCUMENTS))
+    return list(_chat_findings(section, model.refused, answer.text, took))
+
+
+def _chat_findings(section: ChatSettings, refused: Changes, answer: str, took: float) -> Iterator[Finding]:
+    structured = section.structured != "none"
+    if structured and not answer.lstrip().startswith("{"):
+        yield Finding(
+            "warning",
+            "chat",
+            f"{section.model} answers a text, and no structured output by {section.structured}",
+            "Set chat.structured to a way that the server has, or to none.",
+        )
+    if unset := [name for name in refused if name in section.parameters]:
+        yield Finding(
+            "warning", "chat", f"{section.model} refuses {', '.join(unset)}", "Remove it from chat.parameters."
+        )
+    if took > section.timeout:
+        yield Finding(
+            "warning",
+            "chat",
+            f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s",
+            "Raise chat.timeout, or have the model think less by chat.parameters.",
+        )
+    changes = ", ".join(f"{name} as {instead}" if instead else f"no {name}" for name, instead in refused.items())
+    yield Finding(
+        "ok", "chat", f"{section.kind}, {section.model} answers" + (f"; it is sent {changes}" if changes else "")
+    )
+
+
+def _unanswered(error: BackendError) -> tuple[str, str]:
+    """The symptom and its remedy, in the words of the server where it has said something.
+
+    The request holds no text of a user, so that they may be quoted.
+    """
+    symptom = str(error).removeprefix("chat: ")
+    match error:
+        case Unanswered():
+            return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
+        case RequestRefused():
+            said = printable(" ".join(error.said.split()))[:_QUOTED]
+            return f"{symptom}: {said}", "Correct chat.model, chat.structured or chat.parameters."
+        case _ if error.reason is Reason.UNAUTHORIZED:
+            return symptom, "Correct chat.api_key."
+        case _ if error.status == HTTPStatus.NOT_FOUND:
+            return symptom, "Correct chat.url, which holds the API's version, such as /v1, or chat.model."
+        case _ if error.reason is Reason.BAD_RESPONSE and error.status is None:
+            return symptom, "Set chat.structured to json_schema or tool, or choose another model."
+        case _ if error.reason is Reason.TIMEOUT:
+            return symptom, "Have the model think less by chat.parameters, or choose a faster one."
+    return symptom, "Start the server, or correct chat.url and chat.model."
 
 
 Work = Callable[[], Coroutine[None, None, str | None]]
@@ -99,31 +189,32 @@ Compared = Ahead | BackendError | ConfigError | None
 
 def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about clocks: this machine's must agree with that of each server that is asked over HTTP."""
-    servers = {name: url for name, url in _servers(settings).items() if url is not None}
+    servers = _servers(settings)
     if not servers:
         yield Finding("ok", "clock", "not compared: no backend is asked over HTTP")
     for name, compared in asyncio.run(_compare(servers)).items():
         yield _clock_finding(f"clock {name}", compared)
 
 
-def _servers(settings: Settings) -> Mapping[str, str | None]:
+def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
     embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
-    return {
-        "qdrant": settings.qdrant.url,
-        "embedder": embedder.url if embedder.served else None,
-        "reranker": rerank.url if rerank.served else None,
-        "chat": chat.url if chat.kind != "none" else None,
+    of_sections = {
+        "qdrant": (settings.qdrant, True),
+        "embedder": (embedder, embedder.served),
+        "reranker": (rerank, rerank.served),
+        "chat": (chat, chat.kind != "none"),
     }
+    return {name: (each, each.url) for name, (each, used) in of_sections.items() if used and each.url is not None}
 
 
-async def _compare(servers: Mapping[str, str]) -> dict[str, Compared]:
-    async def one(name: str, url: str) -> Compared:
+async def _compare(servers: Mapping[str, tuple[Section, str]]) -> dict[str, Compared]:
+    async def one(name: str, section: Section, url: str) -> Compared:
         try:
-            return await ahead(name, url, http_transport(), _CLOCK_TIMEOUT)
+            return await ahead(name, url, clients.transport(name, section, url), _CLOCK_TIMEOUT)
         except (BackendError, ConfigError) as error:
             return error
 
-    found = await asyncio.gather(*(one(name, url) for name, url in servers.items()))
+    found = await asyncio.gather(*(one(name, *each) for name, each in servers.items()))
     return dict(zip(servers, found, strict=True))
 
 

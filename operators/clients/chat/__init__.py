@@ -2,16 +2,30 @@
 
 import json
 import re
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
 
-_TEMPLATE_TOKEN: Final = re.compile(r"[<\[]")
+_TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 
 
 class Completion(NamedTuple):
-    """A model's text; `truncated`: the limit of tokens ended it, not the model."""
+    """A model's answer, without its thoughts; `truncated`: the limit of tokens ended it, not the model."""
 
     text: str
     truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of an answer for models that are asked for structured output: a JSON object of `schema`.
+
+    `instruction` tells the model to write it. A model that is not asked for it writes a text.
+    """
+
+    name: str
+    instruction: str
+    schema: Mapping[str, Any]
 
 
 class ChatModel(Protocol):
@@ -22,8 +36,11 @@ class ChatModel(Protocol):
         """The model's name, as provenance reports it."""
         ...
 
-    async def complete(self, system: str, user: str, *, timeout: float) -> Completion:
-        """Return one completion within `timeout` seconds; raises BackendError."""
+    async def complete(self, system: str, user: str, *, timeout: float, form: Form | None = None) -> Completion:
+        """Return one completion within `timeout` seconds; raises BackendError.
+
+        `form`: the structured output that a server is asked for, if the model is to ask for it.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -35,8 +52,8 @@ def quote(text: str) -> str:
     """Write `text` as a JSON string that it can't end: one line, every character of it printable.
 
     Line separators, invisible characters and lone surrogates are escaped, as are quotes; letters of any script are not.
-    Neither `<` nor `[` stands in it, with which the tokens of chat templates begin: many servers take those for the
-    end of a message wherever they stand.
+    Neither `<`, `[` nor `◁` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
+    servers take those for the end of a message wherever they stand.
     """
     literal = _TEMPLATE_TOKEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
     if literal.isprintable():

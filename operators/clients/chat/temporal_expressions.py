@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from operators.clients.chat import ChatModel, quote
+from operators.clients.chat import ChatModel, Form, quote
 from operators.ranking.run import TemporalExpression
 from schemas.errors import BackendBadResponse
 
@@ -23,6 +23,19 @@ middle of that time lies, an integer from 0 to {MAX_DAYS}. T is by how many days
 {MAX_TOLERANCE}. For example, yesterday is {{"days": 1, "tolerance": 1}}, last week {{"days": 7, "tolerance": 3}}, \
 last month {{"days": 30, "tolerance": 7}}.
 Answer null if the query names no time, or only a time to come."""
+
+_NULLABLE: Final = {"type": ["integer", "null"]}
+
+FORM: Final = Form(
+    "temporal_expression",
+    'Write null as {"days": null, "tolerance": null}.',
+    {
+        "type": "object",
+        "properties": {"days": _NULLABLE, "tolerance": _NULLABLE},
+        "required": ["days", "tolerance"],
+        "additionalProperties": False,
+    },
+)
 
 _STARTS: Final = re.compile(r"[{}]|\bnull\b")
 _JSON: Final = json.JSONDecoder()
@@ -58,7 +71,7 @@ class ChatTemporalExtractor:
     async def temporal_expression(self, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
         today = datetime.fromtimestamp(now, UTC)
         user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
-        return read_temporal_expression((await self._chat.complete(SYSTEM, user, timeout=timeout)).text)
+        return read_temporal_expression((await self._chat.complete(SYSTEM, user, timeout=timeout, form=FORM)).text)
 
     async def aclose(self) -> None:
         await self._chat.aclose()
@@ -67,8 +80,9 @@ class ChatTemporalExtractor:
 def read_temporal_expression(answer: str) -> TemporalExpression | None:
     """Read the first JSON object or `null` in a chat model's answer, with any text around it.
 
-    Raises BackendBadResponse if there is neither, or if the object's `days` isn't an integer (2.0 is one) of 0 to
-    36,500, or its `tolerance` one of 1 to 3,650, or if the answer is over 20,000 characters.
+    An object whose `days` and `tolerance` are null is a null. Raises BackendBadResponse if there is neither, or if the
+    object's `days` isn't an integer (2.0 is one) of 0 to 36,500, or its `tolerance` one of 1 to 3,650, or if the answer
+    is over 20,000 characters.
     """
     if len(answer) > MAX_ANSWER:
         raise BackendBadResponse("temporal expression: the answer is too long")
@@ -77,6 +91,8 @@ def read_temporal_expression(answer: str) -> TemporalExpression | None:
         if start[0] == "{":
             found = _object(answer, start.start())
             if found is not None:
+                if found.get("days", 0) is None and found.get("tolerance", 0) is None:
+                    return None
                 days = _integer(found.get("days"), 0, MAX_DAYS)
                 return TemporalExpression(days, _integer(found.get("tolerance"), 1, MAX_TOLERANCE))
             open_braces += 1

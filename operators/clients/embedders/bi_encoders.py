@@ -15,6 +15,7 @@ import numpy as np
 from operators.clients.embedders import Purpose
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index
+from operators.clients.http.transport import CONTROL, Control
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendBadResponse
 
@@ -90,14 +91,17 @@ class BiEncoder:
     async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         async def request(batch: Sequence[str]) -> list[Embedding]:
             read = partial(self._read, len(batch))
-            body = self._body(batch, purpose)
-            return await self.backend.ask(self.api.path, body, read, timeout=timeout, repeatable=True)
+            body, control = self._body(batch, purpose), self._control(purpose)
+            return await self.backend.ask(self.api.path, body, read, timeout=timeout, repeatable=True, control=control)
 
         answers = await in_batches(texts, self.max_batch, request)
         return [embedding for answer in answers for embedding in answer]
 
     async def aclose(self) -> None:
         await self.backend.aclose()
+
+    def _control(self, purpose: Purpose) -> Control:
+        return Control(self.api.path, self._body([CONTROL], purpose), partial(self._read, 1))
 
     def _body(self, batch: Sequence[str], purpose: Purpose) -> dict[str, Any]:
         fields = dict(self.purposes.get(purpose, {}))
@@ -143,9 +147,10 @@ async def in_batches(
 
 
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
-    """Read each row as a vector and bring it to unit length; of zeros alone, as of a text without a token, it stays.
+    """Read each row as a vector and bring it to unit length.
 
     Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`.
+    Zeros alone are refused, too: servers answer these for a text that they cannot digest.
     """
     if not rows:
         return []
@@ -163,7 +168,9 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
         raise BackendBadResponse(f"{backend}: a vector holds a number that is not finite")
     # Scaled by the largest first: squares of very large or very small numbers leave the range of a double.
     peaks = np.abs(matrix).max(axis=-1, keepdims=True)
-    matrix /= np.where(peaks, peaks, 1.0)
-    matrix /= np.maximum(np.linalg.norm(matrix, axis=-1, keepdims=True), 1.0)
+    if not peaks.all():
+        raise BackendBadResponse(f"{backend}: a vector of zeros")
+    matrix /= peaks
+    matrix /= np.linalg.norm(matrix, axis=-1, keepdims=True)
     # A copy each: a view kept in a cache would keep the whole batch.
     return [Embedding(row.astype(np.float32)) for row in matrix]

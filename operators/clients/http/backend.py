@@ -3,10 +3,13 @@
 Every request:
 - ends within its time-out, counted over all tries and the pauses between them;
 - is one try where the endpoint repeats a read because its connection was only old;
-- is tried again after any other broken or refused connection and the statuses 429, 502, 503 and 504, TRIES tries in
-  all at most, while time, the retry budget and the breaker (`operators.clients.failures`) allow it; after nothing else;
+- waits for its turn while the breaker's window (`operators.clients.admission`) is full;
+- is tried again after any other broken or refused connection and the statuses 502, 503 and 504, TRIES tries in all at
+  most, while time, the retry budget and the breaker allow it; after 429 as long as time and the breaker allow it, for
+  the window lowers the load; after nothing else;
 - pauses between tries by full jitter (tries that failed together don't come back together): a random part of 50 ms, and
-  of twice as much after each further failure, at most 1 s; a pause that would end after the deadline isn't begun;
+  of twice as much after each further failure, at most 1 s; no less than the server's `Retry-After`; a pause that would
+  end after the deadline isn't begun;
 - is BackendUnavailable at once, and not sent, while the breaker is open;
 - raises the error of the last try made, or of `read`. An answer that `read` refuses isn't asked for again.
 
@@ -21,20 +24,28 @@ The breaker counts, try by try:
 - not at all: a cancellation before the deadline; shorter calls, for a short deadline says nothing of the backend; a
   defect in `read`.
 
+A request may come with a control request. After a doubtful failure (`operators.clients.failures`) that is sent, once
+for all requests that fail meanwhile: if it is answered, the failure counts as a success, and the error `serves_others`.
+An open breaker is probed with the last control request, at first after its rest, then at intervals that double up to
+LONGEST_INTERVAL: an idle backend that is well again is found before the next request.
+
 Counted tries and refusals are logged. Every try is counted in the metrics, unless it is cancelled.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
-from operators.clients.failures import Breaker, OutageLog, Permit, RetryBudget, at_deadline, refuses
-from operators.clients.http.transport import Endpoint
+from operators.clients.admission import REST, Breaker, Permit, RetryBudget
+from operators.clients.failures import OutageLog, at_deadline, doubtful, refused_by_status, refuses
+from operators.clients.http.transport import Control, Endpoint
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, Reason
@@ -49,6 +60,11 @@ LATEST_ANSWERS: Final = 16
 
 SILENCE: Final = 10.0
 """Multiple of the slowest answer's time: after as long without an answer any time-out is a failure."""
+
+LONGEST_INTERVAL: Final = 5.0
+"""Most seconds between two probes of a backend whose breaker is open."""
+
+_CONTROL_TIMEOUT: Final = 2.0
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
@@ -80,10 +96,12 @@ class Backend(Protocol):
         timeout: float,
         method: str = "POST",
         repeatable: bool = False,
+        control: Control | None = None,
     ) -> Result:
         """Send `body` and return what `read` makes of the parsed answer, all within `timeout` seconds.
 
         `repeatable`: the request only reads, so it may be sent again on a new connection when an old one breaks.
+        `control` tells a request that the backend cannot digest from a backend that fails.
         `read` raises BackendError for an answer that breaks the protocol. Raises BackendError.
         """
         ...
@@ -132,6 +150,10 @@ class _Resilient:
         self._metrics = metrics
         self._budget = RetryBudget()
         self._breaker = Breaker()
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._control: Control | None = None
+        self._controlling: asyncio.Task[bool] | None = None
+        self._probing: asyncio.Task[None] | None = None
         fields = {"backend": endpoint.name, "address": endpoint.address}
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
@@ -151,12 +173,16 @@ class _Resilient:
         timeout: float,
         method: str = "POST",
         repeatable: bool = False,
+        control: Control | None = None,
     ) -> Result:
         deadline = self._clock() + timeout
         if timeout <= 0:
             raise BackendTimeout(f"{self.name}: no time left")
         content = orjson.Fragment(self.endpoint.encode(body)) if body is not None else None
-        permit = self._breaker.admit(self._clock())
+        self._control = control or self._control
+        permit = await self._admit(deadline)
+        if permit is None and self._breaker.closed:
+            raise BackendTimeout(f"{self.name}: not asked, it was busy until the deadline")
         if permit is None:
             raise BackendUnavailable(f"{self.name}: not asked, its breaker is open")
         answered = False
@@ -172,25 +198,71 @@ class _Resilient:
             while permit is not None:
                 left = deadline - self._clock()
                 try:
-                    return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
-                except BackendUnavailable as error:
-                    if answered:
-                        raise
-                    failure = error
-                failures += 1
-                pause = self._pause(failure, failures, deadline)
-                if pause is None:
-                    break
-                await asyncio.sleep(pause)
-                now = self._clock()
-                permit = self._breaker.admit(now) if now < deadline else None
+                    try:
+                        return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
+                    except BackendError as error:
+                        if doubtful(error) or (control is not None and control.refusals and refused_by_status(error)):
+                            await self._settle(permit, error, control, path, reads=repeatable)
+                        if answered or not isinstance(error, BackendUnavailable):
+                            raise
+                        failure = error
+                    failures += 1
+                    pause = self._pause(failure, failures, deadline)
+                    if pause is None:
+                        break
+                    if failure.status == HTTPStatus.TOO_MANY_REQUESTS:
+                        # It keeps its room: otherwise others would take it, for the same answer.
+                        await asyncio.sleep(pause)
+                finally:
+                    self._end(permit)
+                if failure.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    await asyncio.sleep(pause)
+                permit = await self._admit(deadline)
         finally:
             self._budget.end()
         # Raised out here, where nothing is chained to it.
         raise failure
 
     async def aclose(self) -> None:
+        for task in (self._controlling, self._probing):
+            if task is not None:
+                task.cancel()
         await self.endpoint.aclose()
+
+    async def _admit(self, deadline: float) -> Permit | None:
+        """Wait for the turn of a call; None if the breaker is open, or at the deadline."""
+        breaker = self._breaker
+        while (now := self._clock()) < deadline and not breaker.rests(now):
+            if breaker.room > 0:
+                return breaker.begin()
+            patience = deadline - now
+            if not breaker.closed:
+                # A backend in order answers the call before by then, and nobody waits longer for one that isn't.
+                patience = min(patience, max(REST, 2 * max(self._answered_in, default=0.0)))
+            turn = asyncio.get_running_loop().create_future()
+            self._turns.append(turn)
+            try:
+                await asyncio.wait_for(turn, patience)
+            except TimeoutError:
+                break
+            except asyncio.CancelledError:
+                # It may have been given a turn, which the next one takes.
+                self._give_turns()
+                raise
+        return None
+
+    def _end(self, permit: Permit) -> None:
+        self._breaker.end(permit)
+        self._give_turns()
+
+    def _give_turns(self) -> None:
+        """Wake the requests that wait: as many as there is room for, or all of them for their refusal."""
+        room = math.inf if self._breaker.rests(self._clock()) else self._breaker.room
+        while self._turns and room > 0:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                room -= 1
 
     async def _try(
         self,
@@ -221,11 +293,8 @@ class _Resilient:
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
-            self._log.failed(error, path, reads=repeatable)
-            if refuses(error) or error.reason in _OTHERS_ARE_WELL:
-                self._breaker.succeed(permit)
-            else:
-                self._breaker.fail(permit, self._clock())
+            if not doubtful(error):
+                self._report(permit, error, path, reads=repeatable)
             raise
         else:
             self._metrics.answered(took)
@@ -234,8 +303,72 @@ class _Resilient:
             self._breaker.succeed(permit)
             self._log.succeeded(path, reads=repeatable)
             return value
-        finally:
-            self._breaker.give_back(permit)
+
+    def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
+        """Report a failure to breaker and log."""
+        self._log.failed(error, path, reads=reads)
+        if refuses(error) or refused_by_status(error) or error.reason in _OTHERS_ARE_WELL:
+            self._breaker.succeed(permit)
+        elif error.status == HTTPStatus.TOO_MANY_REQUESTS:
+            self._breaker.throttle(permit, self._clock(), error.retry_after)
+        else:
+            self._breaker.fail(permit, self._clock(), error.retry_after)
+        self._probe()
+
+    async def _settle(
+        self, permit: Permit, error: BackendError, control: Control | None, path: str, *, reads: bool
+    ) -> None:
+        """Find out by the control request whose fault a failure is; a doubtful one is reported then."""
+        if control is None:
+            self._report(permit, error, path, reads=reads)
+            return
+        if self._controlling is None or self._controlling.done():
+            self._controlling = asyncio.create_task(self._answers(control))
+
+        def report(controlling: asyncio.Task[bool]) -> None:
+            if not controlling.cancelled():
+                error.serves_others = controlling.result()
+                if doubtful(error):
+                    self._report(permit, error, path, reads=reads)
+
+        # The call is judged, though its caller may have stopped waiting.
+        self._controlling.add_done_callback(report)
+        await asyncio.shield(self._controlling)
+
+    async def _answers(self, control: Control) -> bool:
+        """True if the backend answers the control request."""
+        started = self._clock()
+        try:
+            control.read(await self.endpoint.call("POST", control.path, control.body, timeout=_CONTROL_TIMEOUT))
+        except BackendError as error:
+            self._metrics.failed(error.reason)
+            return False
+        self._metrics.answered(self._clock() - started)
+        return True
+
+    def _probe(self) -> None:
+        """Begin to probe a backend whose breaker has opened, where a control request is known."""
+        if self._breaker.closed or self._control is None:
+            return
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._until_closed(self._control))
+
+    async def _until_closed(self, control: Control) -> None:
+        interval = REST
+        while not self._breaker.closed:
+            await asyncio.sleep(interval)
+            if self._breaker.closed or self._breaker.rests(self._clock()) or self._breaker.room <= 0:
+                continue
+            interval = min(2 * interval, LONGEST_INTERVAL)
+            permit = self._breaker.begin()
+            try:
+                if await self._answers(control):
+                    self._breaker.succeed(permit)
+                    self._log.succeeded(control.path)
+                else:
+                    self._breaker.fail(permit, self._clock())
+            finally:
+                self._end(permit)
 
     def _fail_late(self, permit: Permit, given: float) -> bool:
         """Report a time-out to the breaker, if it is the backend's fault; return True if it is."""
@@ -244,13 +377,15 @@ class _Resilient:
         at_fault = given >= slowest or now - self._answered_at > SILENCE * slowest
         if at_fault:
             self._breaker.fail(permit, now)
+            self._probe()
         return at_fault
 
     def _pause(self, failure: BackendUnavailable, failures: int, deadline: float) -> float | None:
         """The seconds to wait before the next try; None if there is to be none."""
-        if failures == TRIES or failure.status not in _RETRIED or not self._breaker.closed:
+        throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS
+        if failure.status not in _RETRIED or not self._breaker.closed or (failures == TRIES and not throttled):
             return None
-        pause = self._jitter(longest_pause(failures))
-        if self._clock() + pause >= deadline or not self._budget.take():
+        pause = max(self._jitter(longest_pause(failures)), failure.retry_after)
+        if self._clock() + pause >= deadline or not (throttled or self._budget.take()):
             return None
         return pause

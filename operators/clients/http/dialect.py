@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+import orjson
+
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.fields import MAX_FLOAT32
 
@@ -42,6 +44,25 @@ class Dialect:
 
 
 PLAIN: Final = Dialect()
+
+_QUOTED: Final = 300
+
+
+def of_model(name: str, status: int, body: bytes) -> BackendError:
+    """The error of a model server, with its explanation: a member `error`, `message` or `detail`, or a plain text."""
+    error = by_status(name, status)
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        said = body.decode("utf-8", "replace")
+    while isinstance(said, dict):
+        said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), "")
+    error.quoted = " ".join(str(said).split())[:_QUOTED]
+    return error
+
+
+MODEL: Final = Dialect(read=4096, error=of_model)
+"""The dialect of embedders, rerankers and chat models."""
 
 
 def fit_float32(numbers: Collection[float]) -> bool:

@@ -24,9 +24,14 @@ import errno
 import os
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
+from urllib.request import getproxies_environment, proxy_bypass
 
 import httpx
 import orjson
@@ -40,27 +45,76 @@ MIB = 1024 * 1024
 
 T = TypeVar("T")
 
+_USER_AGENT: Final = f"rankstream/{version('rankstream')}"
+
 _KINDS = 256
 """Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
 
 def http_transport(
-    *, max_connections: int = 64, keep_alive: float = 3.0, verify: ssl.SSLContext | bool = True
+    *,
+    max_connections: int = 64,
+    keep_alive: float = 3.0,
+    verify: ssl.SSLContext | bool = True,
+    proxy: str | None = None,
 ) -> httpx.AsyncBaseTransport:
     """A pooled transport to servers, opened at its first request on the loop that makes it.
 
-    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again.
+    `max_connections` of 0: no bound. A connection that was idle for `keep_alive` seconds isn't used again. Requests go
+    through `proxy`, if one is given.
     """
-    return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+    if proxy is None:
+        return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+    limits = httpx.Limits(max_connections=max_connections or None, keepalive_expiry=keep_alive)
+    return _Proxied(verify=verify, limits=limits, proxy=proxy)
+
+
+class _Proxied(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # The pool frames its requests itself; h11 wants it said.
+        request.headers["content-length"] = str(len(request.content))
+        return await super().handle_async_request(request)
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+
+    A server of this machine is called without one.
+    """
+    address = httpx.URL(url)
+    proxies = getproxies_environment()
+    if address.host in _LOOPBACK or proxy_bypass(address.netloc.decode("ascii"), proxies):
+        return None
+    return proxies.get(address.scheme) or proxies.get("all") or None
+
+
+CONTROL: Final = "water"
+"""A text that every model reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A small request that a backend in order answers: the path, the body, and the reading of the answer.
+
+    `refusals`: it is sent after a refusal, too, and tells whether the backend refuses everything.
+    """
+
+    path: str
+    body: object
+    read: Callable[[Any], object]
+    refusals: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
-    Raises ConfigError for a URL or a header that no request could carry.
+    `path` stands for the path of every request, `query` is the URL's query, and `body` has further fields of
+    every request's body. Raises ConfigError for a URL or a header that no request could carry.
     """
 
     name: str
@@ -69,6 +123,9 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_body: int = 8 * MIB
     dialect: Dialect = PLAIN
+    path: str | None = None
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Mapping[str, Any] = field(default_factory=dict)
     _kinds: dict[tuple[str, str, bool], tuple[httpx.URL, httpx.Headers]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -100,6 +157,7 @@ class Endpoint:
         timeout: float,
         method: str = "POST",
         repeatable: bool = False,
+        control: Control | None = None,  # noqa: ARG002  for layers that retry
     ) -> T:
         """Call once and return what `read` makes of the parsed answer. Raises BackendError."""
         return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
@@ -146,8 +204,15 @@ class Endpoint:
     def _request(self, method: str, path: str, body: object) -> httpx.Request:
         kind = method, path, body is not None
         if (known := self._kinds.get(kind)) is None:
-            url = httpx.URL(self.base_url.rstrip("/") + path)
-            headers = {"host": url.netloc.decode("ascii"), "accept": "application/json", "accept-encoding": "identity"}
+            url = httpx.URL(self.base_url.rstrip("/") + (self.path or path))
+            if self.query:
+                url = url.copy_merge_params(self.query)
+            headers = {
+                "host": url.netloc.decode("ascii"),
+                "user-agent": _USER_AGENT,
+                "accept": "application/json",
+                "accept-encoding": "identity",
+            }
             typed = {} if body is None else {"content-type": "application/json"}
             known = url, httpx.Headers({**headers, **self.headers, **typed})
             if len(self._kinds) < _KINDS:
@@ -159,7 +224,9 @@ class Endpoint:
         return request
 
     def encode(self, body: object) -> bytes:
-        """A body as JSON, arrays included. Raises BackendBadResponse."""
+        """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
+        if self.body and isinstance(body, dict):
+            body = _merged(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -183,7 +250,9 @@ class Endpoint:
         response = await self.transport.handle_async_request(request)
         try:
             if not httpx.codes.is_success(response.status_code):
-                raise self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+                error = self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+                error.retry_after = _retry_after(response.headers)
+                raise error
             return await self._read_body(response)
         finally:
             await response.aclose()
@@ -224,6 +293,27 @@ def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     return response.stream
 
 
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both objects as one; `over` decides where both have a value that is no object."""
+    merged = dict(under)
+    for name, value in over.items():
+        beneath = merged.get(name)
+        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    """The seconds of a header `Retry-After`, which is a number of seconds or a date; 0 without one."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdecimal():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    return max(0.0, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - time.time())
+
+
 def _is_base_url(text: str) -> bool:
     try:
         url = httpx.URL(text)
@@ -240,6 +330,8 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UN
 def cause_of(error: Exception) -> str:
     """The cause of an httpx.TransportError or OSError in words for operators, without what the error quotes."""
     cause = error.__cause__ or error
+    if isinstance(error, httpx.ProxyError):
+        return "the proxy refused the connection"
     if isinstance(cause, socket.gaierror):
         return "name not found"
     if isinstance(cause, ssl.SSLCertVerificationError):

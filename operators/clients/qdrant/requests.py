@@ -1,6 +1,6 @@
 """Requests within the limits that the strict mode of a collection sets: batches of searches, points and changes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -54,17 +54,26 @@ def chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjs
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New vectors and payload fields of one point; a vector that is None is removed."""
+    """New vectors and payload fields of one point; a vector that is None is removed.
+
+    A point that does not meet all of `conditions` stays as it is. The payload must not change what they are about.
+    """
 
     id: str
     vectors: Mapping[str, Any]
     payload: Mapping[str, Any]
+    conditions: Sequence[Mapping[str, Any]] = ()
 
     def operations(self) -> Iterator[Mapping[str, Any]]:
         """The change as Qdrant's operations, the payload last."""
         given = {name: vector for name, vector in self.vectors.items() if vector is not None}
+        chosen: dict[str, Any] = {"points": [self.id]}
+        condition: dict[str, Any] = {}
+        if self.conditions:
+            where = {"must": [{"has_id": [self.id]}, *self.conditions]}
+            chosen, condition = {"filter": where}, {"update_filter": where}
         if given:
-            yield {"update_vectors": {"points": [{"id": self.id, "vector": given}]}}
+            yield {"update_vectors": {"points": [{"id": self.id, "vector": given}], **condition}}
         if gone := sorted(self.vectors.keys() - given.keys()):
-            yield {"delete_vectors": {"points": [self.id], "vector": gone}}
-        yield {"set_payload": {"points": [self.id], "payload": self.payload}}
+            yield {"delete_vectors": {**chosen, "vector": gone}}
+        yield {"set_payload": {**chosen, "payload": self.payload}}

@@ -206,11 +206,14 @@ async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOp
 async def read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
     """New vectors of points; those that it doesn't name stay."""
     points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
-    return [UpdateOperation.update_vectors(points)]
+    return [UpdateOperation.update_vectors(points, read_filter(body.get("update_filter")))]
 
 
 async def read_no_vectors(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
-    """Vectors to remove from points."""
+    """Vectors to remove from points, by a filter or by their ids."""
+    condition = read_filter(body.get("filter"))
+    if condition is not None:
+        return [UpdateOperation.delete_vectors_by_filter(condition, body["vector"])]
     return [UpdateOperation.delete_vectors([read_id(each) for each in body["points"]], body["vector"])]
 
 

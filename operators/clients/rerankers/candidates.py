@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.backend_answers import PartialScores, Scores
+from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
 from operators.runtime.batching.policy import Waiting
 from schemas.errors import BackendError
 
@@ -85,9 +85,11 @@ class Candidates:
     def combine(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
         """All scores of the query's documents: those of its parts, and those known before."""
         scores = dict(query.known)
+        refused: frozenset[str] = frozenset()
         for outcome in outcomes:
             scores.update(outcome)
-        return scores
+            refused |= refused_of(outcome)
+        return SomeScores(scores, refused) if refused else scores
 
     def partial(
         self, query: RerankRequest, units: int, outcomes: Sequence[Scores], lost: BackendError
@@ -95,7 +97,7 @@ class Candidates:
         """The scores up to the first document that was not read; None if there are none at all."""
         scores = self.combine(query, outcomes)
         unread = next(islice(query.documents, units, None))
-        return PartialScores(scores, unread, lost) if scores else None
+        return PartialScores(scores, unread, lost, refused_of(scores)) if scores else None
 
     def _apart(self, request: RerankRequest) -> str:
         return request.namespace if self.capacity.apart == "namespace" else request.collection

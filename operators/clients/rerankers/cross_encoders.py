@@ -15,14 +15,15 @@ An answer is read whole or not at all: one wrong entry and nothing of it is used
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from operators.clients.failures import bisect
+from operators.clients.failures import bisect, refuses
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
+from operators.clients.http.transport import CONTROL, Control
 from operators.clients.rerankers import Capacity, RerankRequest
-from operators.query.backend_answers import Scores
+from operators.query.backend_answers import Scores, SomeScores
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.fields import MAX_FLOAT32
 
@@ -175,8 +176,9 @@ class HttpReranker:
     """A Reranker that posts all texts of a call to one backend and reads a relevance for each from its answer.
 
     A call has at most `documents` texts and `chars` code points; 0 `chars` is no bound. One of pairs never mixes two
-    namespaces' documents unless the backend is `trusted`. If it is refused, say for a pair longer than the model's
-    context, its queries are asked apart. An `instruction` is a field of each call, where the API has one for it.
+    namespaces' documents unless the backend is `trusted`. If a call is refused, say for a pair longer than the model's
+    context, its documents are asked apart; one that is refused alone has no score. An `instruction` is a field of each
+    call, where the API has one for it.
     """
 
     reads: Final = "text"
@@ -201,12 +203,33 @@ class HttpReranker:
         self._backend = backend
         self._templates = templates
         self._instruction = instruction
+        small = self._call([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
+        self._control = Control(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
-        if not self.api.pairs:
-            return await self._ask(requests, timeout)
         deadline = time.monotonic() + timeout
-        return await bisect(requests, lambda some: self._ask(some, deadline - time.monotonic()))
+        try:
+            return await self._ask(requests, timeout)
+        except BackendError as error:
+            if not refuses(error):
+                raise
+            whole = error
+        documents = [(request, id_) for request in requests for id_ in request.documents]
+
+        async def ask(some: Sequence[tuple[RerankRequest, str]]) -> list[float | None]:
+            if len(some) == len(documents):
+                raise whole
+            ids: dict[int, tuple[RerankRequest, list[str]]] = {}
+            for request, id_ in some:
+                ids.setdefault(id(request), (request, []))[1].append(id_)
+            parts = [replace(of, documents={id_: of.documents[id_] for id_ in those}) for of, those in ids.values()]
+            found = await self._ask(parts, deadline - time.monotonic())
+            return [scores.get(id_) for part, scores in zip(parts, found, strict=True) for id_ in part.documents]
+
+        if len(documents) == 1:
+            return [SomeScores({}, frozenset(requests[0].documents))]
+        answers = iter(await bisect(documents, ask))
+        return [_outcome({id_: next(answers) for id_ in request.documents}) for request in requests]
 
     async def aclose(self) -> None:
         await self._backend.aclose()
@@ -218,7 +241,10 @@ class HttpReranker:
         def read(answer: Any) -> list[Scores]:
             return _by_request(requests, read_scores(self.api, answer, count, backend=self._backend.name))
 
-        return await self._backend.ask(self.api.path, self._call(requests), read, timeout=timeout, repeatable=True)
+        body = self._call(requests)
+        return await self._backend.ask(
+            self.api.path, body, read, timeout=timeout, repeatable=True, control=self._control
+        )
 
     def _call(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
         queries = [request.query for request in requests for _ in request.documents]
@@ -278,6 +304,15 @@ def _relevance(score: object, *, backend: str) -> float:
         if abs(number) <= MAX_FLOAT32:
             return number
     raise BackendBadResponse(f"{backend}: a score that is not a finite number of 32 bits")
+
+
+def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | BackendError:
+    """The scores of a query's documents, each asked apart; an error that is no refusal is all the query's."""
+    errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
+    if failed := next((error for error in errors.values() if not refuses(error)), None):
+        return failed
+    scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
+    return SomeScores(scores, frozenset(errors)) if errors else scores
 
 
 def _by_request(requests: Sequence[RerankRequest], found: Mapping[int, float]) -> list[Scores]:

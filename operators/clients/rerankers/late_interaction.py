@@ -233,7 +233,7 @@ class LateInteraction:
                 f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
             )
         try:
-            vectors = await self._on_the_fly.of(others.values(), timeout=deadline - time.monotonic())
+            vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         except BackendError as error:
             return error
         # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.

@@ -6,6 +6,7 @@ Rules
   embedded waits for one such batch at most.
 - The texts of one query are computed before those of the next, so that some queries have all their vectors in time.
 - A batch that has begun is finished and cached, even if the query that wanted it has run out of time.
+- Each namespace has its own entries, so that nobody can time which texts another one has.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from operators.caching.bounded import BoundedCache
 from operators.clients.embedders import Embedder
 from operators.clients.http.transport import MIB
-from operators.clients.model_caches import digest
+from operators.clients.model_caches import digests
 from schemas.errors import BackendBadResponse, BackendTimeout
 
 DECIMALS: Final = 4
@@ -48,22 +49,23 @@ class TokenVectors:
         self._lock = asyncio.Lock()
         self._batch: asyncio.Task[dict[str, Halves]] | None = None
 
-    async def of(self, texts: Iterable[str], *, timeout: float) -> dict[str, Halves]:
-        """Each text's token vectors, all within `timeout` seconds; vectors computed by then are cached in any case.
+    async def of(self, namespace: str, texts: Iterable[str], *, timeout: float) -> dict[str, Halves]:
+        """The token vectors of each of a namespace's texts, all within `timeout` seconds.
 
-        A text without tokens has none. Raises BackendError, BackendBadResponse if the embedder gives no token vectors.
+        Vectors computed by then are cached in any case. A text without tokens has none. Raises BackendError,
+        BackendBadResponse if the embedder gives no token vectors.
         """
         deadline = time.monotonic() + timeout
         wanted = list(dict.fromkeys(texts))
-        found = self._known(wanted)
+        found = self._known(namespace, wanted)
         if len(found) == len(wanted):
             return found
         try:
             async with asyncio.timeout(timeout), self._lock:
-                while missing := await self._missing(wanted, found):
+                while missing := await self._missing(namespace, wanted, found):
                     if time.monotonic() >= deadline:
                         raise TimeoutError
-                    self._batch = asyncio.create_task(self._compute(missing[:TEXTS_A_CALL]))
+                    self._batch = asyncio.create_task(self._compute(namespace, missing[:TEXTS_A_CALL]))
                     found |= await asyncio.shield(self._batch)
         except TimeoutError:
             raise BackendTimeout("late interaction: not all documents have token vectors in time") from None
@@ -75,14 +77,14 @@ class TokenVectors:
             self._batch.cancel()
             await asyncio.wait([self._batch])
 
-    async def _missing(self, wanted: Sequence[str], found: dict[str, Halves]) -> list[str]:
+    async def _missing(self, namespace: str, wanted: Sequence[str], found: dict[str, Halves]) -> list[str]:
         """The texts left to compute, once no batch is under way; `found` gets the vectors that others had computed."""
         if self._batch is not None and not self._batch.done():
             await asyncio.wait([self._batch])
-        found |= self._known([text for text in wanted if text not in found])
+        found |= self._known(namespace, [text for text in wanted if text not in found])
         return [text for text in wanted if text not in found]
 
-    async def _compute(self, texts: Sequence[str]) -> dict[str, Halves]:
+    async def _compute(self, namespace: str, texts: Sequence[str]) -> dict[str, Halves]:
         found = {}
         for text, embedding in zip(
             texts, await self._embedder.embed(texts, purpose="document", timeout=_LONGEST), strict=True
@@ -90,11 +92,11 @@ class TokenVectors:
             if embedding.tokens is None:
                 raise BackendBadResponse("late interaction: the embedder gives no token vectors")
             found[text] = to_float16(embedding.tokens)
-            self._cache.put(digest(text), found[text])
+            self._cache.put(digests(namespace, text), found[text])
         return found
 
-    def _known(self, texts: Sequence[str]) -> dict[str, Halves]:
-        cached = ((text, self._cache.get(digest(text))) for text in texts)
+    def _known(self, namespace: str, texts: Sequence[str]) -> dict[str, Halves]:
+        cached = ((text, self._cache.get(digests(namespace, text))) for text in texts)
         return {text: vectors for text, vectors in cached if vectors is not None}
 
 

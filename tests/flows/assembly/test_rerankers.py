@@ -13,8 +13,8 @@ from aiohttp import web
 from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.rerankers import picking, reranking
+from operators.clients.admission import OPENS_AFTER
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
-from operators.clients.failures import OPENS_AFTER
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import Capacity, Reranker, RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
@@ -277,5 +277,6 @@ def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
             return [picked, anchored]
 
     refused = asyncio.run(scenario())
-    assert calls == OPENS_AFTER
+    # Each failure has a control request.
+    assert calls == 2 * OPENS_AFTER
     assert [str(error) for error in refused] == ["chat: not asked, its breaker is open"] * 2

@@ -235,6 +235,23 @@ def test_failures_last_until_a_transaction_is_committed() -> None:
     assert 0 < first < second
 
 
+def test_failures_end_with_the_partitions_whose_records_failed() -> None:
+    """Where nothing is left to commit, nothing fails: a replica without partitions does not stay unready."""
+    ledger, answers = read(1)
+
+    def lose(_: object) -> BaseException:
+        ledger.revoke([PARTITION])
+        return RetriableDelivery("away")
+
+    producer = ScriptedProducer(lose)
+    with delivering(producer, ledger) as (delivery, failures):
+        delivery.put(answers)
+        until(lambda: producer.tries == 1 and delivery.failing_for() == 0)
+        delivery.flush(WITHIN)
+        assert delivery.failing_for() == 0
+    assert failures == []
+
+
 def test_the_dataflow_hands_its_records_over() -> None:
     """The Bytewax sink puts every record of every batch, in order."""
     ledger, answers = read(5)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -98,6 +99,20 @@ class Beside(httpx.AsyncBaseTransport):
         return answer
 
 
+class Holding(httpx.AsyncBaseTransport):
+    """Gives requests that write contexts to `hold`, and passes on all others."""
+
+    def __init__(self, engine: Engine, hold: Callable[[httpx.Request], Awaitable[None]]) -> None:
+        self.inner = EngineTransport(engine)
+        self.hold = hold
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass the request on, unless it is held."""
+        if writing_contexts(request):
+            await self.hold(request)
+        return await self.inner.handle_async_request(request)
+
+
 @dataclass(frozen=True)
 class Index:
     """One collection, and indexers that write to it."""
@@ -131,6 +146,23 @@ class Index:
             await self._indexer([other], EngineTransport(self.engine))
 
         await self._indexer([batch], Beside(self.engine, at_contexts, crash))
+
+    async def late(self, batch: Sequence[Event], other: Sequence[Event]) -> None:
+        """Apply a batch whose first contexts are written when its indexer has ended, and another batch was applied."""
+        held: list[httpx.Request] = []
+
+        async def hold(request: httpx.Request) -> None:
+            held.append(request)
+            raise Crash
+
+        made = [document(offset, **event) for offset, event in enumerate(batch)]
+        with suppress(Crash):
+            await self._written(self._client(Holding(self.engine, hold)), made)
+        transport = EngineTransport(self.engine)
+        await self._indexer([other], transport)
+        for request in held:
+            answer = await transport.handle_async_request(request)
+            assert answer.status_code == 200, answer.read()
 
     async def first_contexts(self, batch: Sequence[Event], other: Sequence[Event]) -> bytes:
         """What a batch writes first of contexts if another one is applied just before it reads the vectors of them."""

@@ -1,6 +1,7 @@
 """Contexts converge: whatever the order, the interleaving and the crashes, they are those of the documents there."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 import orjson
@@ -38,12 +39,14 @@ def of_indexer(batch: list[Event], place: int) -> list[Event]:
     return [{**event, "id": f"{event['id']}{place}"} for event in batch]
 
 
-def check(index: Index) -> None:
-    """Every context in the index is what it must be."""
+def check(index: Index, ids: Collection[str] | None = None) -> None:
+    """Every context in the index, or those of these documents, are what they must be."""
     points = index.points()
     context = index.settings.context
     found = contexts(points)
     for id_, window, dense, terms in expected(points, context.before, context.after):
+        if ids is not None and id_ not in ids:
+            continue
         held, vector, indices = found[id_]
         assert held == window
         assert vector == pytest.approx(dense, abs=1e-5)
@@ -135,6 +138,44 @@ def test_no_context_is_ever_written_with_the_vector_of_a_document_that_was_hidde
         vectors = [each["update_vectors"]["points"][0] for each in written["operations"] if "update_vectors" in each]
         assert [each["vector"]["dense_context"] for each in vectors] == [[0.0, 1.0, 0.0]] * len(vectors)
         assert vectors
+        check(index)
+
+
+SECRET: Event = {"classification": "restricted"}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        turn("b", 2, "orchard", version=2.0),
+        turn("b", 2, "orchard", version=2.0) | {"labels": ["board"]},
+        turn("b", 2, "orchard", version=2.0) | {"classification": "internal"},
+        {"id": "b", "text": "orchard", "updated_at": 2.0, "vector": [1.0, 2.0, 3.0]},
+    ],
+    ids=["public", "labels", "another tier", "public, and alone"],
+)
+def test_contexts_that_are_written_too_late_are_not_those_of_a_document_that_is_shown(
+    tmp_path: Path, shown: Event
+) -> None:
+    """A dead indexer's write for a hidden document does not bring the shown one the words of hidden neighbours."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+        index.apply([[[turn("a", 1, "harbour") | SECRET, turn("b", 2, "lantern") | SECRET]]], 0)
+        asyncio.run(index.late([turn("a", 1, "violin", version=2.0) | SECRET], [shown]))
+        check(index, ["b"])
+        index.apply([[[turn("a", 1, "violin", version=2.0) | SECRET]]], 0)
+        check(index)
+
+
+def test_contexts_that_are_written_too_late_have_no_words_that_their_document_has_lost(tmp_path: Path) -> None:
+    """A document alone, hidden and then shown with another text, has no context of its hidden text."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+        alone: Event = {"id": "b", "vector": [1.0, 2.0, 3.0]}
+        hidden = alone | SECRET | {"text": "violin", "updated_at": 1.0}
+        asyncio.run(index.late([hidden], [alone | {"text": "orchard", "updated_at": 2.0}]))
         check(index)
 
 

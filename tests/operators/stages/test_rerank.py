@@ -10,7 +10,7 @@ import pytest
 
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
-from operators.query.backend_answers import Embedding, Scores
+from operators.query.backend_answers import Embedding, PartialScores, Scores, SomeScores, refused_of
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.result import result
@@ -19,7 +19,7 @@ from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.stages.rerank import Reranking, rank
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors, Reason
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, NoTokenVectors, Reason
 from schemas.settings import Profile
 from tests.operators.samples import query
 
@@ -32,16 +32,22 @@ class Scripted:
 
     model = "scripted"
 
-    def __init__(self, reads: Reads = "text", capacity: Capacity | None = None, *, fails: bool = False) -> None:
+    def __init__(
+        self, reads: Reads = "text", capacity: Capacity | None = None, *, fails: bool = False, refused: str = ""
+    ) -> None:
         self.reads: Reads = reads
         self.capacity = capacity or Capacity()
         self._fails = fails
+        self._refused = frozenset(refused)
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         """One outcome a request."""
         if self._fails:
             return [BackendBadResponse("garbage") for _ in requests]
-        return [{id_: float(len(text)) for id_, text in each.documents.items()} for each in requests]
+        scores = [{id_: float(len(text)) for id_, text in each.documents.items()} for each in requests]
+        if not self._refused:
+            return scores
+        return [SomeScores({id_: each[id_] for id_ in each.keys() - self._refused}, self._refused) for each in scores]
 
     async def aclose(self) -> None:
         """Nothing to release."""
@@ -112,6 +118,48 @@ def test_a_blank_text_is_never_sent(text: object) -> None:
     assert asked.outcome.degraded == []
     assert result_of(asked)["reranked_candidates"] == 2
     assert result_of(asked)["unscored_candidates"] == 1
+
+
+def test_a_refused_text_follows_the_scored_ones() -> None:
+    """One document that the reranker cannot read costs the query no ranking: the result says how many have no score."""
+    asked = fetched()
+    outcome = SomeScores({"a": 1.0, "c": 2.0}, frozenset({"b"}))
+    rank(by().on_result(asked, outcome))
+    assert [each.id for each in asked.outcome.candidates] == ["c", "a", "b"]
+    assert asked.outcome.degraded == []
+    assert (result_of(asked)["reranked_candidates"], result_of(asked)["unscored_candidates"]) == (2, 1)
+
+
+def test_a_query_of_refused_texts_is_not_reranked() -> None:
+    """With one score or none there is nothing to compare: the query says that the reranker's part is lost."""
+    asked = fetched()
+    rank(by().on_result(asked, SomeScores({"a": 1.0}, frozenset("bc"))))
+    assert asked.outcome.degraded == [("rerank", Reason.BAD_RESPONSE)]
+    assert [each.id for each in asked.outcome.candidates] == ["a", "b", "c"]
+
+
+def test_a_refusal_is_not_cached() -> None:
+    """Another time the server may read the text; the scores of the others are cached."""
+    reranking = Reranking(Scripted(refused="b"), BOUNDS, cache=ScoreCache(100), verdicts=VerdictCache(100))
+    request = requested(reranking, fetched())
+    (outcome,) = asyncio.run(reranking.call("rerank", [request], 1.0))
+    reranking.on_result(fetched(), outcome)
+    assert list(requested(reranking, fetched()).documents) == ["b"]
+
+
+def test_refusals_of_slices_are_combined() -> None:
+    """A query's documents go in several calls: what any of them refused has no score, also where others are lost."""
+    request = requested(by(), fetched())
+    policy = by().batching
+    slices = [SomeScores({}, frozenset("a")), {"b": 1.0}, {"c": 2.0}]
+    whole = policy.combine(request, slices)
+    assert whole == {"b": 1.0, "c": 2.0}
+    assert refused_of(whole) == {"a"}
+    part = policy.partial(request, 2, slices[:2], BackendUnavailable("gone"))
+    assert isinstance(part, PartialScores)
+    assert part == {"b": 1.0}
+    assert part.unread == "c"
+    assert part.refused == {"a"}
 
 
 def test_a_model_of_tokens_reads_what_the_index_has() -> None:

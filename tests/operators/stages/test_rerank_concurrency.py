@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import AsyncExitStack, contextmanager
 from random import Random
 from typing import Any, Final
@@ -15,7 +15,7 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
-from operators.clients.failures import REST
+from operators.clients.admission import REST
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.model_caches import ScoreCache
 from operators.clients.rerankers import Reranker
@@ -167,11 +167,12 @@ def ranking(one: InFlight) -> Ranking:
     return [(candidate.id, candidate.score) for candidate in one.outcome.candidates]
 
 
-def alone(fused: Ranking, one: InFlight, read: int = TOP) -> Ranking:
+def alone(fused: Ranking, one: InFlight, read: int = TOP, unscored: Set[str] = frozenset()) -> Ranking:
     """By brute force, what the query comes to if nobody else asks anything, and so many candidates are read."""
     if len(fused) == 1:
         return fused
-    first, tail = fused[:read], fused[read:]
+    first = [each for each in fused[:read] if each[0] not in unscored]
+    tail = [each for each in fused if each not in first]
     relevances = unit([relevance(str(one.asked.canonical.text), one.outcome.payloads[id_]["text"]) for id_, _ in first])
     before = unit([score for _, score in first])
     merged = [
@@ -213,7 +214,7 @@ def through(
     for one, before in zip(queries, fused, strict=True):
         said = one.outcome.rerank_scores
         assert one.outcome.reranked is (said is not None)
-        assert ranking(one) == (before if said is None else alone(before, one, said.read))
+        assert ranking(one) == (before if said is None else alone(before, one, said.read, said.unscored))
         whole = len(before) == 1 or (said is not None and said.read == min(TOP, len(before)))
         assert [stage for stage, _ in one.outcome.degraded] == ["rerank"] * (not whole)
     return [one for one in queries if not one.outcome.degraded]

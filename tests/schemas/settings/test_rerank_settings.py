@@ -1,5 +1,7 @@
 """Section `rerank`: what suits each kind, what can't be used, and what of it can change an answer."""
 
+import json
+from datetime import date
 from typing import Any, get_args
 
 import pytest
@@ -146,6 +148,7 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"on_the_fly": True}),
     ({}, {"max_doc_chars": 300}),
     ({}, {"max_batch_chars": 4000}),
+    ({}, {"body": {"truncate": True}}),
     ({"kind": "vllm_score", "url": "http://r"}, {"prompts": "qwen3"}),
     ({"kind": "sglang", "url": "http://r"}, {"instruction": "find bugs"}),
     ({"kind": "vllm", "url": "http://r"}, {"query_template": "query: {query}"}),
@@ -160,6 +163,12 @@ DECIDES_NOT: list[dict[str, Any]] = [
     {"trusted": True},
     {"cache": 0},
     {"api_key_file": "/run/key"},
+    {"api_key_header": "api-key"},
+    {"headers": {"x-gateway": "a"}},
+    {"header_files": {"x-gateway": "/run/h"}},
+    {"request_path": "/v2/rerank"},
+    {"query": {"api-version": "1"}},
+    {"tls": {"ca": "/run/ca"}},
 ]
 
 
@@ -205,14 +214,20 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
         "query_template": "{instruction}: {query}",
         "document_template": "passage: {document}",
         "cache": 7,
+        "api_key_header": "api-key",
+        "headers": {"x-gateway": "a"},
+        "request_path": "/v2/rerank",
+        "query": {"api-version": "1"},
+        "body": {"truncate": True},
     }
     for name, value in values.items():
-        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
+        written = json.dumps(value) if isinstance(value, dict) else str(value)
+        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", written)
     monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
     section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
     assert (str(section.path), section.key()) == ("/m", "a-key")
-    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file"}
+    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file", "header_files", "tls"}
 
 
 def test_a_wrong_variable_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +246,16 @@ def test_late_interaction_needs_an_embedder_of_tokens(kind: str) -> None:
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder})
     for rerank in ({"kind": "none"}, {"kind": "cohere", "url": "http://r"}):
         load(None, {"qdrant": {"url": "http://q"}, "embedder": embedder, "rerank": rerank})
+
+
+def test_a_chat_models_parameters_are_any_but_those_of_other_keys() -> None:
+    """Values are JSON, null among them; what another key sets, or the prompt is, is refused by name."""
+    parameters = {"temperature": None, "thinking": {"type": "enabled", "budget_tokens": 1024}, "stop": ["x"]}
+    assert load(None, {**LEAST, "chat": {**CHAT, "parameters": parameters}}).chat.parameters == parameters
+    for name in ("model", "messages", "system", "stream", "max_tokens"):
+        assert f"{name}: no parameters that can be set here" in refusal({"chat": {**CHAT, "parameters": {name: 1}}})
+    for value in (float("nan"), date(2026, 1, 1)):
+        assert "the values must be JSON" in refusal({"chat": {**CHAT, "parameters": {"top_p": value}}})
 
 
 def test_templates_are_those_of_the_family_unless_they_are_set() -> None:

@@ -182,6 +182,6 @@ def test_refusals_do_not_open_the_breaker(make: Make, answer: object) -> None:
 
 @MODELS
 def test_garbage_opens_the_breaker(make: Make) -> None:
-    """A server that answers JSON of another shape again and again is left alone."""
-    said = outcomes(make, in_turn(*[{"detail": "starting"}] * BREAKS), BREAKS + 1)
+    """A server that answers JSON of another shape again and again, to control requests, too, is left alone."""
+    said = outcomes(make, in_turn(*[{"detail": "starting"}] * (2 * BREAKS)), BREAKS + 1)
     assert said == [BackendBadResponse] * BREAKS + [BackendUnavailable]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from operators.clients.failures import RetryBudget
+from operators.clients.admission import RetryBudget
 
 
 class Requests(RuleBasedStateMachine):

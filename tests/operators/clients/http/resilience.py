@@ -104,7 +104,9 @@ async def guarding(
 ) -> AsyncIterator[Backend]:
     """A guarded backend before a server of `handler`."""
     async with answering(handler) as url, backend(url, max_connections=100) as endpoint:
-        yield resilient(endpoint, clock, jitter)
+        guarded = resilient(endpoint, clock, jitter)
+        yield guarded
+        await guarded.aclose()
 
 
 def read(answer: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.clients.failures import OPENS_AFTER
+from operators.clients.admission import OPENS_AFTER
 from operators.clients.http.backend import TRIES, resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable

@@ -16,7 +16,7 @@ REQUESTS = 500
 
 HALF = [503, 200]
 HALF_BROKEN = [BREAK, 200]
-FOUR_OF_FIVE = [429, 503, 502, 504, 200]
+FOUR_OF_FIVE = [504, 503, 502, 504, 200]
 
 
 def scattered(seed: int) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from flows.assembly.clients import qdrant
-from operators.clients.failures import OPENS_AFTER
+from operators.clients.admission import OPENS_AFTER
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendBadResponse, BackendUnavailable

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.listwise import read_order, write_prompt
+from operators.clients.rerankers.listwise import write_prompt
+from operators.clients.rerankers.orders import read_order
 from schemas.errors import BackendBadResponse
 
 ORDERS = st.integers(1, 200).flatmap(lambda count: st.permutations(range(1, count + 1)))
@@ -105,8 +106,8 @@ def test_an_order_is_read_however_it_is_written(answer: str) -> None:
         ("1. 4\n3. 5", [1, 4, 3, 5]),
         ("1. 4\n1. 5", [1, 4, 5]),
         ("1. Cats\n4. Dogs", [1, 4]),
-        ("1. 3D printing", [1, 3]),
-        ("1. 5 ways to cook", [1, 5]),
+        ("1. 3D printing", [1]),
+        ("1. 5 ways to cook", [1]),
         ("-1. 4", [4]),
         ("I weighed 1. 4 against 5", [1, 4, 5]),
     ],

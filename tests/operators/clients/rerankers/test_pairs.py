@@ -1,5 +1,6 @@
 """The dialects that carry pairs: documents of many queries in one call."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -8,13 +9,14 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.failures import FEWEST
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import TRIES, resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import HttpReranker
+from operators.query.backend_answers import SomeScores
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.rerankers.dialects import (
+    EVERY_DIALECT,
     MODEL,
     PAIRS,
     TEI_PREDICT,
@@ -144,25 +146,53 @@ class Intolerant:
         return await self._server(request)
 
 
+@EVERY_DIALECT
+@pytest.mark.parametrize("status", [400, 413, 422, 424, 500])
+def test_a_refused_document_is_unscored_alone(dialect: Dialect, status: int) -> None:
+    """The documents that shared its call are asked again in halves, by few calls more than there are documents."""
+    request = many(20)
+    documents = {**request.documents, "id-11": "too long"}
+    server = Intolerant(dialect.server(), status)
+    (scores,) = scored(dialect, server, replace(request, documents=documents))
+    assert isinstance(scores, SomeScores)
+    assert scores.refused == {"id-11"}
+    assert scores == {id_: score for id_, score in right_scores(request).items() if id_ != "id-11"}
+    assert server.calls <= 2 * (1 + len(documents))
+
+
 @PAIRS
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_refused_document_fails_its_own_query_alone(dialect: Dialect, status: int) -> None:
-    """The queries that shared its call are asked again in halves, by one call more than there are queries at most."""
-    requests = [many(2, f"query {place}") for place in range(FEWEST)]
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_refused_document_costs_no_other_query_anything(dialect: Dialect, status: int) -> None:
+    """Of the queries that shared its call, its own has the scores of its other documents."""
+    requests = [many(2, f"query {place}") for place in range(5)]
     requests[3] = request_of("too long", "b")
-    server = Intolerant(dialect.server(), status)
-    *before, refused, after = scored(dialect, server, *requests)
-    assert isinstance(refused, BackendBadResponse)
-    assert refused.status == status
-    assert [*before, after] == [right_scores(request) for request in (*requests[:3], requests[4])]
-    assert server.calls <= 1 + len(requests)
+    outcomes = scored(dialect, Intolerant(dialect.server(), status), *requests)
+    assert [*outcomes[:3], *outcomes[4:]] == [right_scores(request) for request in (*requests[:3], requests[4])]
+    scores = outcomes[3]
+    assert isinstance(scores, SomeScores)
+    assert scores.refused == {"a"}
+    assert scores == {"b": right_scores(requests[3])["b"]}
+
+
+@EVERY_DIALECT
+def test_a_server_that_refuses_everything_is_not_asked_in_parts(dialect: Dialect) -> None:
+    """A wrong model's name, say: the control request is refused, too, and the call is one failure."""
+    calls = 0
+
+    async def refuse(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.json_response({}, status=400)
+
+    assert failure(lambda: scored(dialect, refuse, many(20))).status == 400
+    assert calls == 2
 
 
 @PAIRS
-@pytest.mark.parametrize(("count", "status"), [(FEWEST - 1, 400), (FEWEST, 424), (FEWEST, 500)])
-def test_few_queries_and_other_failures_share_their_fate(dialect: Dialect, count: int, status: int) -> None:
-    """Asking again would cost too much, or help nobody: the call failed."""
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_an_outage_is_not_divided(dialect: Dialect, status: int) -> None:
+    """Asking again in parts would help nobody: the call failed."""
     server = Intolerant(dialect.server(), status)
-    requests = [request_of("too long", "b"), *(many(2, f"query {place}") for place in range(count - 1))]
+    requests = [request_of("too long", "b"), *(many(2, f"query {place}") for place in range(4))]
     failure(lambda: scored(dialect, server, *requests))
-    assert server.calls == 1
+    assert server.calls == TRIES

@@ -151,18 +151,22 @@ def test_encoded_body_is_refused(dialect: Dialect) -> None:
     right = dialect.server()
     bomb = gzip.compress(b" " * (64 * MIB))
 
+    encoding = [b""]
+
     async def encoded(request: web.Request) -> web.Response:
         assert request.headers["accept-encoding"] == "identity"
         body = (await right(request)).body
         assert isinstance(body, bytes)
-        content = gzip.compress(body) if len(right.requests) == 1 else bomb
-        return web.Response(body=content, headers={"Content-Encoding": "gzip"}, content_type="application/json")
+        return web.Response(
+            body=encoding[0] or gzip.compress(body),
+            headers={"Content-Encoding": "gzip"},
+            content_type="application/json",
+        )
 
-    for _ in range(2):
+    for encoding[0] in (b"", bomb):
         error = error_of(dialect, encoded)
         assert type(error) is BackendBadResponse
         assert "encoded" in str(error)
-    assert len(right.requests) == 2
 
 
 @EVERY_DIALECT

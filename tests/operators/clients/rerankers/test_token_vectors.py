@@ -30,12 +30,13 @@ def test_what_nobody_waits_for_does_not_pile_up() -> None:
         embedder.held = {"0": asyncio.Event()}
         vectors = TokenVectors(embedder)
         late = await asyncio.gather(
-            *(vectors.of([str(number)], timeout=0.05 + number / 100) for number in range(20)), return_exceptions=True
+            *(vectors.of("acme", [str(number)], timeout=0.05 + number / 100) for number in range(20)),
+            return_exceptions=True,
         )
         assert [type(outcome) for outcome in late] == [BackendTimeout] * 20
         assert entered == [["0"]]
         embedder.held["0"].set()
-        assert (await vectors.of(["0", "1"], timeout=30)).keys() == {"0", "1"}
+        assert (await vectors.of("acme", ["0", "1"], timeout=30)).keys() == {"0", "1"}
         assert entered == [["0"], ["1"]]
 
     asyncio.run(scenario())
@@ -47,10 +48,10 @@ def test_a_call_without_time_embeds_nothing() -> None:
     async def scenario() -> None:
         embedder = WordVectors()
         vectors = TokenVectors(embedder)
-        await vectors.of(["1 2"], timeout=30)
-        assert (await vectors.of(["1 2"], timeout=0)).keys() == {"1 2"}
+        await vectors.of("acme", ["1 2"], timeout=30)
+        assert (await vectors.of("acme", ["1 2"], timeout=0)).keys() == {"1 2"}
         with pytest.raises(BackendTimeout):
-            await vectors.of(["1 2", "3"], timeout=0)
+            await vectors.of("acme", ["1 2", "3"], timeout=0)
         assert embedder.texts == ["1 2"]
 
     asyncio.run(scenario())
@@ -64,13 +65,13 @@ def test_what_is_kept_is_within_its_bound(documents: list[list[int]], bound: int
     vectors = TokenVectors(embedder, max_bytes=bound)
 
     async def scenario() -> int:
-        found = await vectors.of(texts, timeout=30)
+        found = await vectors.of("acme", texts, timeout=30)
         assert {text: len(rows) for text, rows in found.items()} == {text: len(text.split()) for text in texts}
         assert all(rows.dtype == np.float16 for rows in found.values())
         embedder.texts.clear()
         kept = 0
         for text, rows in reversed(found.items()):
-            await vectors.of([text], timeout=30)
+            await vectors.of("acme", [text], timeout=30)
             if embedder.texts:
                 break
             kept += rows.nbytes
@@ -86,7 +87,20 @@ def test_the_text_longest_unused_leaves_first() -> None:
 
     async def scenario() -> None:
         for text in ("1", "2", "1", "3", "1", "2"):
-            await vectors.of([text], timeout=30)
+            await vectors.of("acme", [text], timeout=30)
 
     asyncio.run(scenario())
     assert embedder.texts == ["1", "2", "3", "2"]
+
+
+def test_no_namespace_is_told_what_was_computed_for_another() -> None:
+    """A text of one is computed for each other, too: whether it was there before can't be timed."""
+    embedder = WordVectors()
+    vectors = TokenVectors(embedder)
+
+    async def scenario() -> None:
+        for namespace in ("red", "blue", "red", "blue"):
+            await vectors.of(namespace, ["1 2"], timeout=30)
+
+    asyncio.run(scenario())
+    assert embedder.texts == ["1 2", "1 2"]

@@ -1,0 +1,161 @@
+"""Admission of calls to a backend: circuit breaker, window of calls under way, and retry budget.
+
+All are pure state machines: they make no call and read no clock. Times are seconds of one monotonic clock.
+
+Breaker
+-------
+- Closed, a call gets a permit while there is room in the window. OPENS_AFTER failures in a row, in the order in which
+  calls end, open the breaker.
+- Open, it refuses for REST seconds, or as long as the server asks, LONGEST_REST at most. Then it is half-open: the
+  window has room for one call. The first success closes the breaker, a failure opens it again.
+- A call that ends without either gives its room back: the next call has it, at once.
+- Calls are judged by the state they began in: the end of one that began before the last opening changes nothing, for
+  it tells of a backend as it was.
+
+Window
+------
+- A closed breaker has no bound at first: the stages bound their calls.
+- After a half-open breaker's success the window grows by one call for each success, so it doubles with every round of
+  calls (slow start): a backend that has just come back is not buried by all that waits for it.
+- A throttled call (429) halves the window, once for all calls that were under way together. From there it grows by one
+  call for each round (AIMD: additive increase, multiplicative decrease, as TCP's congestion control).
+- A throttled call that was alone under way is a failure: there is nothing to lower.
+- From WIDE calls on there is no bound again.
+
+Retry budget
+------------
+- The budget is a bucket of retries. It begins full; a request's first try puts in 0.2 of a retry, a retry takes 1.
+- It holds at most 0.2 of a retry for each active request, those begun and not ended, and has room for 3 at the least.
+- An excess over that is lost: at the time it is put in, or when requests end.
+
+So among n requests there are never more than 0.2 n + 3 retries, however long a failure lasts.
+"""
+
+import math
+from typing import Final, NamedTuple
+
+OPENS_AFTER: Final = 5
+"""Failures in a row that open a breaker."""
+
+REST: Final = 0.25
+"""Seconds before a backend that failed is called again."""
+
+LONGEST_REST: Final = 60.0
+"""Most seconds that a server's `Retry-After` is obeyed."""
+
+WIDE: Final = 64
+"""Calls from which on a window has no bound."""
+
+# Counted in fifths of a retry, what a first try puts in, so that every sum is exact.
+_RETRY: Final = 5
+_RESERVE: Final = 3 * _RETRY
+
+
+class Permit(NamedTuple):
+    """The leave to make one call: the numbers of openings and of narrowings before it."""
+
+    opening: int
+    narrowing: int
+
+
+class Breaker:
+    """The circuit breaker of one backend, closed at first, with the window of calls under way."""
+
+    __slots__ = ("_active", "_failures", "_narrowing", "_opening", "_slow_until", "_until", "_window")
+
+    def __init__(self) -> None:
+        self._opening = 0
+        self._narrowing = 0
+        self._failures = 0
+        self._until: float | None = None
+        self._active = 0
+        self._window: float = math.inf
+        # Below this the window doubles with each round, above it grows by one call.
+        self._slow_until = math.inf
+
+    @property
+    def closed(self) -> bool:
+        """True unless failures have opened it, and no success has closed it since."""
+        return self._until is None
+
+    @property
+    def room(self) -> float:
+        """The number of calls that may begin before another has to end; not positive: none."""
+        return self._window - self._active
+
+    def rests(self, now: float) -> bool:
+        """True if no call may begin, and none shall wait for it."""
+        return self._until is not None and now < self._until
+
+    def begin(self) -> Permit:
+        """A call begins, where the breaker doesn't rest and has room."""
+        self._active += 1
+        return Permit(self._opening, self._narrowing)
+
+    def end(self, permit: Permit) -> None:
+        """The call of `permit` is over; whether it succeeded is said before."""
+        if permit.opening == self._opening:
+            self._active -= 1
+
+    def succeed(self, permit: Permit) -> None:
+        """The call of `permit` showed that the backend works."""
+        if permit.opening != self._opening:
+            return
+        self._failures = 0
+        self._until = None
+        if self._window < math.inf and permit.narrowing == self._narrowing:
+            self._window += 1 if self._window < self._slow_until else 1 / self._window
+            if self._window >= WIDE:
+                self._window = math.inf
+
+    def fail(self, permit: Permit, now: float, rest: float = 0.0) -> None:
+        """The call of `permit` failed, and that was the backend's fault; `rest`: the seconds for which it asks."""
+        if permit.opening != self._opening:
+            return
+        self._failures += 1
+        if self._until is not None or self._failures == OPENS_AFTER:
+            self._opening += 1
+            self._until = now + min(max(rest, REST), LONGEST_REST)
+            self._failures = self._active = 0
+            self._window, self._slow_until = 1, math.inf
+
+    def throttle(self, permit: Permit, now: float, rest: float = 0.0) -> None:
+        """The backend answered the call of `permit` that there are too many."""
+        if permit.opening != self._opening:
+            return
+        if self._active <= 1:
+            self.fail(permit, now, rest)
+        elif permit.narrowing == self._narrowing:
+            self._narrowing += 1
+            self._window = self._slow_until = max(1, min(self._active, self._window) // 2)
+
+
+class RetryBudget:
+    """Bounds the retries of one backend, so that they never multiply an overload."""
+
+    __slots__ = ("_active", "_fifths")
+
+    def __init__(self) -> None:
+        self._active = 0
+        self._fifths = _RESERVE
+
+    def begin(self) -> None:
+        """A request makes its first try."""
+        self._active += 1
+        self._fifths = min(self._fifths + 1, self._room)
+
+    def end(self) -> None:
+        """A request that has begun is over, with any outcome."""
+        self._active -= 1
+        self._fifths = min(self._fifths, self._room)
+
+    def take(self) -> bool:
+        """Take one retry; False if there is none."""
+        if self._fifths < _RETRY:
+            return False
+        self._fifths -= _RETRY
+        return True
+
+    @property
+    def _room(self) -> int:
+        return max(_RESERVE, self._active)

@@ -1,0 +1,164 @@
+"""An overloaded server gets fewer calls, and no request is lost for it; it is obeyed when it names a time."""
+
+import asyncio
+import time
+from email.utils import formatdate
+
+import httpx
+import pytest
+from aiohttp import web
+
+from operators.clients.admission import OPENS_AFTER
+from operators.clients.http.backend import full_jitter
+from operators.clients.http.transport import Endpoint
+from schemas.errors import BackendError, BackendUnavailable
+from tests.operators.clients.http.resilience import (
+    Clock,
+    Scripted,
+    ask,
+    ask_at_once,
+    ask_each,
+    guarding,
+    refused,
+)
+from tests.operators.clients.http.serving import json_response
+
+
+class Permits:
+    """A server that works on so many calls at a time, and answers further ones with 429."""
+
+    def __init__(self, permits: int) -> None:
+        self._free = permits
+        self.throttled = 0
+
+    async def __call__(self, _: web.Request) -> web.StreamResponse:
+        """Answer a call."""
+        if not self._free:
+            self.throttled += 1
+            return json_response({"error": "overloaded"}, 429)
+        self._free -= 1
+        try:
+            await asyncio.sleep(0.005)
+            return json_response({"answer": "right"})
+        finally:
+            self._free += 1
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_burst_over_the_permits_is_answered_whole(replicas: int) -> None:
+    """Of 200 requests at once, from one replica or two, to a server with 12 permits, none is lost."""
+    server = Permits(12)
+
+    async def scenario() -> None:
+        async with guarding(server, jitter=full_jitter) as first, guarding(server, jitter=full_jitter) as second:
+            bursts = await asyncio.gather(*(ask_at_once(each, 200) for each in (first, second)[:replicas]))
+            assert [outcome for burst in bursts for outcome in burst] == ["right"] * 200 * replicas
+
+    asyncio.run(scenario())
+    # Each request is refused about once: the first round, in which nothing is known yet.
+    assert 0 < server.throttled < 2 * 200 * replicas
+
+
+def test_five_throttled_calls_do_not_lose_the_next_hundred() -> None:
+    """Throttled calls among others lower the number of calls and open no breaker."""
+    server = Scripted([429] * OPENS_AFTER + [200])
+
+    async def scenario() -> list[str | BackendError]:
+        async with guarding(server) as guarded:
+            return await ask_at_once(guarded, 100)
+
+    assert asyncio.run(scenario()) == ["right"] * 100
+
+
+def with_retry_after(value: str, statuses: list[int]) -> Scripted:
+    """A scripted server whose answers have the header."""
+
+    class Server(Scripted):
+        async def __call__(self, request: web.Request) -> web.StreamResponse:
+            response = await super().__call__(request)
+            response.headers["retry-after"] = value
+            return response
+
+    return Server(statuses)
+
+
+def slept(server: Scripted, timeout: float, monkeypatch: pytest.MonkeyPatch) -> tuple[str | BackendError, list[float]]:
+    """What comes of a request, and its pauses, none of which is made."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def sleeping(seconds: float) -> None:
+        if seconds > 1:
+            pauses.append(seconds)
+        await sleep(0)
+
+    async def scenario() -> str | BackendError:
+        async with guarding(server, clock=Clock()) as guarded:
+            monkeypatch.setattr(asyncio, "sleep", sleeping)
+            return await ask(guarded, timeout=timeout)
+
+    return asyncio.run(scenario()), pauses
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_pause_is_as_long_as_the_server_asks(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is tried again after `Retry-After`, where there is time for it."""
+    assert slept(with_retry_after("7", [status, 200]), 30.0, monkeypatch) == ("right", [7.0])
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_pause_past_the_deadline_is_not_begun(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose time ends before `Retry-After` fails at once."""
+    outcome, pauses = slept(with_retry_after("7", [status, 200]), 5.0, monkeypatch)
+    assert isinstance(outcome, BackendUnavailable)
+    assert pauses == []
+
+
+def test_an_open_breaker_rests_as_long_as_the_server_asks() -> None:
+    """After five failures with `Retry-After: 7` nothing is sent for seven seconds."""
+    server = with_retry_after("7", [503])
+    clock = Clock()
+
+    async def scenario() -> None:
+        async with guarding(server, clock=clock) as guarded:
+            await ask_each(guarded, OPENS_AFTER, timeout=5.0)
+            clock.pass_by(6.9)
+            assert refused(await ask_each(guarded, 3)) == 3
+            clock.pass_by(0.2)
+            server.then(200)
+            assert await ask(guarded) == "right"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        (None, 0.0, 0.0),
+        ("", 0.0, 0.0),
+        ("120", 120.0, 120.0),
+        (" 3 ", 3.0, 3.0),
+        ("-1", 0.0, 0.0),
+        ("1e9", 0.0, 0.0),
+        ("9" * 400, 1e8, 1e9),
+        ("in an hour", 3500.0, 3600.0),
+        ("an hour ago", 0.0, 0.0),
+        ("soon", 0.0, 0.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, least: float, most: float) -> None:
+    """Both forms of the header are read; anything else is none."""
+    dates = {"in an hour": time.time() + 3600, "an hour ago": time.time() - 3600}
+    if value in dates:
+        value = formatdate(dates[value], usegmt=True)
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(429, headers={} if value is None else {"retry-after": value}, content=b"{}")
+
+    async def scenario() -> float:
+        endpoint = Endpoint("backend", "http://backend", httpx.MockTransport(answer))
+        with pytest.raises(BackendUnavailable) as caught:
+            await endpoint.call("POST", "/path", {}, timeout=30)
+        return caught.value.retry_after
+
+    assert least <= asyncio.run(scenario()) <= most
