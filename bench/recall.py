@@ -101,7 +101,7 @@ def _words() -> Iterator[list[str]]:
 async def _measured(engine: Engine, model: MiniLM, plan: Plan) -> dict[str, Any]:
     client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
     await _filled(client, engine, model, passages(plan.points), plan.namespaces)
-    vectors = [each.vector for each in await model.embed(questions(plan.queries), timeout=_TIMEOUT)]
+    vectors = [each.vector for each in await model.embed(questions(plan.queries), purpose="query", timeout=_TIMEOUT)]
     exact = [(await _search(client, vector, {"exact": True}))[0] for vector in vectors]
     shares: dict[int | None, list[float]] = {value: [] for value in VALUES}
     times: dict[int | None, list[float]] = {value: [] for value in VALUES}
@@ -140,7 +140,7 @@ async def _filled(client: QdrantClient, engine: Engine, model: MiniLM, texts: Se
     if (await client.collection_info(_COLLECTION, timeout=_TIMEOUT)).points != len(texts):
         for start in range(0, len(texts), _BATCH):
             some = texts[start : start + _BATCH]
-            embeddings = await model.embed(some, timeout=_TIMEOUT)
+            embeddings = await model.embed(some, purpose="document", timeout=_TIMEOUT)
             written = [
                 {
                     "id": point_id(str(start + offset)),

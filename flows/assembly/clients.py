@@ -15,7 +15,7 @@ from operators.clients.chat import ChatModel
 from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
 from operators.clients.chat.parameters import CHAT
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
+from operators.clients.embedders.bi_encoders import APIS, BiEncoder
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
@@ -246,10 +246,15 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
     if section.kind == "minilm":
         return minilm()
     server = _server("embedder", section, section.url, _key_header("embedder", section), metrics)
-    dimension = settings.qdrant.dimension
-    if section.kind == "openai":
-        return OpenAIEmbedder(server, section.model, dimension, max_batch=section.max_batch)
-    return TeiEmbedder(server, section.model, dimension, max_batch=section.max_batch)
+    return BiEncoder(
+        server,
+        section.model,
+        settings.qdrant.dimension,
+        APIS[section.kind],
+        max_batch=section.max_batch,
+        dimensions=section.dimensions,
+        purposes=section.purposes or {},
+    )
 
 
 def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:

@@ -36,7 +36,10 @@ def ensure_collections(settings: Settings, in_process: InProcess, *, writes: boo
     from operators.indexing.collection import ensure
 
     with _open_client(settings, in_process) as ask:
-        ensured: Ensured = ask(lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes), _TIMEOUT)
+        purposes = settings.embedder.purposes
+        ensured: Ensured = ask(
+            lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes, purposes=purposes), _TIMEOUT
+        )
         return ensured
 
 
@@ -62,9 +65,10 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
     from operators.indexing.collection import take
 
+    purposes = settings.embedder.purposes
     with _open_client(settings, in_process) as ask:
         for step in steps:
-            ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING), _BUILDING)
+            ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING, purposes=purposes), _BUILDING)
             yield step
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from operators.clients.embedders import Embedder
-from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
+from operators.clients.embedders.bi_encoders import BiEncoder
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import mixed_contexts
 from operators.indexing.suitability import absent, problems, vectors
@@ -44,7 +44,9 @@ class CollectionLog:
             found = [absent(self._settings.qdrant)]
         else:
             mixed = hides and mixed_contexts(self._settings.qdrant.vectors, info)
-            found = list(problems(self._vectors, info, late_interaction=late_interaction, mixed=mixed))
+            prompts = self._settings.embedder.purposes
+            all_ = problems(self._vectors, info, late_interaction=late_interaction, mixed=mixed, purposes=prompts)
+            found = list(all_)
         before = self._logged.get(collection, set())
         self._logged[collection] = {problem.what for problem in found}
         for problem in found:
@@ -57,7 +59,7 @@ class CollectionLog:
 
 async def mismatch(embedder: Embedder, dimension: int, timeout: float) -> str | None:
     """The mismatch of an embedder's vectors in length, by one text; None if they fit. Raises BackendError."""
-    [embedding] = await embedder.embed([_TEXT], timeout=timeout)
+    [embedding] = await embedder.embed([_TEXT], purpose="query", timeout=timeout)
     length = len(embedding.vector)
     if length != dimension:
         return f"its vectors have {length} components, and qdrant.dimension is {dimension}"
@@ -69,7 +71,7 @@ def try_embedder(embedder: Embedder, settings: Settings, calls: EventLoopThread)
 
     One that is away is no news here: it may come later, and calls to it say so until then.
     """
-    if isinstance(embedder, OpenAIEmbedder | TeiEmbedder):
+    if isinstance(embedder, BiEncoder):
         # Past the breaker and the retries, which are for queries and documents.
         embedder = replace(embedder, backend=embedder.backend.endpoint)
     return asyncio.run_coroutine_threadsafe(_try(embedder, settings), calls.loop)

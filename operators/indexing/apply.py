@@ -180,11 +180,12 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
 
         async def embed(indices: Sequence[int]) -> None:
             texts = [documents[index].event.content for index in indices]
-            for index, embedding in zip(indices, await embedder.embed(texts, timeout=self._timeout), strict=True):
+            embeddings = await embedder.embed(texts, purpose="document", timeout=self._timeout)
+            for index, embedding in zip(indices, embeddings, strict=True):
                 outcomes[index] = embedding
 
         async def control() -> None:
-            await embedder.embed([CONTROL], timeout=self._timeout)
+            await embedder.embed([CONTROL], purpose="document", timeout=self._timeout)
 
         if needing:
             for index, error in zip(needing, await write_all(needing, embed, control), strict=True):

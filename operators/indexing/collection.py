@@ -9,7 +9,7 @@ import structlog
 from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import metadata
+from operators.clients.qdrant.collections.analysers import Purposes, metadata
 from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
 from operators.indexing.suitability import vectors
 from operators.indexing.survey import Surveyed, survey
@@ -174,13 +174,21 @@ class Ensured:
     foreign: list[str]
 
 
-async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float, *, writes: bool = True) -> Ensured:
+async def ensure(
+    qdrant: QdrantClient,
+    settings: QdrantSettings,
+    timeout: float,
+    *,
+    writes: bool = True,
+    purposes: Purposes | None = None,
+) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A collection keeps the parameters of its analyser as metadata, by which its terms are made later. The creation of
-    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
-    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
-    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, and `purposes`,
+    the embedder's prompts. The creation of one that exists may have been stopped before the last index. `writes`:
+    documents will be written to each collection, so one of another program is refused; else it is left alone. Raises
+    ConfigError for that and for whatever is there and isn't as documents need it, all of it at once and before anything
+    is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:
@@ -194,7 +202,7 @@ async def ensure(qdrant: QdrantClient, settings: QdrantSettings, timeout: float,
     if problems := [problem for each in surveyed for problem in _problems(each, writes=writes)]:
         raise ConfigError("\n".join(problems))
     for step in steps(surveyed, needed, create=True, add=True, foreign=False):
-        await take(qdrant, settings, step, timeout)
+        await take(qdrant, settings, step, timeout, purposes)
     absent = [each.name for each in surveyed if each.info is None]
     return Ensured(absent, [each.name for each in surveyed if each.foreign])
 
@@ -211,14 +219,16 @@ def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bo
     return made
 
 
-async def take(qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float) -> None:
+async def take(
+    qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float, purposes: Purposes | None = None
+) -> None:
     """Make a collection or an index, within `timeout` seconds; raises BackendError."""
     if step.field is not None:
         if step.collection not in qdrant.limits:
             await qdrant.collection_info(step.collection, timeout=timeout)
         await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
         return
-    noted = {"metadata": metadata(settings.analyser(step.collection))}
+    noted = {"metadata": metadata(settings.analyser(step.collection), purposes)}
     try:
         created = configuration(settings).model_copy(update=noted)
         await qdrant.create_collection(step.collection, created, timeout=timeout)

@@ -3,11 +3,13 @@
 `rankstream check` prints it, the search flow logs it, and readiness depends on it, all of them in these words.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.collections.analysers import Purposes, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.settings import QdrantSettings
 
@@ -17,6 +19,12 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 
 _INDEX_AGAIN: Final = (
     "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
+)
+
+
+_PROMPT_AGAIN: Final = (
+    "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
+    " creates."
 )
 
 
@@ -59,10 +67,18 @@ def absent(settings: QdrantSettings) -> Problem:
     return Problem("error", "the collection does not exist", remedy)
 
 
-def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool, mixed: bool = False) -> Iterator[Problem]:
+def problems(
+    wanted: Wanted,
+    info: CollectionInfo,
+    *,
+    late_interaction: bool,
+    mixed: bool = False,
+    purposes: Purposes | None = None,
+) -> Iterator[Problem]:
     """The parts that searches of an existing collection do without.
 
     `late_interaction`: it is the configured reranker. `mixed`: the firewall is on, and contexts don't know of it.
+    `purposes` are the embedder's prompts; None without an embedder.
     """
     lacking = lack(wanted, info)
     if all(each.mild for each in lacking.dense) and lacking.dense:
@@ -71,6 +87,9 @@ def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool, mi
         yield Problem(
             "error", f"the vector leg cannot search: {describe(lacking.dense)}{_others(wanted, info)}", CORRECT
         )
+    if (noted := other_prompts(purposes, info)) is not None:
+        differ = f"the index was made with {_shown(noted)}, and the configuration has {_shown(purposes or {})}"
+        yield Problem("warning", f"the vector leg finds less: prompts differ: {differ}", _PROMPT_AGAIN)
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
@@ -85,6 +104,10 @@ def problems(wanted: Wanted, info: CollectionInfo, *, late_interaction: bool, mi
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
         yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)
+
+
+def _shown(purposes: Purposes) -> str:
+    return json.dumps(purposes) if purposes else "none"
 
 
 def _others(wanted: Wanted, info: CollectionInfo) -> str:

@@ -79,7 +79,11 @@ class Embeddings(BackendStage[Asked, Embedding]):
         """
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
-        answers = await bisect(texts, lambda some: self.embedder.embed(some, timeout=deadline - monotonic()))
+
+        async def embed(some: Sequence[str]) -> list[Embedding]:
+            return await self.embedder.embed(some, purpose="query", timeout=deadline - monotonic())
+
+        answers = await bisect(texts, embed)
         found = {text: self._check(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
             for asked in requests:

@@ -13,11 +13,32 @@ from schemas.settings.section import Concurrency, Count, ModelServer, Seconds, U
 class EmbedderSettings(ModelServer):
     """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
-    kind: Literal["minilm", "openai", "tei", "none"] = Field(
-        default="minilm", description="minilm: in this process; openai, tei: a server at `url`; none: no embedder."
+    kind: Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"] = Field(
+        default="minilm",
+        description="minilm: in this process; openai, tei, cohere, voyage, nim: a server at `url`; none: no embedder.",
     )
-    url: Url | None = Field(default=None, description="Address of the server, for openai and tei.")
-    model: str = Field(default="all-MiniLM-L6-v2", description="Model name; sent to openai, recorded in results.")
+    url: Url | None = Field(default=None, description="Address of the server, for all kinds but minilm and none.")
+    model: str = Field(
+        default="all-MiniLM-L6-v2", description="Model name; sent to all servers but tei, recorded in results."
+    )
+    dimensions: Count | None = Field(
+        default=None,
+        description="Components to ask the server for, of models that can shorten their vectors; null: not asked for."
+        " It must equal qdrant.dimension.",
+    )
+    prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = Field(
+        default="none", description="Model family whose prefixes are put before the texts of queries and documents."
+    )
+    query_prefix: str | None = Field(
+        default=None, description="Text to put before that of a query; null: that of `prompts`."
+    )
+    document_prefix: str | None = Field(
+        default=None, description="Text to put before that of a document; null: that of `prompts`."
+    )
+    query_prompt_name: str | None = Field(
+        default=None, description="For tei: name of the prompt that the model's own configuration has for queries."
+    )
+    document_prompt_name: str | None = Field(default=None, description="The same for documents.")
     timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
@@ -25,11 +46,63 @@ class EmbedderSettings(ModelServer):
         default=64, ge=0, description="MiB of query embeddings to cache, by namespace and text; 0: no cache."
     )
 
+    @property
+    def served(self) -> bool:
+        """True if a server at `url` is the embedder."""
+        return self.kind not in {"minilm", "none"}
+
+    @property
+    def purposes(self) -> Mapping[str, Mapping[str, str]] | None:
+        """The prompts of a `query` and of a `document`, as far as there are any; None without an embedder.
+
+        `prefix` is put before the text, the rest are fields of the request.
+        """
+        if self.kind == "none":
+            return None
+        prefixes, types = _PREFIXES[self.prompts], _INPUT_TYPES.get(self.kind, {})
+        given = {
+            "query": (self.query_prefix, self.query_prompt_name),
+            "document": (self.document_prefix, self.document_prompt_name),
+        }
+        found: dict[str, Mapping[str, str]] = {}
+        for purpose, (prefix, name) in given.items():
+            all_ = {
+                "prefix": prefix if prefix is not None else prefixes.get(purpose),
+                "prompt_name": name,
+                "input_type": types.get(purpose),
+            }
+            if told := {field: value for field, value in all_.items() if value}:
+                found[purpose] = told
+        return found
+
     @model_validator(mode="after")
     def _has_url(self) -> Self:
-        if self.kind in {"openai", "tei"} and self.url is None:
+        if self.served and self.url is None:
             raise ValueError(f"{self.kind} needs url")
+        own = (self.query_prefix, self.document_prefix, self.query_prompt_name, self.document_prompt_name)
+        if not self.served and (self.prompts != "none" or any(own) or self.dimensions is not None):
+            raise ValueError(f"{self.kind} has no use of prompts and dimensions")
+        if self.kind != "tei" and (self.query_prompt_name or self.document_prompt_name):
+            raise ValueError(f"{self.kind} knows no names of prompts: set query_prefix and document_prefix")
         return self
+
+
+_PREFIXES: Final[Mapping[str, Mapping[str, str]]] = {
+    "none": {},
+    "e5": {"query": "query: ", "document": "passage: "},
+    "nomic": {"query": "search_query: ", "document": "search_document: "},
+    "embeddinggemma": {"query": "task: search result | query: ", "document": "title: none | text: "},
+    "qwen3": {"query": "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"},
+    "bge": {"query": "Represent this sentence for searching relevant passages: "},
+}
+"""By model family and purpose."""
+
+_INPUT_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
+    "cohere": {"query": "search_query", "document": "search_document"},
+    "voyage": {"query": "query", "document": "document"},
+    "nim": {"query": "query", "document": "passage"},
+}
+"""By kind and purpose."""
 
 
 class RerankSettings(ModelServer):

@@ -152,7 +152,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
             if self.rerank.kind == "chat":
                 raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
-        if self.rerank.kind == "late_interaction" and self.embedder.kind in {"openai", "tei"}:
+        if self.rerank.kind == "late_interaction" and self.embedder.served:
             raise ValueError(
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
                 " name another reranker, or none"
@@ -221,7 +221,11 @@ class Settings(BaseSettings):
         return {
             "format": _FORMAT,
             "qdrant": self.qdrant.model_dump(mode="json", include=named),
-            "embedder": _model(self.embedder, {"kind", "model"}),
+            "embedder": {
+                **_model(self.embedder, {"kind", "model"}),
+                **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
+                **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
+            },
             "defaults": self.defaults.model_dump(mode="json"),
         }
 

@@ -104,7 +104,8 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
     assert lack is not None
     late_interaction = settings.rerank.kind == "late_interaction"
     mixed = settings.firewall.enabled and mixed_contexts(settings.qdrant.vectors, info)
-    for problem in problems(vectors(settings.qdrant), info, late_interaction=late_interaction, mixed=mixed):
+    needed, purposes = vectors(settings.qdrant), settings.embedder.purposes
+    for problem in problems(needed, info, late_interaction=late_interaction, mixed=mixed, purposes=purposes):
         yield _finding(subject, problem)
     if lack.tokens and surveyed.owner is not None:
         yield Finding("error", subject, f"rankstream index does not start: {describe(lack.tokens)}", CORRECT)

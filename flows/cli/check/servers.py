@@ -200,7 +200,7 @@ def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
     embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
     of_sections = {
         "qdrant": (settings.qdrant, True),
-        "embedder": (embedder, embedder.kind not in {"none", "minilm"}),
+        "embedder": (embedder, embedder.served),
         "reranker": (rerank, rerank.served),
         "chat": (chat, chat.kind != "none"),
     }

@@ -1,9 +1,12 @@
 """Embedders: texts in, one dense vector a text out, many queries' texts in one request."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from operators.query.backend_answers import Embedding
+
+Purpose = Literal["query", "document"]
+"""The use of a text: many models embed a question otherwise than the texts that it is to find."""
 
 
 class Embedder(Protocol):
@@ -14,8 +17,8 @@ class Embedder(Protocol):
         """The model's name, as provenance reports it."""
         ...
 
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
-        """Embed `texts` in their order within `timeout` seconds.
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
+        """Embed `texts`, all of one purpose, in their order within `timeout` seconds.
 
         Raises BackendError when the whole request failed; an answer is complete or rejected whole.
         """

@@ -1,17 +1,18 @@
-"""Bi-encoders behind HTTP: text-embeddings-inference (`POST {base}/embed`) and OpenAI's API (`POST {base}/embeddings`).
+"""Bi-encoders behind HTTP: the APIs of OpenAI, text-embeddings-inference, Cohere, Voyage and NVIDIA's NIM.
 
-Texts above a server's largest batch go out as several requests at once, answered whole or not at all.
+`APIS` has each: where its calls go, what they carry beside the texts, and where the answer has the vectors. Texts above
+a server's largest batch go out as several requests at once, answered whole or not at all.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from operators.clients.embedders import Purpose
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index
 from operators.clients.http.transport import CONTROL, Control
@@ -23,26 +24,75 @@ Answer = TypeVar("Answer")
 
 _NUMBERS = {int, float}
 
+PREFIX: Final = "prefix"
+"""The name of what is put before a text; others are names of fields of the request."""
+
 
 @dataclass(frozen=True, slots=True)
-class BiEncoder(ABC):
-    """An Embedder that posts texts to one backend, at most `max_batch` in a request.
+class Api:
+    """The API of a server: calls are posted to `path`, with the texts in the field `texts`, and `fields`.
 
-    `dimension` is what every vector must have.
+    `members` lead to the list of vectors in an answer; none of them: the answer is the list. `indexed`: it is a list of
+    {index, embedding}; otherwise of vectors in the texts' order. `dimensions` names the field of the vectors' length,
+    and `model` that of the model, None where a server has one alone.
     """
 
-    path: ClassVar[str]
+    path: str
+    texts: str
+    fields: Mapping[str, Any]
+    members: tuple[str, ...]
+    indexed: bool
+    dimensions: str
+    model: str | None = "model"
+
+
+APIS: Final[Mapping[str, Api]] = {
+    "openai": Api(
+        "/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True, dimensions="dimensions"
+    ),
+    "tei": Api("/embed", "inputs", {"truncate": True}, (), indexed=False, dimensions="dimensions", model=None),
+    "cohere": Api(
+        "/embed",
+        "texts",
+        {"embedding_types": ["float"]},
+        ("embeddings", "float"),
+        indexed=False,
+        dimensions="output_dimension",
+    ),
+    "voyage": Api("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
+    "nim": Api(
+        "/embeddings",
+        "input",
+        {"encoding_format": "float", "truncate": "END"},
+        ("data",),
+        indexed=True,
+        dimensions="dimensions",
+    ),
+}
+"""By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class BiEncoder:
+    """An Embedder that posts texts to one backend, at most `max_batch` in a request.
+
+    `dimension` is what every vector must have; `dimensions` is asked for, if given. `purposes` have what tells the
+    model that the texts are queries or documents: a prefix, and fields of the request.
+    """
 
     backend: Backend
     model: str
     dimension: int
-    max_batch: int
+    api: Api
+    max_batch: int = 32
+    dimensions: int | None = None
+    purposes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         async def request(batch: Sequence[str]) -> list[Embedding]:
             read = partial(self._read, len(batch))
-            body, control = self._body(batch), self._control
-            return await self.backend.ask(self.path, body, read, timeout=timeout, repeatable=True, control=control)
+            body, control = self._body(batch, purpose), self._control(purpose)
+            return await self.backend.ask(self.api.path, body, read, timeout=timeout, repeatable=True, control=control)
 
         answers = await in_batches(texts, self.max_batch, request)
         return [embedding for answer in answers for embedding in answer]
@@ -50,58 +100,30 @@ class BiEncoder(ABC):
     async def aclose(self) -> None:
         await self.backend.aclose()
 
-    @property
-    def _control(self) -> Control:
-        return Control(self.path, self._body([CONTROL]), partial(self._read, 1))
+    def _control(self, purpose: Purpose) -> Control:
+        return Control(self.api.path, self._body([CONTROL], purpose), partial(self._read, 1))
 
-    @abstractmethod
-    def _body(self, batch: Sequence[str]) -> dict[str, Any]: ...
-
-    @abstractmethod
-    def _rows(self, count: int, answer: object) -> list[Any]:
-        """The vectors of an answer for `count` texts, in their order. Raises BackendBadResponse."""
+    def _body(self, batch: Sequence[str], purpose: Purpose) -> dict[str, Any]:
+        fields = dict(self.purposes.get(purpose, {}))
+        prefix = fields.pop(PREFIX, "")
+        named = {} if self.api.model is None else {self.api.model: self.model}
+        sized = {} if self.dimensions is None else {self.api.dimensions: self.dimensions}
+        texts = [prefix + text for text in batch] if prefix else batch
+        return {**named, self.api.texts: texts, **self.api.fields, **sized, **fields}
 
     def _read(self, count: int, answer: object) -> list[Embedding]:
-        return unit_embeddings(self._rows(count, answer), self.dimension, backend=self.backend.name)
-
-
-@dataclass(frozen=True, slots=True)
-class TeiEmbedder(BiEncoder):
-    """A bi-encoder over TEI's own API; a text longer than the model's context is truncated by the server.
-
-    `max_batch` is the server's `max-client-batch-size`.
-    """
-
-    path = "/embed"
-
-    max_batch: int = 32
-
-    def _body(self, batch: Sequence[str]) -> dict[str, Any]:
-        return {"inputs": batch, "truncate": True}
-
-    def _rows(self, count: int, answer: object) -> list[Any]:
+        """The vectors of an answer for `count` texts, in their order. Raises BackendBadResponse."""
+        name = self.backend.name
+        for member in self.api.members:
+            answer = answer.get(member) if isinstance(answer, dict) else None
+        if self.api.indexed:
+            vectors = by_index(answer, "embedding", count, backend=name)
+            if len(vectors) != count:
+                raise BackendBadResponse(f"{name}: {len(vectors)} vectors for {count} texts")
+            return unit_embeddings([vectors[index] for index in range(count)], self.dimension, backend=name)
         if not isinstance(answer, list) or len(answer) != count:
-            raise BackendBadResponse(f"{self.backend.name}: not a vector a text")
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAIEmbedder(BiEncoder):
-    """A bi-encoder over the API that OpenAI, vLLM, infinity and llama-server share."""
-
-    path = "/embeddings"
-
-    max_batch: int = 256
-
-    def _body(self, batch: Sequence[str]) -> dict[str, Any]:
-        return {"model": self.model, "input": batch, "encoding_format": "float"}
-
-    def _rows(self, count: int, answer: object) -> list[Any]:
-        entries = answer.get("data") if isinstance(answer, dict) else None
-        vectors = by_index(entries, "embedding", count, backend=self.backend.name)
-        if len(vectors) != count:
-            raise BackendBadResponse(f"{self.backend.name}: {len(vectors)} vectors for {count} texts")
-        return [vectors[index] for index in range(count)]
+            raise BackendBadResponse(f"{name}: not a vector a text")
+        return unit_embeddings(answer, self.dimension, backend=name)
 
 
 async def in_batches(

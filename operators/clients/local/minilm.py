@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from operators.clients.embedders import Purpose
 from operators.clients.local import inference
 from operators.query.backend_answers import Embedding
 from schemas.errors import ConfigError
@@ -73,9 +74,16 @@ class MiniLM:
         """The model's name."""
         return "all-MiniLM-L6-v2"
 
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        purpose: Purpose,  # noqa: ARG002  the signature is the protocol's
+        timeout: float,
+    ) -> list[Embedding]:
         """Embed `texts` in their order, computed in the worker thread, first come first served.
 
+        The model reads texts of each `purpose` alike.
         Raises BackendTimeout if that takes longer than `timeout` seconds; texts not begun by then are never computed.
         Raises BackendUnavailable after `aclose`.
         """

@@ -86,7 +86,9 @@ class TokenVectors:
 
     async def _compute(self, namespace: str, texts: Sequence[str]) -> dict[str, Halves]:
         found = {}
-        for text, embedding in zip(texts, await self._embedder.embed(texts, timeout=_LONGEST), strict=True):
+        for text, embedding in zip(
+            texts, await self._embedder.embed(texts, purpose="document", timeout=_LONGEST), strict=True
+        ):
             if embedding.tokens is None:
                 raise BackendBadResponse("late interaction: the embedder gives no token vectors")
             found[text] = to_float16(embedding.tokens)

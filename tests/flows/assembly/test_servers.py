@@ -34,7 +34,7 @@ async def embed(section: dict[str, Any]) -> int | BackendError:
     client = embedder(settings, lambda: InProcess(settings).minilm, METRICS)
     assert client is not None
     try:
-        return len(await client.embed(["a text"], timeout=10.0))
+        return len(await client.embed(["a text"], purpose="query", timeout=10.0))
     except BackendError as error:
         return error
     finally:
@@ -241,7 +241,7 @@ def test_every_backend_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
             assert clients.chat is not None
             calls = [
                 clients.qdrant.collection_info("documents", timeout=5),
-                clients.embedder.embed(["a"], timeout=5),
+                clients.embedder.embed(["a"], purpose="query", timeout=5),
                 clients.chat.complete("a", "b", timeout=5),
             ]
             assert all(isinstance(each, BackendError) for each in await asyncio.gather(*calls, return_exceptions=True))

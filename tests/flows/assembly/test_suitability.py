@@ -10,6 +10,7 @@ import pytest
 
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess
+from flows.assembly.collections import ensure_collections
 from flows.assembly.suitability import CollectionLog, try_embedder
 from flows.cli.check.qdrant import qdrant as findings
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -167,3 +168,23 @@ def test_the_model_in_this_process_has_one_dimension(caplog: pytest.LogCaptureFi
     tried(settings("http://127.0.0.1:9", embedder={"kind": "minilm"}, cache_dir=cache))
     [line] = lines(caplog)
     assert "its vectors have 384 components, and qdrant.dimension is 4" in line
+
+
+def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A collection notes the prompts that it was created with; the start and `check` warn of others, and only then."""
+    embedder = {"kind": "tei", "url": "http://e", "prompts": "e5"}
+    rerank = {"kind": "none"}
+    same = settings(server.url, embedder=embedder, rerank=rerank)
+    other = settings(server.url, embedder={**embedder, "prompts": "nomic"}, rerank=rerank)
+    ensure_collections(same, InProcess(same))
+
+    async def read(given: Settings) -> None:
+        client = Clients.of(given, InProcess(given), METRICS).qdrant
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await client.backend.aclose()
+
+    for given, warns in ((same, False), (other, True)):
+        asyncio.run(read(given))
+        assert [("prompts differ" in line, "passage: " in line) for line in lines(caplog)] == [(True, True)] * warns
+        found = [each for each in findings(given, InProcess(given)) if "prompts differ" in each.what]
+        assert [each.level for each in found] == ["warning"] * warns

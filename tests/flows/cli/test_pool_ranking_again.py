@@ -100,6 +100,15 @@ def test_a_rerankers_scores_are_merged() -> None:
     assert result["reranked"] is True
 
 
+def test_what_a_reranker_was_not_given_follows_behind() -> None:
+    """As in the flow: it is dropped only if the reranker left out one that it was given."""
+    given = {**pool(rerank_scores={"sum": 5.0, "late": 1.0, "old": 3.0}), "unscored": ["week"]}
+    result = ranked(given)
+    assert ids(result) == ["old", "sum", "late", "week"]
+    assert (result["reranked_candidates"], result["unscored_candidates"]) == (3, 1)
+    assert ids(ranked({**given, "rerank": {"sum": 5.0, "late": 1.0}})) == ["sum", "late"]
+
+
 def test_where_all_are_scored_the_profile_says_how_many_count() -> None:
     """As in the flow, whatever the recipe puts first: of four scored candidates two are reranked, the others follow."""
     few = by("hybrid", profiles={"balanced": {"rerank_top": 2}})

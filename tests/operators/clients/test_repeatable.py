@@ -9,7 +9,8 @@ import pytest
 
 from flows.assembly.clients import Clients, InProcess
 from operators.clients.chat.completions import AnthropicChat, OpenAIChat
-from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
+from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
+from operators.clients.embedders.bi_encoders import BiEncoder
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
@@ -48,9 +49,12 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
     ),
     "exists": (_qdrant(lambda client: client.exists("docs", timeout=10)), {"result": {"exists": True}}),
     "info": (_qdrant(lambda client: client.collection_info("docs", timeout=10)), {"result": INFO}),
-    "tei": (lambda endpoint: TeiEmbedder(endpoint, "", 2).embed(["text"], timeout=10), [[0.6, 0.8]]),
+    "tei": (
+        lambda endpoint: BiEncoder(endpoint, "", 2, EMBEDDERS["tei"]).embed(["text"], purpose="query", timeout=10),
+        [[0.6, 0.8]],
+    ),
     "openai": (
-        lambda endpoint: OpenAIEmbedder(endpoint, "", 2).embed(["text"], timeout=10),
+        lambda endpoint: BiEncoder(endpoint, "", 2, EMBEDDERS["openai"]).embed(["text"], purpose="query", timeout=10),
         {"data": [{"index": 0, "embedding": [0.6, 0.8]}]},
     ),
     "cohere": (
@@ -128,7 +132,9 @@ def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
             clients = Clients.of(settings, InProcess(settings), METRICS)
             asks: dict[str, Callable[[], Awaitable[Any]]] = {
                 "qdrant": lambda: clients.qdrant.exists("docs", timeout=10),
-                "embedder": lambda: clients.embedder.embed(["text"], timeout=10) if clients.embedder else _none(),
+                "embedder": lambda: (
+                    clients.embedder.embed(["text"], purpose="query", timeout=10) if clients.embedder else _none()
+                ),
                 "rerank": lambda: clients.reranker.score([REQUEST], timeout=10) if clients.reranker else _none(),
                 "chat": lambda: clients.chat.complete("s", "u", timeout=10) if clients.chat else _none(),
             }

@@ -1,5 +1,6 @@
 """The misfits of a collection's vectors: in words that name what is there, and whether a search works."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,3 +89,29 @@ def test_a_collection_without_context_is_said_where_there_should_be_some() -> No
     assert "bm25_context isn't there" in problem.what
     whole = info({"dense": DENSE, "dense_context": DENSE}, {**TERMS, "bm25_context": {"modifier": "idf"}})
     assert list(problems(wanted, whole, late_interaction=False)) == []
+
+
+E5 = {"query": {"prefix": "query: "}, "document": {"prefix": "passage: "}}
+
+
+@pytest.mark.parametrize(
+    ("noted", "purposes", "differ"),
+    [
+        ({"prompts": E5}, E5, False),
+        ({"prompts": E5}, {}, True),
+        ({"prompts": {}}, E5, True),
+        ({"prompts": {}}, {}, False),
+        ({"prompts": E5}, {**E5, "query": {"prefix": "q: "}}, True),
+        ({"prompts": E5}, None, False),
+        ({"prompts": "e5"}, {}, False),
+        ({}, E5, False),
+        (None, E5, False),
+    ],
+)
+def test_other_prompts_than_the_indexs_are_a_warning(noted: Any, purposes: Any, differ: bool) -> None:
+    """Where both are known: not in a collection of before, and not where queries bring their own vectors."""
+    fits = info({"dense": DENSE, "tokens": TOKENS})
+    known = replace(fits, metadata={"rankstream": noted})
+    found = list(problems(WANTED, known, late_interaction=True, purposes=purposes))
+    assert [problem.level for problem in found] == ["warning"] * differ
+    assert all("prompts differ" in problem.what and "embedder.prompts" in problem.remedy for problem in found)

@@ -209,6 +209,10 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
     asked.outcome.rerank_scores = RerankScores("model", {}, 2)
     assert recorded(asked)["rerank"] == {}
     assert recorded(asked)["reranked_candidates"] == 2
+    assert "unscored" not in recorded(asked)
+    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5}, 2, unscored=frozenset({"p0"}))
+    assert recorded(asked)["unscored"] == ["doc-0"]
+    assert CandidatePool.model_validate(recorded(asked)).unscored == ["doc-0"]
 
 
 @pytest.mark.parametrize("now", [NOW, NOW + 0.123, NOW + 0.123456, NOW + 1e-6, "2023-11-14T22:13:20.123456Z"])

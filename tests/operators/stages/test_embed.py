@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from operators.clients.embedders import Purpose
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
@@ -39,7 +40,7 @@ class Counting:
         self.asked: list[list[str]] = []
         self._dimension = dimension
 
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         """A vector that begins with the text's length."""
         self.asked.append(list(texts))
         return [Embedding(np.full(self._dimension, len(text), np.float32)) for text in texts]
@@ -156,10 +157,10 @@ def test_a_refused_text_loses_its_own_vector_alone() -> None:
     """The texts that shared its call are asked again without it; only theirs are kept."""
 
     class Refusing(Counting):
-        async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
             if any(len(text) > 20 for text in texts):
                 raise BackendBadResponse("refused", 413)
-            return await super().embed(texts, timeout=timeout)
+            return await super().embed(texts, purpose=purpose, timeout=timeout)
 
     embeddings = by(Refusing(), kept=EmbeddingCache(10**6))
     texts = [*"abcdefgh", "a text that is too long"]

@@ -75,6 +75,8 @@ CHANGED = {
     "embedder.url": "http://other",
     "rerank.kind": "none",
     "rerank.url": "http://other",
+    "embedder.prompts": "e5",
+    "embedder.dimensions": 256,
     "rerank.mode": "pick",
     "rerank.prompts": "qwen3",
     "rerank.query_template": "query: {query}",
@@ -125,7 +127,13 @@ def sasl(**settings: str) -> dict[str, Any]:
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 SERVED: dict[str, Any] = {"rerank": {"kind": "sglang", "url": "http://r"}}
+EMBEDDER: dict[str, Any] = {"embedder": {"kind": "tei", "url": "http://e"}, "rerank": {"kind": "none"}}
+PROMPTED = (
+    *("prompts", "query_prefix", "document_prefix", "query_prompt_name", "document_prompt_name"),
+    "dimensions",
+)
 BESIDE = {
+    **{f"embedder.{name}": EMBEDDER for name in PROMPTED},
     **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
     "decay.collections": NOTES,
@@ -205,6 +213,7 @@ DECIDES = {
     "qdrant.bm25.language",
     "embedder.kind",
     "embedder.model",
+    *(f"embedder.{name}" for name in PROMPTED),
     "embedder.body",
     "rerank.kind",
     "rerank.model",

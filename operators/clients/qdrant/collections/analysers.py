@@ -27,6 +27,11 @@ _BM25: Final = "bm25"
 _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
 
+_PROMPTS: Final = "prompts"
+
+Purposes = Mapping[str, Mapping[str, str]]
+"""The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
+
 NO_LANGUAGE = "none"
 
 
@@ -89,9 +94,19 @@ def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
     return SparseVector(vector.indices, vector.values)
 
 
-def metadata(settings: Bm25Settings) -> dict[str, Any]:
-    """A collection's metadata about its analyser, and about the documents that share a context."""
-    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS}}
+def metadata(settings: Bm25Settings, purposes: Purposes | None = None) -> dict[str, Any]:
+    """A collection's metadata about its analyser, about the documents that share a context, and about the prompts that
+    its texts are embedded with, where an embedder is configured.
+    """
+    prompts = {} if purposes is None else {_PROMPTS: purposes}
+    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS, **prompts}}
+
+
+def other_prompts(purposes: Purposes | None, info: CollectionInfo) -> Purposes | None:
+    """The prompts that a collection was made for, if they are known and others than these; None is no embedder."""
+    ours = info.metadata.get(OURS)
+    noted = ours.get(_PROMPTS) if isinstance(ours, Mapping) else None
+    return noted if isinstance(noted, Mapping) and purposes is not None and noted != purposes else None
 
 
 def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:

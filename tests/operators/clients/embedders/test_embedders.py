@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from operators.clients.embedders import Embedder
-from operators.clients.embedders.bi_encoders import OpenAIEmbedder, TeiEmbedder
+from operators.clients.embedders import Embedder, Purpose
+from operators.clients.embedders.bi_encoders import APIS, BiEncoder
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.query.backend_answers import Embedding
@@ -66,20 +66,22 @@ class Tei:
 
 def openai(endpoint: Endpoint) -> Embedder:
     """The OpenAI-compatible embedder, for a server of `OpenAI`'s limit."""
-    return OpenAIEmbedder(resilient(endpoint), "text-embedding-3-small", 3, max_batch=8)
+    return BiEncoder(resilient(endpoint), "text-embedding-3-small", 3, APIS["openai"], max_batch=8)
 
 
 def tei(endpoint: Endpoint) -> Embedder:
     """The TEI embedder with its defaults."""
-    return TeiEmbedder(resilient(endpoint), "bge-small-en-v1.5", 3)
+    return BiEncoder(resilient(endpoint), "bge-small-en-v1.5", 3, APIS["tei"])
 
 
-def embed(make: Make, handler: Handler, texts: list[str], timeout: float = 5.0) -> list[Embedding]:
+def embed(
+    make: Make, handler: Handler, texts: list[str], timeout: float = 5.0, purpose: Purpose = "document"
+) -> list[Embedding]:
     """The vectors of `make`'s embedder for `texts` from a server of `handler`."""
 
     async def scenario() -> list[Embedding]:
         async with answering(handler) as url, backend(f"{url}/v1") as endpoint:
-            return await make(endpoint).embed(texts, timeout=timeout)
+            return await make(endpoint).embed(texts, purpose=purpose, timeout=timeout)
 
     return asyncio.run(scenario())
 
@@ -211,3 +213,65 @@ def test_slow_embedder_is_a_timeout(make: Make) -> None:
 
     with pytest.raises(BackendTimeout):
         embed(make, hang, ["a"], timeout=0.1)
+
+
+class Recorded:
+    """A server that answers each text with its vector in the form of `kind`'s API, and keeps what it was asked."""
+
+    def __init__(self, kind: str) -> None:
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self._kind = kind
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        """Keep the request and answer it."""
+        body = await request.json()
+        self.requests.append((request.path, body))
+        vectors = [vector_of(text) for text in body[APIS[self._kind].texts]]
+        if self._kind == "tei":
+            return json_response(vectors)
+        if self._kind == "cohere":
+            meta = {"api_version": {"version": "2"}, "billed_units": {"input_tokens": 9}}
+            answer = {"id": "da6e531f", "texts": body["texts"], "embeddings": {"float": vectors}}
+            return json_response({**answer, "response_type": "embeddings_by_type", "meta": meta})
+        data = [{"object": "embedding", "embedding": vector, "index": index} for index, vector in enumerate(vectors)]
+        return json_response({"object": "list", "data": data, "model": body["model"], "usage": {"total_tokens": 10}})
+
+
+FLOATS: dict[str, Any] = {"encoding_format": "float"}
+SENT: dict[str, tuple[str, dict[str, Any]]] = {
+    "openai": ("/v1/embeddings", {"model": "m", "input": ["a"], **FLOATS, "dimensions": 3}),
+    "tei": ("/v1/embed", {"inputs": ["a"], "truncate": True, "dimensions": 3}),
+    "cohere": ("/v1/embed", {"model": "m", "texts": ["a"], "embedding_types": ["float"], "output_dimension": 3}),
+    "voyage": ("/v1/embeddings", {"model": "m", "input": ["a"], "output_dimension": 3}),
+    "nim": ("/v1/embeddings", {"model": "m", "input": ["a"], **FLOATS, "truncate": "END", "dimensions": 3}),
+}
+
+
+@pytest.mark.parametrize("kind", APIS)
+def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
+    """The path and the fields are the API's, with the length of the vectors if it is asked for."""
+    server = Recorded(kind)
+    (embedding,) = embed(lambda it: BiEncoder(resilient(it), "m", 3, APIS[kind], dimensions=3), server, ["a"])
+    assert server.requests == [SENT[kind]]
+    assert np.allclose(embedding.vector, np.array(vector_of("a")) / np.linalg.norm(vector_of("a")), atol=1e-6)
+
+
+@pytest.mark.parametrize("purpose", ["query", "document"])
+@pytest.mark.parametrize("kind", APIS)
+def test_a_purpose_is_said_by_prefix_and_fields(kind: str, purpose: Purpose) -> None:
+    """A query's text is told from a document's: by what stands before it, and by fields of the request."""
+    purposes = {"query": {"prefix": "find: ", "input_type": "search"}, "document": {"prompt_name": "passage"}}
+    server = Recorded(kind)
+    embed(lambda it: BiEncoder(resilient(it), "m", 3, APIS[kind], purposes=purposes), server, ["a"], purpose=purpose)
+    [(_, body)] = server.requests
+    prefixed = body.pop(APIS[kind].texts)
+    assert prefixed == (["find: a"] if purpose == "query" else ["a"])
+    said = {name: body[name] for name in ("input_type", "prompt_name", "prefix") if name in body}
+    assert said == ({"input_type": "search"} if purpose == "query" else {"prompt_name": "passage"})
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, {"embeddings": None}, {"embeddings": [[1.0, 2.0, 3.0]]}])
+def test_cohere_answer_that_does_not_fit_is_a_bad_response(answer: object) -> None:
+    """One text whose answer isn't one vector among the floats is BackendBadResponse."""
+    with pytest.raises(BackendBadResponse):
+        embed(lambda it: BiEncoder(resilient(it), "m", 3, APIS["cohere"]), answer_with(answer), ["a"])

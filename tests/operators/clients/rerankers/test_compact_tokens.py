@@ -50,8 +50,8 @@ QUANTUM = 0.02
 async def ranked(directory: Path, minilm: MiniLM) -> dict[str, list[Scores]]:
     """The scores of every document for each query, by datatype, from the same token vectors."""
     texts = [f"{event['title']}\n{event['text']}" for event in islice(docstrings(), 0, 20 * DOCUMENTS, 15)][:DOCUMENTS]
-    embeddings = await minilm.embed(texts, timeout=300)
-    asked = await minilm.embed(QUERIES, timeout=300)
+    embeddings = await minilm.embed(texts, purpose="document", timeout=300)
+    asked = await minilm.embed(QUERIES, purpose="query", timeout=300)
     documents = [Document(identity(number), each.tokens) for number, each in enumerate(embeddings, 1)]
     found: dict[str, list[Scores]] = {}
     with Engine(directory) as engine:

@@ -45,11 +45,11 @@ async def answers(path: Path, minilm: MiniLM) -> tuple[Mapping[str, float], Mapp
         index = Index(engine)
         await index.create()
         made = [document(id=str(number), text=text or None, title="Log") for number, text in enumerate(TEXTS)]
-        embeddings = await minilm.embed([each.event.content for each in made], timeout=60)
+        embeddings = await minilm.embed([each.event.content for each in made], purpose="document", timeout=60)
         for each, embedding in zip(made, embeddings, strict=True):
             each.embedding = embedding
         await index.client.upsert("docs", [point(each, Vectors(), Bm25()) for each in made], timeout=60)
-        (asked,) = await minilm.embed([QUERY], timeout=60)
+        (asked,) = await minilm.embed([QUERY], purpose="query", timeout=60)
         texts = {each.point_id: each.event.content for each in made}
         query = RerankRequest(QUERY, texts, "docs", "public", asked)
         weigher, vectors = TokenIdf(index.client), TokenVectors(minilm)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.embedders import Purpose
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout
@@ -20,9 +21,9 @@ def test_what_nobody_waits_for_does_not_pile_up() -> None:
     entered: list[Sequence[str]] = []
 
     class Counted(WordVectors):
-        async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+        async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
             entered.append(texts)
-            return await super().embed(texts, timeout=timeout)
+            return await super().embed(texts, purpose=purpose, timeout=timeout)
 
     async def scenario() -> None:
         embedder = Counted()

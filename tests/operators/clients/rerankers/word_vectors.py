@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from operators.clients.embedders import Purpose
 from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
@@ -29,7 +30,7 @@ class WordVectors:
         self.failing: set[str] = set()
         self._tokens = tokens
 
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> list[Embedding]:
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         """Embed texts; BackendUnavailable if one of them is failing."""
         try:
             async with asyncio.timeout(timeout):

@@ -67,7 +67,7 @@ def test_embed_answers_in_order_from_its_own_thread(minilm: MiniLM) -> None:
     texts = ["short", "a much longer text about nothing in particular " * 8] * 4
 
     async def scenario() -> int:
-        work = asyncio.create_task(embedder.embed(texts, timeout=60))
+        work = asyncio.create_task(embedder.embed(texts, purpose="query", timeout=60))
         turns = 0
         while not work.done():
             await asyncio.sleep(0.001)
@@ -100,13 +100,13 @@ def test_a_timeout_drops_what_has_not_begun(cache: Path) -> None:
 
     async def scenario() -> list[Sequence[str]]:
         slow = Slow(cache)
-        first = asyncio.create_task(slow.embed(["first"], timeout=60))
+        first = asyncio.create_task(slow.embed(["first"], purpose="query", timeout=60))
         await asyncio.to_thread(until, lambda: slow.begun)
         with pytest.raises(BackendTimeout):
-            await slow.embed(["second"], timeout=0.05)
+            await slow.embed(["second"], purpose="query", timeout=0.05)
         slow.let.set()
         await first
-        await slow.embed(["third"], timeout=60)
+        await slow.embed(["third"], purpose="query", timeout=60)
         await slow.aclose()
         return slow.begun
 
@@ -119,10 +119,10 @@ def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
 
     async def scenario() -> None:
         closed = MiniLM(cache, threads=1)
-        await closed.embed(["text"], timeout=60)
+        await closed.embed(["text"], purpose="query", timeout=60)
         await closed.aclose()
         with pytest.raises(BackendUnavailable):
-            await closed.embed(["text"], timeout=60)
+            await closed.embed(["text"], purpose="query", timeout=60)
 
     asyncio.run(scenario())
 
